@@ -146,6 +146,30 @@ class DeltaBudgetError(BudgetError):
         return type(self), (self.own, self.delta, self.needs, self.left, self.dataset), self.__dict__
 
 
+class PartBudgetError(BudgetError):
+    """A part of a divided cap, for trainings or for all other releases, that is too small.
+
+    `part`: epsilon and delta of that part.
+    """
+
+    def __init__(
+        self, needs: float, left: float, missing: float, dataset: str, trained: bool, part: tuple[float, float]
+    ) -> None:
+        super().__init__(needs, left, missing, dataset)
+        kind = "trainings by DP-SGD" if trained else "releases other than trainings"
+        self.args = (
+            f"Dataset '{dataset}': the part of the cap for {kind} is epsilon {part[0]:.4g} at delta {part[1]:.3g}; "
+            f"needs epsilon {needs:.4g}, left {left:.4g}. The cap was divided before the first result, and no later "
+            "plan can move budget between its parts. Nothing was spent. Let the data owner raise the cap: wasp budget "
+            f"cap {dataset} --epsilon E --delta D --trainings-epsilon T --trainings-delta S",
+        )
+        self.trained, self.part = trained, part
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        numbers = (self.needs, self.left, self.missing, self.dataset, self.trained, self.part)
+        return type(self), numbers, self.__dict__
+
+
 class MoneyError(WaspError):
     """A spending limit that the next call would exceed; no further call was made."""
 

@@ -1,6 +1,12 @@
 """The cap check before a release; the caller passes the accountant.
 
-`tasks/accounting/votes.py` has the accountant.
+`tasks/accounting/composition.py` has the accountant. A cap is divided into two budgets before the first result exists:
+one for trainings by DP-SGD, whose (epsilon, delta) are added up, and one for all other releases, whose mu^2 are added
+up. Nothing moves between them. Each budget has a filter that is valid for releases chosen after earlier results:
+Rogers, Roth, Ullman and Vadhan 2016 for the sums of (epsilon, delta), Smith and Thakurta 2022 and Koskela, Tobaben and
+Honkela 2023 for mu^2. Used in any order, the two together are (epsilon, delta)-DP with the sums of their epsilons and
+deltas: with probability 1 - delta of the trainings their loss stays within their epsilon on every path, and the loss of
+the other releases is a supermartingale whatever the trainings returned (Haney et al. 2023 for the general case).
 """
 
 from __future__ import annotations
@@ -9,11 +15,31 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from connectors.interfaces.errors import BudgetError, ConfigError, DeltaBudgetError, LedgerError, LostArtifactsError
+from connectors.interfaces.errors import (
+    BudgetError,
+    ConfigError,
+    DeltaBudgetError,
+    LedgerError,
+    LostArtifactsError,
+    PartBudgetError,
+)
 from connectors.interfaces.ledger import Compose, ReleaseRequest
-from connectors.ledger.state import Event, RunAccount, State, charge_fields, charge_key, exposes, own_delta
+from connectors.ledger.state import (
+    Cap,
+    Event,
+    RunAccount,
+    State,
+    charge_fields,
+    charge_key,
+    exposes,
+    is_training,
+    own_delta,
+)
 
 SLACK = 1e-9
+
+Plan = tuple[Sequence[Event], float]
+"""Planned events and the delta of their plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +65,28 @@ class Gate:
             raise LedgerError(f"The accountant returned {epsilon} for {len(noisy)} events; nothing is released.")
         return epsilon
 
-    def refusal(self, state: State, current: Sequence[Event], requested: Sequence[Event]) -> BudgetError | None:
+    def trainings_part(self, state: State, request: Plan | None = None) -> tuple[float, float] | None:
+        """Return epsilon and delta of the cap that only trainings may spend, None if undecided.
+
+        The owner's declaration decides, else the first plan (`State.first_plan`), else `request`: the cap is divided in
+        the proportion of that plan. A plan without trainings leaves them nothing, a plan of trainings only leaves
+        nothing else.
+        """
+        plan = state.first_plan()
+        first = request if plan is None else (plan.noisy, plan.delta)
+        if state.cap is None or (state.trainings is None and first is None):
+            return None
+        share = state.trainings or self._proportion(*(first or ((), 0.0)))
+        return share[0] * state.cap.epsilon, share[1] * state.cap.delta
+
+    def refusal(
+        self, state: State, current: Sequence[Event], requested: Sequence[Event], delta: float
+    ) -> BudgetError | None:
         """Return the error if `requested` cannot be added to `current`, else None.
 
-        needs: epsilon of `requested` alone. left: the cap minus the epsilon of `current`, at least 0. missing: the
-        excess of the total over the cap. It is less than needs - left, because epsilons of noisy releases compose
-        sublinearly.
+        `delta`: of the plan that contains `requested`; it counts if no earlier plan divided the cap. needs: epsilon of
+        `requested` alone. left: the cap minus the epsilon of `current`, at least 0. missing: the excess of the total
+        over the cap. It is less than needs - left, because epsilons of noisy releases compose sublinearly.
         """
         cap = state.cap
         if cap is None or not requested:
@@ -57,15 +99,17 @@ class Gate:
             return DeltaBudgetError(own, cap.delta, self.total(requested, cap.delta), left, state.dataset)
         both = self.total([*current, *requested], cap.delta)
         if both <= cap.epsilon * (1 + SLACK):
-            return None
+            return self._part_refusal(state, cap, current, (requested, delta))
         needs = self.total(requested, cap.delta)
         return BudgetError(needs, left, both - cap.epsilon, state.dataset, cap.epsilon, state.group)
 
     def plan_refusal(
-        self, states: Sequence[State], run: tuple[str, str], requested: Sequence[Event]
+        self, states: Sequence[State], run: tuple[str, str], requested: Sequence[Event], delta: float
     ) -> BudgetError | None:
         """Return the error if the plan of a run exceeds a cap of its group, else None."""
-        refusals = (self.refusal(state, [*state.spent(), *state.reserved(without=run)], requested) for state in states)
+        refusals = (
+            self.refusal(state, [*state.spent(), *state.reserved(without=run)], requested, delta) for state in states
+        )
         return next((refusal for refusal in refusals if refusal is not None), None)
 
     def release_refusal(self, states: Sequence[State], request: ReleaseRequest, extra: bool) -> BudgetError | None:
@@ -76,10 +120,57 @@ class Gate:
         """
         for state in states:
             current = [*state.spent(), *state.reserved()] if extra else state.spent()
-            refusal = self.refusal(state, current, [dict(request.charge.event)])
+            delta = states[0].runs[request.run_id].delta
+            refusal = self.refusal(state, current, [dict(request.charge.event)], delta)
             if refusal is not None:
                 return refusal
         return None
+
+    def _part_refusal(self, state: State, cap: Cap, current: Sequence[Event], request: Plan) -> BudgetError | None:
+        """Return the error if `request` exceeds its part of a divided cap, else None."""
+        part = self.trainings_part(state, request) or (0.0, 0.0)
+        for trained in (True, False):
+            epsilon, delta = part if trained else (cap.epsilon - part[0], cap.delta - part[1])
+            requested = [event for event in request[0] if is_training(event) == trained]
+            if not requested or (not trained and part == (0.0, 0.0)):
+                continue  # an undivided cap was checked as a whole
+            before = [event for event in current if is_training(event) == trained]
+            total = self.total([*before, *requested], delta) if delta > 0 else math.inf
+            if total > epsilon * (1 + SLACK):
+                left = max(0.0, epsilon - self.total(before, delta)) if delta > 0 else 0.0
+                needs = self.total(requested, delta) if delta > 0 else math.inf
+                return PartBudgetError(needs, left, total - epsilon, state.dataset, trained, (epsilon, delta))
+        return None
+
+    def _proportion(self, events: Sequence[Event], delta: float) -> tuple[float, float]:
+        """Return the fractions of epsilon and delta that the trainings of a plan take."""
+        trainings = [event for event in events if is_training(event)]
+        others = [event for event in events if not is_training(event) and not exposes(event)]
+        own = own_delta(trainings)
+        if not trainings:
+            return 0.0, 0.0
+        if not others or own >= delta:
+            return 1.0, 1.0
+        epsilon = self.total(trainings, own)
+        return epsilon / (epsilon + self.total(others, delta - own)), own / delta
+
+
+def require_containing(state: State, gate: Gate, cap: Cap, trainings: tuple[float, float]) -> None:
+    """Raise ConfigError if a new division takes something from a part after the first release.
+
+    Such a move would be chosen after results were seen.
+    """
+    old = gate.trainings_part(state)
+    if state.cap is None or old is None or state.settled is None:
+        return
+    before = (*old, state.cap.epsilon - old[0], state.cap.delta - old[1])
+    after = (*trainings, cap.epsilon - trainings[0], cap.delta - trainings[1])
+    if any(new < old_part * (1 - SLACK) for new, old_part in zip(after, before, strict=True)):
+        raise ConfigError(
+            f"--trainings-epsilon, --trainings-delta: dataset '{state.dataset}' has releases, and its cap was divided "
+            f"before the first of them: epsilon {old[0]:.4g} at delta {old[1]:.3g} for trainings, {before[2]:.4g} at "
+            f"{before[3]:.3g} for all others. Raise the cap so that neither part becomes smaller."
+        )
 
 
 def require_unit(states: Iterable[State], protects: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
 from connectors.interfaces.ledger import NO_MARKS, BudgetPlan, Look, Marks, ReleaseRequest, StoredRelease
-from connectors.ledger.cap import admit, require_unit
+from connectors.ledger.cap import admit, require_containing, require_unit
 from connectors.ledger.chain import append, load, lock_book, lock_group, output_hash, read_entries, stored_release
 from connectors.ledger.groups import REPEATED, checked_name, join, join_related, repeat
 from connectors.ledger.identity import find_registered, register_rows, registration
@@ -91,18 +91,31 @@ class PrivacyLedger(BookReader):
         with self._writing(dataset) as (db, states):
             self._append(db, states, Entry(dataset, VIEW, who, detail_json=detail), states[0].delta())
 
-    def set_cap(
-        self, dataset: str, epsilon: float, delta: float, who: str, reason: str, protects: str = "record"
+    def set_cap(  # noqa: PLR0913 - the terms of a cap
+        self,
+        dataset: str,
+        epsilon: float,
+        delta: float,
+        who: str,
+        reason: str,
+        protects: str = "record",
+        trainings: tuple[float, float] | None = None,
     ) -> None:
         """Limit all releases of a dataset together to (epsilon, delta)-DP.
 
         Replaces the previous cap; epsilon inf lifts it. A cap below the spent epsilon stops all further releases.
-        ConfigError for invalid numbers, and for a cap on persons if releases protected only records.
+        `trainings`: epsilon and delta of the cap that only trainings may spend; without it the first plan divides the
+        cap. ConfigError for invalid numbers, for a cap on persons if releases protected only records, and for a
+        division that takes something from a part after the first release.
         """
         if not (epsilon >= 0 and 0 <= delta < 1):
             raise ConfigError(f"A cap needs epsilon >= 0 and 0 <= delta < 1; got epsilon {epsilon}, delta {delta}.")
-        detail = _cap_detail(Cap(float(epsilon), float(delta), protects), reason)
+        if trainings is not None:
+            _check_part(trainings, epsilon, delta)
+        detail = _cap_detail(Cap(float(epsilon), float(delta), protects), reason, trainings)
         with self._writing(dataset) as (db, states):
+            if trainings is not None:
+                require_containing(states[0], self._gate, Cap(epsilon, delta), trainings)
             weaker = sum(entry.protects != "person" for entry in states[0].charged())
             if protects == "person" and weaker:
                 raise ConfigError(
@@ -155,7 +168,7 @@ class PrivacyLedger(BookReader):
             if run is not None and same and (run.open or not left):
                 return
             require_unit(states, [charge["protects"] for charge in left])
-            refusal = self._gate.plan_refusal(states, (dataset, plan.run_id), events_of(left))
+            refusal = self._gate.plan_refusal(states, (dataset, plan.run_id), events_of(left), float(plan.delta))
             entry = Entry(dataset, "reserve", who, plan.flow, plan.run_id, detail_json=canonical(detail))
             if refusal is not None:
                 entry = Entry(dataset, "refuse", who, plan.flow, plan.run_id, detail_json=_refusal_detail(refusal))
@@ -300,9 +313,19 @@ def _draw_output(draw: Callable[[], bytes]) -> bytes:
     return output
 
 
-def _cap_detail(cap: Cap, reason: str) -> str:
+def _check_part(trainings: tuple[float, float], epsilon: float, delta: float) -> None:
+    positive = 0 < epsilon < math.inf and delta > 0
+    if not (positive and 0 <= trainings[0] <= epsilon and 0 <= trainings[1] <= delta):
+        raise ConfigError(
+            f"--trainings-epsilon, --trainings-delta: {trainings[0]:g} and {trainings[1]:g} are no part of the cap "
+            f"({epsilon:g}, {delta:g}). Write numbers from 0 to the cap's."
+        )
+
+
+def _cap_detail(cap: Cap, reason: str, trainings: tuple[float, float] | None = None) -> str:
     epsilon = None if math.isinf(cap.epsilon) else cap.epsilon
-    return canonical({"epsilon": epsilon, "delta": cap.delta, "protects": cap.protects, "reason": reason})
+    part = {} if trainings is None else {"trainings": [float(trainings[0]), float(trainings[1])]}
+    return canonical({"epsilon": epsilon, "delta": cap.delta, "protects": cap.protects, "reason": reason, **part})
 
 
 def _refusal_detail(refusal: BudgetError) -> str:

@@ -138,7 +138,12 @@ def own_delta(events: Iterable[Event]) -> float:
 
     Events of type dp_sgd have their own delta; all others share one.
     """
-    return sum(float(event["delta"]) * int(event.get("count", 1)) for event in events if event.get("type") == "dp_sgd")
+    return sum(float(event["delta"]) * int(event.get("count", 1)) for event in events if is_training(event))
+
+
+def is_training(event: Event) -> bool:
+    """Return True for a training by DP-SGD, which has its own epsilon and delta."""
+    return event.get("type") == "dp_sgd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +160,22 @@ class Cap:
 
 @dataclass(slots=True)
 class RunAccount:
-    """The last reserved plan of a run; `open` until the run is finished."""
+    """The last reserved plan of a run; `open` until the run is finished.
+
+    `number`: position of the reservation in the chain.
+    """
 
     who: str
     flow: str
     delta: float
     plan: list[dict[str, Any]]
     open: bool = True
+    number: int = 0
+
+    @property
+    def noisy(self) -> list[Event]:
+        """The planned events with noise."""
+        return [event for event in events_of(self.plan) if not exposes(event)]
 
 
 @dataclass(slots=True)
@@ -169,6 +183,8 @@ class State:
     """A dataset's ledger, read from first to last entry; only `apply` changes it.
 
     `capped`: a cap was set or lifted; a dataset that nobody capped gets the default.
+    `trainings`: the owner's part of the cap for trainings, as fractions of epsilon and delta. `settled`: the first plan
+    at the time of the first release (see `first_plan`).
     """
 
     dataset: str
@@ -186,10 +202,15 @@ class State:
     group: str = ""
     members: tuple[str, ...] = ()
     others: dict[str, State] = field(default_factory=dict)
+    trainings: tuple[float, float] | None = None
+    settled: RunAccount | None = None
 
     def apply(self, entry: Entry) -> None:
         """Update the state with the next entry."""
         self.head, self.entries, self.last_at = entry.hash, entry.number, entry.at
+        if self.settled is None and entry.kind.removeprefix(GROUP) == RELEASED:
+            alone = RunAccount(entry.who, entry.flow, own_delta([entry.event]), [entry_charge(entry)])
+            self.settled = self.first_plan() or alone
         if entry.kind.startswith(GROUP):
             name = entry.detail["of"]
             other = self.others.setdefault(name, State(name))
@@ -205,10 +226,14 @@ class State:
             epsilon, self.capped = entry.detail["epsilon"], True
             protects = entry.detail.get("protects", "record")
             self.cap = None if epsilon is None else Cap(epsilon, entry.detail["delta"], protects)
+            part = entry.detail.get("trainings")
+            if part is not None and self.cap is not None:
+                self.trainings = (part[0] / self.cap.epsilon, part[1] / self.cap.delta)
         elif entry.kind == "reserve":
             detail = entry.detail
             self.runs.pop(entry.run_id, None)  # the latest plan comes last
-            self.runs[entry.run_id] = RunAccount(entry.who, entry.flow, detail["delta"], detail["charges"])
+            plan = (detail["delta"], detail["charges"], True, entry.number)
+            self.runs[entry.run_id] = RunAccount(entry.who, entry.flow, *plan)
         elif entry.kind == "finish":
             self.runs[entry.run_id].open = False
         elif entry.kind in RELEASING:
@@ -219,6 +244,17 @@ class State:
             self.released = [release for release in self.released if release.number != entry.detail["number"]]
         self.refused += entry.kind == "refuse"
         self.versions += entry.kind in ("register", "version")
+
+    def first_plan(self) -> RunAccount | None:
+        """Return the plan that divides the cap between trainings and all other releases.
+
+        The first release with noise settles it: the oldest reservation that was open then. Before that it is the oldest
+        open reservation, since nobody has seen a result. None without either.
+        """
+        if self.settled is not None:
+            return self.settled
+        runs = [run for state in (self, *self.others.values()) for run in state.runs.values()]
+        return min((run for run in runs if run.open and run.noisy), key=lambda run: run.number, default=None)
 
     def unspent(self, run_id: str, plan: Sequence[Mapping[str, Any]] | None = None) -> list[Mapping[str, Any]]:
         """Return the charges of a plan (the run's by default) not yet released, by count."""

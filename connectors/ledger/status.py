@@ -17,7 +17,8 @@ class Status:
     reservations, each alone. `left` is the cap minus the epsilon of both together, at least 0. `exposed`: something was
     released without noise, which no epsilon describes. `units` are the pairs of protected unit and adjacency of the
     charges: the totals hold for the weakest of them. `members` are the other datasets of its `group`. Their releases
-    (`shared`) are part of `spent`, their open runs part of `reserved`.
+    (`shared`) are part of `spent`, their open runs part of `reserved`. `trainings`: epsilon and delta of the cap that
+    only trainings may spend; None while nothing has divided the cap.
     """
 
     dataset: str
@@ -39,6 +40,7 @@ class Status:
     group: str = ""
     members: tuple[str, ...] = ()
     shared: int = 0
+    trainings: tuple[float, float] | None = None
 
 
 def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
@@ -69,4 +71,5 @@ def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
         group=state.group,
         members=tuple(name for name in state.members if name != state.dataset),
         shared=sum(len(other.released) for other in state.others.values()),
+        trainings=gate.trainings_part(state),
     )

@@ -10,7 +10,10 @@ from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Tab
 from sqlalchemy.types import NullType
 
 SCHEMA = 3
-"""Version 1 has no groups, version 2 no marks. An older program would count too little, so it must refuse."""
+"""Version 1 has no groups, version 2 no marks, no divided caps and no seals.
+
+An older program would count too little or trade the parts of a cap, so each must refuse later versions.
+"""
 
 METADATA = MetaData()
 

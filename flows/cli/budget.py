@@ -38,12 +38,18 @@ def budget_cap(  # noqa: PLR0913 - the options of a command
     protects: Annotated[str, typer.Option(help="record or person; person refuses runs that protect only records.")] = (
         "record"
     ),
+    trainings_epsilon: Annotated[
+        float | None, typer.Option(help="Epsilon of the cap for DP-SGD. Default: as in the first plan.")
+    ] = None,
+    trainings_delta: Annotated[float | None, typer.Option(help="Delta of the cap for DP-SGD.")] = None,
     json_: Json = False,
 ) -> None:
     """Set the cap of a dataset; the ledger records every change."""
     from flows.cli import budget_commands, budget_text
 
-    _answer(budget_commands.cap(dataset, epsilon, delta, reason, declare, protects), json_, budget_text.budgets)
+    part = (trainings_epsilon, trainings_delta)
+    result = budget_commands.cap(dataset, epsilon, delta, reason, declare, protects, part)
+    _answer(result, json_, budget_text.budgets)
 
 
 @budget.command("group")

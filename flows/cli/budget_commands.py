@@ -18,14 +18,24 @@ def show(dataset: str | None) -> dict[str, Any]:
     return {"datasets": [_plain(asdict(ledger.status(name))) for name in names]}
 
 
-def cap(
-    dataset: str, epsilon: float, delta: float, reason: str, declare: bool = False, protects: str = "record"
+def cap(  # noqa: PLR0913 - the options of the command
+    dataset: str,
+    epsilon: float,
+    delta: float,
+    reason: str,
+    declare: bool = False,
+    protects: str = "record",
+    trainings: tuple[float | None, float | None] = (None, None),
 ) -> dict[str, Any]:
     """Set the cap of a dataset for the unit `protects`.
 
-    `declare` registers its name before the first run.
+    `declare` registers its name before the first run. `trainings`: epsilon and delta of the cap for trainings by
+    DP-SGD; both or neither.
     """
     check_cap(epsilon, delta, protects)
+    if (trainings[0] is None) != (trainings[1] is None):
+        raise ConfigError("--trainings-epsilon, --trainings-delta: only one of them is set. Set both or neither.")
+    part = None if trainings[0] is None or trainings[1] is None else (trainings[0], trainings[1])
     ledger = open_ledger(state_folder())
     if declare:
         ledger.register(dataset, f"declared {dataset}", [], who())
@@ -33,7 +43,7 @@ def cap(
         name = ledger.find(dataset)
     except LedgerError as unknown:
         raise ConfigError(f"{unknown} To set a cap before its first run, add --declare.") from None
-    ledger.set_cap(name, epsilon, delta, who(), reason, protects)
+    ledger.set_cap(name, epsilon, delta, who(), reason, protects, part)
     return show(dataset)
 
 

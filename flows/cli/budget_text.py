@@ -12,7 +12,7 @@ def budgets(value: dict[str, Any]) -> str:
     rows = [
         [
             status["dataset"],
-            "none set" if status["cap"] is None else f"{status['cap']:g} per {status['cap_protects']}",
+            _cap(status),
             epsilon(status["spent"]),
             f"{status['reserved']:.4f}",
             "no limit" if status["left"] is None else f"{status['left']:.4f}",
@@ -26,6 +26,16 @@ def budgets(value: dict[str, Any]) -> str:
     ]
     heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed", "group"]
     return table(rows, heads) if rows else "the privacy ledger is empty"
+
+
+def _cap(status: dict[str, Any]) -> str:
+    if status["cap"] is None:
+        return "none set"
+    cap = f"{status['cap']:g} per {status['cap_protects']}"
+    part = status["trainings"]
+    if part is None or part[0] == 0:
+        return cap
+    return f"{cap} ({part[0]:.4g} at {part[1]:.3g} for trainings)"
 
 
 def history(value: dict[str, Any]) -> str:

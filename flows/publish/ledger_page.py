@@ -82,6 +82,7 @@ def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> OfficerPage:
         spent=status.spent,
         reserved=status.reserved,
         left=status.left,
+        trainings=status.trainings,
         units=status.units,
         unit=_unit(status),
         exposed=status.exposed,

@@ -13,11 +13,10 @@ and in the ledger, and every function here reads lists of them. Types and their 
 
 Each event may have a ``count`` (default 1), the number of independent releases of that kind.
 
-All decisions use one unit, the squared mu of Gaussian differential privacy. A gate with one rule for some histories
-and another rule for the rest would let the choice of the next release depend on earlier results. No theorem covers
-that. Training by DP-SGD is not a Gaussian release and has no mu: its (epsilon, delta) is counted separately, with its
-own delta, and both are added up. Basic composition holds for pairs that were fixed before each release was chosen
-(Rogers, Roth, Ullman and Vadhan 2016).
+All decisions use one unit, the squared mu of Gaussian differential privacy. Training by DP-SGD is not a Gaussian
+release and has no mu: its (epsilon, delta) is counted separately, with its own delta, and both are added up. Either sum
+has a theorem for releases that are chosen after earlier results. A choice between the two has none, so the ledger
+divides a cap before the first result and checks each part by itself (`connectors/ledger/cap.py`).
 """
 
 from __future__ import annotations
@@ -113,7 +112,8 @@ def epsilon_of(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 def filter_epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     """Return the epsilon that the gate compares with the cap.
 
-    Valid for adaptively chosen releases. Stopping before the sum of mu^2 exceeds a fixed bound is free under full
+    Valid for adaptively chosen releases without trainings, and for trainings alone; a cap for both is divided in
+    advance (`connectors/ledger/cap.py`). Stopping before the sum of mu^2 exceeds a fixed bound is free under full
     adaptivity (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023). Pure epsilon-DP events enter with the mu
     whose trade-off curve is below theirs everywhere, which puts them in the same unit. Each training adds its own
     epsilon and takes its own delta out of `delta`; infinite where too little delta is left. Has the type

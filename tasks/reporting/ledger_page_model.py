@@ -152,7 +152,8 @@ class SharedTotals:
 class OfficerPage:
     """The content of the page that a privacy officer signs.
 
-    Epsilons apply at `delta`. `left` and `cap` are None without a cap. `unit`: protected unit of the totals, record or
+    Epsilons apply at `delta`. `left` and `cap` are None without a cap. `trainings`: epsilon and delta of the cap that
+    only trainings may spend. `unit`: protected unit of the totals, record or
     person. `members`: other datasets of the `group`, which share all charges. `problems`: errors in the ledger; empty
     if it is valid. `head`: hash of the ledger's last line. `among`: runs of several parties. `of_party`: the ledger
     belongs to one of the parties, otherwise to their coordinator.
@@ -168,6 +169,7 @@ class OfficerPage:
     spent: float = 0.0
     reserved: float = 0.0
     left: float | None = None
+    trainings: tuple[float, float] | None = None
     units: tuple[str, ...] = ()
     unit: str = "record"
     exposed: bool = False

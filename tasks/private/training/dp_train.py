@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from tasks.private.training.progress import StepsTaken
 
+CLIP_MARGIN = 1 - 1e-6
+"""Rows are clipped to this part of C: a float32 sum may move by slightly more than a row's own gradient."""
+
 IGNORED = -100
 """A target that is not learned: padding, and the control text before a row's text."""
 
@@ -102,7 +105,7 @@ class _Stepper:
         self.model = model
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
         self.optimizer = torch.optim.Adam(self.parameters.values(), lr=recipe.learning_rate)
-        self.sums = {name: torch.zeros_like(value) for name, value in self.parameters.items()}
+        self.sums = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in self.parameters.items()}
 
     def step(self) -> None:
         """Sample rows, sum their clipped gradients, add noise, update the weights."""
@@ -111,7 +114,7 @@ class _Stepper:
         for start in range(0, len(chosen), self.recipe.rows_at_once):
             self._add(chosen[start : start + self.recipe.rows_at_once])
         for name, parameter in self.parameters.items():
-            parameter.grad = self._noisy(self.sums[name]) / plan.batch_rows
+            parameter.grad = (self._noisy(self.sums[name]) / plan.batch_rows).to(parameter.dtype)
             self.sums[name].zero_()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -157,26 +160,43 @@ class _Stepper:
             parameter.grad = None
 
     def _add(self, chosen: NDArray[np.int64]) -> None:
-        """Add the clipped gradients of the chosen rows to the sums."""
+        """Add the clipped gradients of the chosen rows to the sums.
+
+        A row whose gradient is not finite adds nothing.
+        """
         losses = self._losses(chosen)
         with _quiet():
             if self.recipe.clipping == "ghost":
-                losses.sum().backward(retain_graph=True)
-                self.optimizer.zero_grad(set_to_none=True)
-                factors = self.wrapped.get_clipping_coef()
-                self.wrapped.disable_hooks()
-                (factors * losses).sum().backward()
-                self.wrapped.enable_hooks()
-                for name, parameter in self.parameters.items():
-                    self.sums[name] += parameter.grad
+                self._add_ghost(chosen, losses)
             else:
                 losses.sum().backward()
-                factors = (self.recipe.training.clip / (self._row_norms() + 1e-6)).clamp(max=1.0)
+                factors, finite = self._factors(self._row_norms())
                 for name, parameter in self.parameters.items():
                     if _used(parameter):
-                        self.sums[name] += self.torch.einsum("i,i...", factors, parameter.grad_sample)
+                        self.sums[name] += self.torch.einsum("i,i...", factors, parameter.grad_sample[finite])
                         parameter.grad_sample = None
         self.optimizer.zero_grad(set_to_none=True)
+
+    def _add_ghost(self, chosen: NDArray[np.int64], losses: Any) -> None:
+        """Add clipped gradients in two backward passes; the second has the finite rows only."""
+        losses.sum().backward(retain_graph=True)
+        self.optimizer.zero_grad(set_to_none=True)
+        factors, finite = self._factors(self.wrapped.get_norm_sample())
+        self.wrapped.disable_hooks()
+        if not bool(finite.all()):  # zero times such a gradient is not zero
+            losses = self._losses(chosen[finite.cpu().numpy()])
+        if len(losses):
+            (factors * losses).sum().backward()
+        self.wrapped.enable_hooks()
+        for name, parameter in self.parameters.items():
+            if parameter.grad is not None:
+                self.sums[name] += parameter.grad
+
+    def _factors(self, norms: Any) -> tuple[Any, Any]:
+        """Return the clipping factors of the rows with a finite gradient, and the mask of these rows."""
+        finite = self.torch.isfinite(norms)
+        most = self.recipe.training.clip * CLIP_MARGIN
+        return (most / (norms[finite] + 1e-6)).clamp(max=1.0), finite
 
     def _row_norms(self) -> Any:
         per_weight = [value.grad_sample.flatten(1).norm(2, dim=1) for value in self.parameters.values() if _used(value)]
@@ -188,7 +208,7 @@ class _Stepper:
             return total.clone()
         noise = self.torch.from_numpy(gaussian(total.numel(), sigma)).view(total.shape)
         # Double precision: otherwise the low digits of the sum would be visible despite the noise.
-        return (total.double().cpu() + noise).to(total.dtype).to(total.device)
+        return (total.cpu() + noise).to(total.device)
 
     def _losses(self, chosen: Any) -> Any:
         """Return one loss per row, shape (rows,)."""

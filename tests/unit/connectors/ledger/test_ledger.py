@@ -13,6 +13,7 @@ from connectors.interfaces.ledger import Marks
 from connectors.ledger.database import parse_url
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Cap
+from connectors.ledger.tables import SCHEMA
 from tests.support.contracts.ledger.groups import Grouping
 from tests.support.contracts.ledger.processes import Racing
 from tests.support.contracts.ledger.releases import Releasing
@@ -116,7 +117,7 @@ class TestFile:
     def test_a_book_of_the_format_before_is_read_and_brought_up(self, url: str, book: PrivacyLedger) -> None:
         alter(url, "UPDATE ledger_book SET version = 1")
         assert PrivacyLedger(url, zcdp).datasets() == ["bank"]
-        assert alter(url, "UPDATE ledger_book SET version = 3 WHERE version = 3") == 1
+        assert alter(url, f"UPDATE ledger_book SET version = {SCHEMA} WHERE version = {SCHEMA}") == 1
 
     def test_a_book_without_marks_opens_and_recognises_its_rows(self, url: str, book: PrivacyLedger) -> None:
         alter(url, "DROP TABLE ledger_marks", "UPDATE ledger_book SET version = 2")

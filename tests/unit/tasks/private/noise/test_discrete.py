@@ -28,7 +28,7 @@ def draws(sigma: float, number: int) -> Any:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("sigma", "number"), [(2.5, 50_000), (452.0, 50_000)])
+@pytest.mark.parametrize(("sigma", "number"), [(2.5, 50_000), (452.0, 50_000), (452.0, VERY_MANY)])
 def test_the_noise_follows_the_exact_discrete_gaussian(sigma: float, number: int):
     drawn = draws(sigma, number)
     reach = math.ceil(12 * sigma)
@@ -113,14 +113,18 @@ def test_unscaled_votes_are_refused():
 
 
 # --- the canary attack
-@pytest.fixture(scope="module")
-def attack() -> tuple[Any, Any, Any]:
+@pytest.fixture(scope="module", params=["OpenDP", "table"])
+def attack(request: pytest.FixtureRequest) -> tuple[Any, Any, Any]:
     """Return the canary's votes (bins, 2) and noise of RUNS runs without and with it: (runs, releases, bins, 2)."""
     ballot = Ballot(np.ones((1, 2), dtype=np.float32), ("a",), VOTES)
     standing = Candidates(np.arange(2), np.array(["a", "a"]), np.array([[1, 0], [5, 5]], dtype=np.float32))
     noise = calibrate(PRIVACY)
     canary = clean_votes(ballot, standing, noise).counts
-    drawn = add_discrete_gaussian(np.zeros((2, RUNS, RELEASES, 2, 2), dtype=np.int64), noise.sigma_int)
+    counts = 2 * RUNS * RELEASES * canary.size
+    election = VERY_MANY if request.param == "table" else counts
+    assert counts < VERY_MANY  # the other sampler
+    drawn = add_discrete_gaussian(np.zeros(election, dtype=np.int64), noise.sigma_int)[:counts]
+    drawn = drawn.reshape(2, RUNS, RELEASES, *canary.shape)
     return canary, drawn[0], drawn[1]
 
 

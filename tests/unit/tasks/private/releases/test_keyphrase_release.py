@@ -164,3 +164,13 @@ def test_noise_of_the_other_part_is_refused() -> None:
         noisy_density(np.zeros((1, 5)), [0], 1, noise_of("density", "pure", frequencies=3))
     with pytest.raises(ConfigError, match="density"):
         noisy_density(np.zeros((1, 6)), [0], 1, noise_of("vocabulary", "pure"))
+
+
+@pytest.mark.parametrize("setting", ["gaussian", "pure"])
+def test_a_document_slightly_longer_than_stated_adds_nothing(setting: str) -> None:
+    noise = noise_of("density", setting, frequencies=4)
+    row = np.zeros(noise.privacy.width)
+    row[0] = 0.99 * noise.sensitivity
+    assert clean_density([row], [0], CLASSES, noise).sums.any()
+    row[0] = 1.01 * noise.sensitivity
+    assert not clean_density([row], [0], CLASSES, noise).sums.any()

@@ -129,3 +129,16 @@ def test_directions_are_those_in_which_public_rows_vary_most() -> None:
     assert isinstance(PLANE, Plane)
     assert np.abs(PLANE.across[0] * PLANE.radius) @ np.eye(6)[0] > 0.99
     assert plane_of(RNG.standard_normal((3, 6)), 5).across.shape == (2, 6)
+
+
+class TooLong:
+    """A plane that forgets to cut: its coordinates are longer than 1."""
+
+    def place(self, vector: np.ndarray) -> np.ndarray:
+        found = PLANE.place(vector)
+        return 1.5 * found / np.linalg.norm(found)
+
+
+def test_a_row_that_nothing_cut_adds_nothing() -> None:
+    assert np.abs(sums(ROWS)).sum() > 0
+    assert not clean_moments(ROWS, TooLong(), NOISE).sums.any()  # type: ignore[arg-type]

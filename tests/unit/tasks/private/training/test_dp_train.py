@@ -15,6 +15,7 @@ from tasks.accounting.dp_sgd import Training
 from tasks.private.training import dp_train
 from tasks.private.training.dp_train import IGNORED, EncodedRows, gradient_norms, train_privately
 from tasks.private.training.progress import StepsTaken
+from tasks.private.training.tuned_classifier import vector_head
 from tests.support.models.dp_training import model, recipe, rows, taken
 from tests.support.paths import ROOT
 
@@ -67,6 +68,55 @@ def test_a_step_moves_by_the_sum_of_gradients_that_were_cut_one_by_one(clipping,
     stepper.step()
     for mine, wanted in zip(seen.values(), total, strict=True):
         assert torch.allclose(mine, wanted / 5, atol=1e-6)
+
+
+def released(made, data: EncodedRows, plan: Training, **changed) -> list:
+    """The mean gradient that one step without noise gives to the optimizer."""
+    stepper = dp_train._Stepper(made, data, recipe(training=plan, **changed))
+    seen = []
+    stepper.optimizer.step = lambda: seen.extend(value.grad.clone() for value in stepper.parameters.values())
+    stepper.step()
+    stepper.close()
+    return seen
+
+
+@pytest.mark.parametrize("clipping", ["hooks", "ghost"])
+def test_the_sum_is_divided_by_the_declared_batch_and_not_by_the_rows_that_came(clipping):
+    declared, drawn = Training(1, 10, 10, clip=0.5), Training(1, 5, 5, clip=0.5)
+    data = rows("bert")
+    twice = [2 * part for part in released(model("bert"), data, declared, clipping=clipping)]
+    assert all(map(torch.equal, twice, released(model("bert"), data, drawn, clipping=clipping)))
+
+
+def vectors(*odd: float) -> EncodedRows:
+    values = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    for row, value in enumerate(odd):
+        values[row] = value
+    return EncodedRows(values, np.ones((6, 1), dtype=np.int64), np.arange(6) % 3)
+
+
+@pytest.mark.parametrize("clipping", ["hooks", "ghost"])
+@pytest.mark.parametrize("at_once", [1, 2, 32])
+def test_a_row_without_a_finite_gradient_adds_nothing(clipping, at_once):
+    plan, odd = Training(1, 6, 6, clip=0.5), vectors(np.nan, np.inf, 1e25)
+    without = EncodedRows(odd.ids[3:], odd.mask[3:], odd.targets[3:])
+    changed = {"clipping": clipping, "rows_at_once": at_once}
+    found = released(vector_head(4, 3, 0), odd, plan, **changed)
+    for mine, wanted in zip(found, released(vector_head(4, 3, 0), without, plan, **changed), strict=True):
+        assert torch.isfinite(mine).all()
+        assert torch.allclose(mine, wanted, atol=1e-7)
+
+
+@pytest.mark.parametrize("clipping", ["hooks", "ghost"])
+def test_a_row_moves_the_sum_by_no_more_than_the_clipping_norm_in_float32(clipping):
+    plan, drawn = Training(1, 6, 6, clip=1.0), np.random.default_rng(1)
+    for size in (1.0, 1e2, 1e4, 1e6):
+        values = (size * drawn.standard_normal((6, 4))).astype(np.float32)
+        data = EncodedRows(values, np.ones((6, 1), dtype=np.int64), np.arange(6) % 3)
+        less = EncodedRows(data.ids[:5], data.mask[:5], data.targets[:5])
+        pair = [released(vector_head(4, 3, 0), part, plan, clipping=clipping) for part in (data, less)]
+        moved = [(one.double() - other.double()) * 6 for one, other in zip(*pair, strict=True)]
+        assert norm(moved) <= 1.0
 
 
 def weights(made) -> np.ndarray:
