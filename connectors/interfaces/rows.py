@@ -17,7 +17,8 @@ class RowsRef:
     `rows`: number of rows to take (None: all), chosen by `seed`. `of`: declared size of the source; each row is then
     drawn independently with probability rows/of. `public`: the rows are public; exactly `rows` are drawn, stratified by
     class. `person`: column with the person of each row. `classes`: (class, label prefixes) if the column contains
-    codes; a row without a class is left out.
+    codes; a row without a class is left out. `lenient`: read a line or cell that is invalid as missing text, because an
+    error would reveal a private row.
     """
 
     path: str
@@ -31,6 +32,7 @@ class RowsRef:
     query: str | None = None
     classes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     public: bool = False
+    lenient: bool = False
 
     @property
     def choice(self) -> list[object]:

@@ -128,7 +128,7 @@ def _registry(party: Party, _: Path) -> str:
 def _rows(party: Party, _: Path) -> str:
     from tasks.private.data.rows import identify
 
-    identify(party.zone, party.private, None, (), may_be_none=True)
+    identify(party.zone, party.private, None, ())
     return f"{party.private.where.path} can be used; the first round checks its labels against the task"
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.errors import ConfigError, PrivateInputError
-from connectors.interfaces.ledger import BudgetPlan, Charge, Look
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.ledger import BudgetPlan, Charge
 from flows.catalog import find_method
 from flows.config.base import AnyConfig, RunConfig
 from flows.config.execution import PACE
@@ -84,7 +84,8 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     """Check everything, identify the private dataset if there is one, and plan; nothing is reserved or spent.
 
     `ask` is called after all other checks and before the private rows are opened for the first time.
-    Raises ConfigError, InputError or PrivateInputError, and any error of `ask`.
+    Raises ConfigError, InputError or PrivateInputError, and any error of `ask`. None of them depends on the content of
+    a private row: such a refusal would be an answer without noise.
     """
     card = load_task(config.task)
     method = find_method(config.flow_name)
@@ -107,7 +108,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
         tools.exchange.below("rounds")
     warnings = tuple(warnings_of(config, card, releases))
     approval = ask(tools, card, releases, warnings) if ask is not None else None
-    identity = _identify(tools, flow, card, texts) if config.private else None
+    identity = identify(tools.zone, tools.private, card.label_names, texts) if config.private else None
     if federation is not None:
         identity = Identity(federation.fingerprint, ())
     contents = [reference.content if reference else None for reference in (test, public)]
@@ -117,19 +118,6 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     return Prepared(
         tools.named(run_name), config, card, releases, plan, test, public, warnings, approval, shown, federation
     )
-
-
-def _identify(tools: RunTools, flow: str, card: TaskCard, public_texts: Sequence[str]) -> Identity:
-    """Return the identity of the private rows; a rejection is logged in the ledger, because it reveals something."""
-    try:
-        return identify(tools.zone, tools.private, card.label_names, public_texts)
-    except PrivateInputError as error:
-        dataset = tools.ledger.known(tools.private.name)
-        if dataset is not None:
-            tools.ledger.look(
-                Look(dataset, who(), flow, "", f"refusal of the rows ({error.code})", "message of the run")
-            )
-        raise
 
 
 def releases_of(config: AnyConfig) -> Releases:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
 from tasks.private.diagnostics.diagnose import NotPrivate, private_fid
+from tasks.private.voting.ballot import usable
 from tasks.private.voting.release import private_vectors
 
 if TYPE_CHECKING:
@@ -23,4 +24,5 @@ def fid_against_private(tools: Tools, fingerprint: str, vectors: Matrix, look: L
     tools.ledger.look(look)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
-        return private_fid(vectors, private_vectors(tools, rows))
+        private = private_vectors(tools, rows)
+        return private_fid(vectors, private[usable(private)])

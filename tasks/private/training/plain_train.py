@@ -27,11 +27,12 @@ def train_on_private_rows(
 ) -> dict[str, Any]:
     """Train a student on the private records into `folder`; return its epochs.
 
-    Raises PrivateInputError for invalid records; its details stay in the private zone.
+    Records that cannot be used are left out. Raises PrivateInputError if the others cannot train a student, after the
+    ledger has marked the dataset as exposed; its details stay in the private zone.
     """
     passes = student.epochs or 1
     with sealed(tools.zone.folder), tools.progress("train on private rows: NOT PRIVATE", passes) as advance:
-        private = open_rows(tools.zone, tools.private, fingerprint)
+        private = open_rows(tools.zone, tools.private, fingerprint).of(labels)
         vectors = None if student.kind == "finetune" else private_vectors(tools, private)
         rows = TrainingRows(private.texts, private.labels, labels, vectors)
         try:

@@ -59,6 +59,7 @@ def train_classifier(tools: Tools, job: ClassifierJob, taken: StepsTaken, folder
     """
     with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, job.fingerprint)
+        rows = rows if job.against is not None else rows.of(job.classes)
         folder.mkdir(parents=True, exist_ok=True)
         with tools.progress("train under DP", job.recipe.training.steps) as advance:
             if job.student.kind == "finetune":

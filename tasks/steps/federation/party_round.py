@@ -160,7 +160,7 @@ class PartyRound:
     def _join(self, plan: RoundPlan) -> tuple[str, str]:
         """Register the rows and reserve the whole run; raise BudgetError over the cap."""
         tools, member = self.tools, self.member
-        identity = identify(tools.zone, tools.private, plan.labels, (), may_be_none=True)
+        identity = identify(tools.zone, tools.private, plan.labels, ())
         dataset = tools.ledger.register(tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key)
         member.settle(dataset)
         charges = (shared_charge(plan.noise),) * plan.privacy.releases
