@@ -458,4 +458,4 @@ class TestLenientReading:
         with pytest.raises(NoRowsError):
             read_rows(RowsRef(address, query=overflow, lenient=True))
         with pytest.raises(PlaceError, match="no such column"):
-            read_rows(RowsRef(address, query="select text, nothing from notes", lenient=True))
+            read_rows(RowsRef(address, query="select text, colour from notes", lenient=True))
