@@ -100,8 +100,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)
     shown, shown_rows = _reference("few_shot", config.few_shot_rows, config, card, tools)
-    outside = (test_rows, public_rows, shown_rows)
-    texts = [text for rows in outside if rows is not None for text in rows["text"].tolist()]
+    texts = _texts(test_rows, public_rows, shown_rows)
     releases, federation = method.releases(config), federation_of(config)
     if federation is not None:
         federation.shared(releases.noise)
@@ -118,6 +117,17 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     return Prepared(
         tools.named(run_name), config, card, releases, plan, test, public, warnings, approval, shown, federation
     )
+
+
+def public_texts(tools: RunTools, card: TaskCard) -> list[str]:
+    """Return the texts of all test, public and few-shot rows of a configuration."""
+    config = tools.config
+    named = (("test", config.test), ("public", config.public), ("few_shot", config.few_shot_rows))
+    return _texts(*(_reference(kind, rows, config, card, tools)[1] for kind, rows in named))
+
+
+def _texts(*tables: pd.DataFrame | None) -> list[str]:
+    return [text for rows in tables if rows is not None for text in rows["text"].tolist()]
 
 
 def releases_of(config: AnyConfig) -> Releases:

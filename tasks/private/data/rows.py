@@ -49,11 +49,13 @@ class OpenedRows:
     def of(self, labels: Iterable[str]) -> OpenedRows:
         """Return the rows with one of these labels; each is selected independently."""
         known = set(labels)
-        chosen = [index for index, label in enumerate(self.labels) if label in known]
-        persons = None if self.persons is None else tuple(self.persons[index] for index in chosen)
-        return OpenedRows(
-            tuple(self.texts[index] for index in chosen), tuple(self.labels[index] for index in chosen), persons
-        )
+        return self.take([index for index, label in enumerate(self.labels) if label in known])
+
+    def take(self, indices: Sequence[int]) -> OpenedRows:
+        """Return the rows at these indices, in this order."""
+        texts, labels = (tuple(column[index] for index in indices) for column in (self.texts, self.labels))
+        persons = None if self.persons is None else tuple(self.persons[index] for index in indices)
+        return OpenedRows(texts, labels, persons)
 
     def __repr__(self) -> str:
         return "PrivateRows(hidden)"

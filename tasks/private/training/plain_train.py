@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.errors import InputError
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
-from tasks.private.voting.release import private_vectors
+from tasks.private.voting.release import usable_rows
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import train_student
 
@@ -33,7 +33,9 @@ def train_on_private_rows(
     passes = student.epochs or 1
     with sealed(tools.zone.folder), tools.progress("train on private rows: NOT PRIVATE", passes) as advance:
         private = open_rows(tools.zone, tools.private, fingerprint).of(labels)
-        vectors = None if student.kind == "finetune" else private_vectors(tools, private)
+        vectors = None
+        if student.kind != "finetune":
+            private, vectors = usable_rows(tools, private)
         rows = TrainingRows(private.texts, private.labels, labels, vectors)
         try:
             trained = train_student(student, rows, folder, _by_pass(len(private.texts), passes, advance))

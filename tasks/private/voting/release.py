@@ -16,7 +16,7 @@ from connectors.interfaces.ledger import Charge, ReleaseRequest, StoredRelease
 from tasks.private.data.quarantine import sealed, write_error_for_owner
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.nearest.search import Running
-from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.ballot import Ballot, Candidates, usable
 from tasks.private.voting.votes import noisy_votes
 
 if TYPE_CHECKING:
@@ -90,6 +90,15 @@ def private_vectors(tools: RowTools, rows: OpenedRows) -> NDArray[np.float32]:
     if new or len(cached) > len(set(names)):
         tools.artifacts.write_private_arrays(path, {"names": np.array(names, dtype="U64"), "vectors": vectors})
     return vectors
+
+
+def usable_rows(tools: RowTools, rows: OpenedRows) -> tuple[OpenedRows, NDArray[np.float32]]:
+    """Return the rows whose vector is finite, and their vectors; each is selected independently."""
+    import numpy as np
+
+    vectors = private_vectors(tools, rows)
+    indices = np.flatnonzero(usable(vectors))
+    return rows.take(indices.tolist()), vectors[indices]
 
 
 def _embed(tools: RowTools, texts: Sequence[str]) -> NDArray[np.float32]:
