@@ -129,7 +129,7 @@ def _rows(party: Party, _: Path) -> str:
     from tasks.private.data.rows import identify
 
     identify(party.zone, party.private, None, ())
-    return f"{party.private.where.path} can be used; the first round checks its labels against the task"
+    return f"{party.private.where.path} can be used; rows of a class that the task lacks vote for nobody"
 
 
 def _embedder(party: Party, _: Path) -> str:
