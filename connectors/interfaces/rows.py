@@ -18,6 +18,7 @@ class RowsRef:
     drawn independently with probability rows/of. `public`: the rows are public; exactly `rows` are drawn, stratified by
     class. `person`: column with the person of each row. `classes`: (class, label prefixes) if the column contains
     codes; a row without a class is left out. `whole`: the reader adds a column `whole` with all columns of the source.
+    `lenient`: read a line or cell that is invalid as missing text, because an error would reveal a private row.
     """
 
     path: str
@@ -32,6 +33,7 @@ class RowsRef:
     classes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     public: bool = False
     whole: bool = False
+    lenient: bool = False
 
     @property
     def choice(self) -> list[object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from connectors.interfaces.errors import MissingPackageError, PlaceError
+from connectors.interfaces.errors import MissingPackageError, NoRowsError, PlaceError
 from connectors.rows.queries import check_query
 
 if TYPE_CHECKING:
@@ -38,13 +38,14 @@ _READ_ONLY = {
 """Statements that make a new connection or transaction read-only, in addition to the options of `_open`."""
 
 
-def read_sql(address: str, query: str, name: str) -> Columns:
+def read_sql(address: str, query: str, name: str, lenient: bool = False) -> Columns:
     """Return the columns of a query's result, with rows in the database's order.
 
     The query is one SELECT (`check_query`). The connection is read-only: a SQLite file is opened with mode=ro and an
     authorizer; transactions of PostgreSQL, MySQL, MariaDB and Oracle are READ ONLY; DuckDB is opened read-only. Other
-    databases have no such mode, and nothing is committed there; use an account with read permission only. Errors:
-    PlaceError, MissingPackageError.
+    databases have no such mode, and nothing is committed there; use an account with read permission only.
+
+    Raises PlaceError and MissingPackageError; with `lenient` NoRowsError if a valid query fails on the values of rows.
     """
     import sqlalchemy
     from sqlalchemy.exc import SQLAlchemyError
@@ -62,6 +63,8 @@ def read_sql(address: str, query: str, name: str) -> Columns:
             rows = result.fetchall()
     except SQLAlchemyError as error:
         problem = _public_message(error)
+        if lenient and _is_valid(address, query):
+            raise NoRowsError(f"{name}: the query failed on its rows ({problem}).") from None
     else:
         return {column: [row[position] for row in rows] for position, column in enumerate(columns)}
     finally:
@@ -124,6 +127,24 @@ def _reading(engine: Engine) -> Iterator[Connection]:
         if isinstance(driver := connection.connection.driver_connection, sqlite3.Connection):
             driver.set_authorizer(_authorize_reading)
         yield connection
+
+
+def _is_valid(address: str, query: str) -> bool:
+    """Return whether a query runs without its rows: database, tables and columns are right."""
+    import sqlalchemy
+    from sqlalchemy.exc import SQLAlchemyError
+
+    engine = _open(address)
+    alias = "wasp_rows" if engine.dialect.name == "oracle" else "AS wasp_rows"
+    probe = f"SELECT * FROM ({query.strip().rstrip(';')}\n) {alias} WHERE 1 = 0"  # noqa: S608  (checked by check_query)
+    try:
+        with _reading(engine) as connection:
+            connection.execute(sqlalchemy.text(probe)).fetchall()
+    except SQLAlchemyError:
+        return False
+    finally:
+        engine.dispose()
+    return True
 
 
 def _public_message(error: SQLAlchemyError) -> str:

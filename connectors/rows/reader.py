@@ -95,8 +95,8 @@ def _texts(where: RowsRef, column: str, source: Columns) -> list[str | None]:
         exist = ", ".join(f"'{name}'" for name in source) or "none"
         raise InputError(f"{display_path(where)} has no column '{column}'. Columns: {exist}.{hint}")
     values = source[column]
-    for position, value in enumerate(values):
-        if isinstance(value, (bytes, list, dict, tuple, set)) or hasattr(value, "__array__"):
+    for position, value in enumerate(values if not where.lenient else ()):
+        if _is_container(value):
             kind = type(value).__name__
             raise InputError(f"{display_path(where)}, row {position}, column '{column}': contains {kind}, not text.")
     return [_text(value) for value in values]
@@ -107,8 +107,12 @@ def _cells(row: Sequence[Any]) -> list[str]:
     return sorted(text for text in map(_text, row) if text is not None)
 
 
+def _is_container(value: Any) -> bool:
+    return isinstance(value, (bytes, list, dict, tuple, set)) or hasattr(value, "__array__")
+
+
 def _text(value: Any) -> str | None:
-    if value is None:
+    if value is None or _is_container(value):
         return None
     if isinstance(value, str):
         return encodable(value)

@@ -41,10 +41,10 @@ def open_source(where: RowsRef) -> Columns:
     if where.query is not None:
         from connectors.rows.databases import read_sql
 
-        return read_sql(where.path, where.query, display_path(where))
+        return read_sql(where.path, where.query, display_path(where), where.lenient)
     if where.path.startswith("hf:") and "://" not in where.path:
         return _from_hub(where.path)
-    return _from_files(inside_package(where.path), display_path(where), column_names(where), where.whole)
+    return _from_files(inside_package(where.path), where)
 
 
 def column_names(where: RowsRef) -> list[str]:
@@ -76,13 +76,14 @@ def address_of(path: str) -> str:
 
 
 # --- files and folders, local or remote
-def _from_files(path: str, name: str, required: Sequence[str], whole: bool) -> Columns:
+def _from_files(path: str, where: RowsRef) -> Columns:
+    name, required = display_path(where), column_names(where)
     system, files, folder = list_files(path, name)
     parts = []
     for file in files:
         title = f"{name}/{PurePosixPath(file).relative_to(folder)}" if folder else name
-        parts.append((title, _read_file(system, file, title, required, whole)))
-    return parts[0][1] if len(parts) == 1 else _join_files(parts, required, whole)
+        parts.append((title, _read_file(system, file, title, where)))
+    return parts[0][1] if len(parts) == 1 else _join_files(parts, required, where.whole)
 
 
 def _join_files(parts: Sequence[tuple[str, Columns]], required: Sequence[str], whole: bool) -> Columns:
@@ -157,19 +158,21 @@ def ending_of(file: str) -> str:
     return PurePosixPath(file.removesuffix(".gz")).suffix.lower()
 
 
-def _read_file(system: Any, file: str, name: str, required: Sequence[str], whole: bool) -> Columns:
-    ending = ending_of(file)
+def _read_file(system: Any, file: str, name: str, where: RowsRef) -> Columns:
+    ending, required = ending_of(file), column_names(where)
     with _reachable(name), system.open(file, "rb", compression=packing_of(file)) as opened:
         data = opened.read(MOST_BYTES + 1)
     _require_size(len(data), name)
     if not data.strip():
+        if where.lenient:  # the file of a table without rows
+            return dict.fromkeys(required, ())
         raise InputError(f"{name} is empty. Use a file with rows.")
     if ending == ".parquet":
-        return _parse_parquet(data, name, required, whole)
-    text = _decode(data, name)
+        return _parse_parquet(data, name, required, where)
+    text = data.decode("utf-8-sig", "replace") if where.lenient else _decode(data, name)
     if ending in (".csv", ".tsv"):
-        return _parse_csv(text, name, "\t" if ending == ".tsv" else separator_of(text, required))
-    return _parse_json(text, name)
+        return _parse_csv(text, name, "\t" if ending == ".tsv" else separator_of(text, required), where.lenient)
+    return _parse_json(text, name, where.lenient)
 
 
 def _require_size(size: int, name: str) -> None:
@@ -188,7 +191,7 @@ def _decode(data: bytes, name: str) -> str:
     raise InputError(f"{name}, line {line}: not UTF-8. Save the file as UTF-8, e.g. iconv -f latin1 -t utf-8 OLD > NEW")
 
 
-def _parse_parquet(data: bytes, name: str, required: Sequence[str], whole: bool) -> Columns:
+def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsRef) -> Columns:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -197,11 +200,14 @@ def _parse_parquet(data: bytes, name: str, required: Sequence[str], whole: bool)
         _require_size(sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), name)
         names = list(dict.fromkeys(file.schema_arrow.names))
         # Only on this thread, see `connectors.artifacts.parquet.parse_table`.
-        table = file.read(columns=[column for column in names if whole or column in required], use_threads=False)
+        table = file.read(columns=[column for column in names if where.whole or column in required], use_threads=False)
     except (pa.ArrowException, OSError):
         raise InputError(f"{name} is not a readable Parquet file: it is damaged or has another format.") from None
+    for column in table.schema if where.lenient else ():  # the cells of a lenient table are not checked
+        if column.name in required and (pa.types.is_nested(column.type) or pa.types.is_binary(column.type)):
+            raise InputError(f"{name}, column '{column.name}': contains {column.type}, not text.")
     # The other columns' names are needed for error messages.
-    return {column: table.column(column).to_pylist() if whole or column in required else () for column in names}
+    return {column: table.column(column).to_pylist() if where.whole or column in required else () for column in names}
 
 
 def separator_of(text: str, required: Sequence[str]) -> str:
@@ -216,43 +222,57 @@ def separator_of(text: str, required: Sequence[str]) -> str:
     return SEPARATORS[0]
 
 
-def _parse_csv(text: str, name: str, separator: str) -> Columns:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    rows: list[list[str]] = []
-    problem = ""
-    try:
-        for fields in reader:
-            if rows and fields and len(fields) != len(rows[0]):
-                problem = f"has {len(fields)} fields, the first line has {len(rows[0])}"
-                break
-            if fields:
-                rows.append(fields)
-    except csv.Error as error:
-        problem = str(error)
-    if problem:
-        raise InputError(
-            f"{name}, line {reader.line_num}: {problem}. Correct the line, or write Parquet or JSON lines."
-        )
-    header = rows[0]
+def _parse_csv(text: str, name: str, separator: str, lenient: bool) -> Columns:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=not lenient)
+    rows: list[Sequence[str | None]] = []
+    while True:
+        try:
+            fields = next(reader)
+            wrong = bool(rows and fields) and len(fields) != len(rows[0])
+            problem = f"has {len(fields)} fields, the first line has {len(rows[0])}" if wrong else ""
+        except StopIteration:
+            break
+        except csv.Error as error:
+            fields, problem = [], str(error)
+        if problem and not (lenient and rows):
+            raise InputError(
+                f"{name}, line {reader.line_num}: {problem}. Correct the line, or write Parquet or JSON lines."
+            )
+        if problem:
+            rows.append([None] * len(rows[0]))
+        elif fields:
+            rows.append(fields)
+    header = [str(column) for column in rows[0]]
     duplicates = sorted({column for column in header if header.count(column) > 1})
     if duplicates:
         raise InputError(f"{name}: the first line contains column '{duplicates[0]}' more than once. Rename one.")
     return {column: [row[position] for row in rows[1:]] for position, column in enumerate(header)}
 
 
-def _parse_json(text: str, name: str) -> Columns:
+def _parse_json(text: str, name: str, lenient: bool) -> Columns:
     if text.lstrip().startswith("["):
         rows = list(enumerate(_loaded(text, name, lambda line: line), start=1))
         unit = "row"
     else:
         lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
-        rows = [(number, _loaded(line, name, _shifted(number))) for number, line in lines]
+        rows = [(number, _loaded_line(line, name, number, lenient)) for number, line in lines]
         unit = "line"
+    if lenient:
+        rows = [(number, row if isinstance(row, dict) else {}) for number, row in rows]
     for number, row in rows:
         if not isinstance(row, dict):
             raise InputError(f"{name}, {unit} {number}: contains {type(row).__name__}, not an object with columns.")
     names = dict.fromkeys(column for _, row in rows for column in row)
     return {column: [row.get(column) for _, row in rows] for column in names}
+
+
+def _loaded_line(line: str, name: str, number: int, lenient: bool) -> Any:
+    try:
+        return _loaded(line, name, _shifted(number))
+    except (InputError, RecursionError):
+        if not lenient:
+            raise
+        return None
 
 
 def _shifted(number: int) -> Callable[[int], int]:

@@ -78,17 +78,21 @@ def preview(path: Path, changes: Sequence[str], rows: int, flow: str = "wasp") -
         return preview_rows(_load_run_config(flow, path, changes), home, rows)
 
 
-def doctor(path: Path | None, changes: Sequence[str], flow: str = "wasp") -> dict[str, Any]:
+def doctor(path: Path | None, changes: Sequence[str], flow: str = "wasp", private: bool = False) -> dict[str, Any]:
     """Check this machine and, with a configuration, its run and language models."""
     from flows.cli.doctor import examine
 
     if path is None:
+        if private:
+            raise ConfigError("--private: needs the configuration that names the private rows. Add --config FILE")
         return examine()
     entry = find_flow(flow)
     if not entry.continued:
         raise ConfigError(f"--flow {flow}: this flow has no models or rows of its own. Check it with: wasp plan {flow}")
     config: Any = load_config(entry.config, path, changes)
-    return examine(config)
+    if private and getattr(config, "private", None) is None:
+        raise ConfigError(f"--private: {path} names no private rows. Set private.path, or leave the option out")
+    return examine(config, private)
 
 
 def _load_run_config(flow: str, path: Path, changes: Sequence[str]) -> Any:

@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.packages import install_command
 from connectors.interfaces.redaction import redact
 from flows.cli.party_doctor import coordinator_checks, party_checks
 from flows.cli.secret_doctor import check_stored_secrets
+from flows.config.task_files import load_task
 from flows.runtime.state_folder import check_closed, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 
@@ -26,13 +28,16 @@ if TYPE_CHECKING:
     from flows.federation.party import Party
 
 LEAST_FREE_BYTES = 2 * 1024**3
+MOST_LISTED = 20
+"""Problems of private rows that are listed in the terminal."""
 
 
-def examine(config: AnyConfig | None = None) -> dict[str, Any]:
+def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str, Any]:
     """Run every check; each reports its result, or the problem and its fix.
 
     With a configuration, check everything that its run needs, then request one text from each language model and
-    cache it for the run. With parties, also check registry, exchange and workers. `ready`: the configuration itself
+    cache it for the run. With parties, also check registry, exchange and workers. With `private`, also list the
+    problems of the private rows, without noise: for the terminal of their owner only. `ready`: the configuration itself
     has no problem.
     """
     home = state_folder()
@@ -49,7 +54,12 @@ def examine(config: AnyConfig | None = None) -> dict[str, Any]:
         "stored secrets": check_stored_secrets,
     }
     if config is not None:
-        return _with_configuration(config, checks, home)
+        report = _with_configuration(config, checks, home)
+        if private:
+            rows = _check("private rows", partial(check_private_rows, config), home)
+            report["checks"].append(rows)
+            report["healthy"] = report["healthy"] and rows["ok"]
+        return report
     return _results(checks, home) | {"ready": True}
 
 
@@ -95,6 +105,26 @@ def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any
         return {"what": name, "ok": True, "found": check(home)}
     except Exception as error:  # noqa: BLE001  (a doctor reports every failure)
         return {"what": name, "ok": False, "found": redact(str(error)) or type(error).__name__}
+
+
+def check_private_rows(config: AnyConfig, home: Path) -> str:
+    """Report that every private row can be used; raise ConfigError with the problems, which are not private."""
+    from flows.engine.prepare import public_texts
+    from flows.engine.tools import RunTools
+    from tasks.private.data.rows import describe_problems, problems_file
+
+    tools, card = RunTools(config, home), load_task(config.task)
+    problems = describe_problems(tools.zone, tools.private, card.label_names, public_texts(tools, card))
+    if not problems:
+        return "all can be used; none is a test or public row"
+    lines = [
+        f"row {problem['row']}: {problem['reason']}" if "row" in problem else str(problem["reason"])
+        for problem in problems
+    ]
+    more = f"; and {len(lines) - MOST_LISTED} more" if len(lines) > MOST_LISTED else ""
+    raise ConfigError(
+        f"{'; '.join(lines[:MOST_LISTED])}{more}. A run lists all in {problems_file(tools.zone, tools.private)}"
+    )
 
 
 def _python(_: Path) -> str:

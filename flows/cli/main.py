@@ -228,6 +228,9 @@ def doctor(
     json_: Json = False,
     flow: Annotated[str, typer.Option(help="Flow of the configuration.")] = "wasp",
     party_: Annotated[Path | None, typer.Option("--party", help="Check the party of this file (party.yaml).")] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="List the private rows that cannot be used; for their owner only.")
+    ] = False,
 ) -> None:
     """Check this machine and, with --config, the needs of a run."""
     if party_ is not None:
@@ -235,7 +238,7 @@ def doctor(
     else:
         from flows.cli import commands
 
-        checks = commands.doctor(config, set_ or [], flow)
+        checks = commands.doctor(config, set_ or [], flow, private)
     from flows.engine import text
 
     _answer(checks, json_, text.doctor)

@@ -129,7 +129,7 @@ def _registry(party: Party, _: Path) -> str:
 def _rows(party: Party, _: Path) -> str:
     from tasks.private.data.rows import identify
 
-    identity = identify(party.zone, party.private, None, (), may_be_none=True)
+    identity = identify(party.zone, party.private, None, ())
     if len(identity.records) > party.config.declared_rows:
         raise ConfigError(f"declared_rows: {party.config.declared_rows} is below the number of rows. Raise it.")
     return f"{party.private.where.path} can be used; rows whose class is not in a run vote for no text"

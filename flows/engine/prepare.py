@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.errors import ConfigError, PrivateInputError
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.federation import ROUNDS
-from connectors.interfaces.ledger import BudgetPlan, Charge, Look, Marks
+from connectors.interfaces.ledger import BudgetPlan, Charge, Marks
 from connectors.ledger.groups import AUTOMATIC
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
@@ -88,7 +88,8 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     """Check everything, identify the private dataset if there is one, and plan; nothing is reserved or spent.
 
     `ask` is called after all other checks and before the private rows are opened for the first time.
-    Raises ConfigError, InputError or PrivateInputError, and any error of `ask`.
+    Raises ConfigError, InputError or PrivateInputError, and any error of `ask`. None of them depends on the content of
+    a private row: such a refusal would be an answer without noise.
     """
     card = load_task(config.task)
     method = find_method(config.flow_name)
@@ -104,8 +105,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)
     shown, shown_rows = _reference("few_shot", config.few_shot_rows, config, card, tools)
-    outside = (test_rows, public_rows, shown_rows)
-    texts = [text for rows in outside if rows is not None for text in rows["text"].tolist()]
+    texts = _texts(test_rows, public_rows, shown_rows)
     releases, federation = method.releases(config), federation_of(config)
     if federation is not None:
         federation.shared(releases.noise)
@@ -113,7 +113,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
         tools.exchange.below(ROUNDS)
     warnings = tuple(warnings_of(config, card, releases))
     approval = ask(tools, card, releases, warnings) if ask is not None else None
-    identity = _identify(tools, flow, card, texts) if config.private else None
+    identity = identify(tools.zone, tools.private, card.label_names, texts) if config.private else None
     if federation is not None:
         identity = Identity(federation.fingerprint, (), Marks(public=True))  # each party's own cap limits it
     contents = [reference.content if reference else None for reference in (test, public)]
@@ -125,17 +125,15 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     )
 
 
-def _identify(tools: RunTools, flow: str, card: TaskCard, public_texts: Sequence[str]) -> Identity:
-    """Return the identity of the private rows; a rejection is logged in the ledger, because it reveals something."""
-    try:
-        return identify(tools.zone, tools.private, card.label_names, public_texts)
-    except PrivateInputError as error:
-        dataset = tools.ledger.known(tools.private.name)
-        if dataset is not None:
-            tools.ledger.look(
-                Look(dataset, who(), flow, "", f"refusal of the rows ({error.code})", "message of the run")
-            )
-        raise
+def public_texts(tools: RunTools, card: TaskCard) -> list[str]:
+    """Return the texts of all test, public and few-shot rows of a configuration."""
+    config = tools.config
+    named = (("test", config.test), ("public", config.public), ("few_shot", config.few_shot_rows))
+    return _texts(*(_reference(kind, rows, config, card, tools)[1] for kind, rows in named))
+
+
+def _texts(*tables: pd.DataFrame | None) -> list[str]:
+    return [text for rows in tables if rows is not None for text in rows["text"].tolist()]
 
 
 def releases_of(config: AnyConfig) -> Releases:

@@ -4,10 +4,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-import connectors.data
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline, last_json, values
 from tests.support.runs.served_flow import Served, served
@@ -111,18 +109,15 @@ def test_a_full_disk_and_an_error_nobody_foresaw(deployed: Served, faults: Path,
 
 
 def test_bad_input(deployed: Served, tmp_path: Path) -> None:
-    rows = pd.read_parquet(Path(connectors.data.__file__).parent / "support_desk" / "private.parquet")
-    rows.loc[3, "label"] = "zqxquokka7731"
-    rows.to_parquet(tmp_path / "rows.parquet")
-    private = {"path": str(tmp_path / "rows.parquet"), "name": "odd-label"}
+    (tmp_path / "rows.csv").write_text("zqxquokka7731,label\nMy parcel is late.,login_problem\n")
+    private = {"path": str(tmp_path / "rows.csv"), "name": "no-column"}
     few = deployed.start(values(method={"samples": 11, "iterations": 1}))
     unknown = deployed.start(values(**SHORT, private=private))
     message = failed(deployed, few)
     for word in ("ConfigError: method.samples: 11 texts are fewer", "Raise method.samples", "Nothing was spent"):
         assert word in message
     message = failed(deployed, unknown)
-    assert "PRIVATE-ROWS" in message
-    assert "private/problems" in message
+    assert "private.text" in message
     assert "zqxquokka7731" not in " ".join([message, *deployed.logs(unknown)])
 
 

@@ -1,5 +1,6 @@
 """Planted strings: nothing of a private row is found outside the private zone, whatever happens to the run."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,7 +67,7 @@ def test_nothing_of_a_private_row_is_found_after_a_run(
     assert all("120" not in str(profile) and digest == "not-recorded" for digest, profile in stored)
 
 
-def test_nothing_of_a_private_row_is_found_after_a_refusal(server: tuple[str, Path], tmp_path: Path) -> None:
+def test_an_odd_row_changes_no_outcome_and_is_found_nowhere(server: tuple[str, Path], tmp_path: Path) -> None:
     api, prefect = server
     pipeline = Pipeline(tmp_path / "home", api)
     (tmp_path / "owner").mkdir()
@@ -74,9 +75,12 @@ def test_nothing_of_a_private_row_is_found_after_a_refusal(server: tuple[str, Pa
     rows = pd.read_parquet(planted_rows(path))
     rows.loc[5, "label"] = "crimsonpelican-label"
     rows.to_parquet(path)
-    done = pipeline.call("run", "wasp", "--config", str(pipeline.config(private={"path": str(path)})))
-    assert done.returncode == 2
-    assert "PRIVATE-ROWS" in done.stderr
+    done = pipeline.call("run", "wasp", "--config", str(pipeline.config(private={"path": str(path), "name": "odd"})))
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "crimsonpelican-label" not in done.stdout + done.stderr
+    assert [
+        problem["row"] for problem in json.loads((pipeline.home / "private/problems/odd.json").read_text())["problems"]
+    ] == [5]
     assert found_outside(pipeline.home, PLANTED) == []
     assert found_outside(prefect, PLANTED) == []
     for word in PLANTED:

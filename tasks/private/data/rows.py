@@ -1,5 +1,6 @@
-"""Reads private records: selects them, checks them and identifies them by keyed hashes.
+"""Reads private records: selects them and identifies them by keyed hashes.
 
+No content of a record makes a run fail: that would reveal it without noise. A record that cannot be used is left out.
 Problems are described in the private zone, for the owner of the records; errors contain only a code.
 """
 
@@ -9,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 ROWS_COUNTED = "counted from 0 without the header line: row 5 is line 7 of a CSV file without line breaks in its cells"
 
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+"""Stands in a text for bytes or surrogates that cannot be decoded."""
+
 RecordHash = Callable[[str, str], str]
 """(label, text) -> keyed hash of one record."""
 
@@ -43,6 +47,17 @@ class OpenedRows:
     texts: tuple[str, ...]
     labels: tuple[str, ...]
     persons: tuple[str, ...] | None = None
+
+    def of(self, labels: Iterable[str]) -> OpenedRows:
+        """Return the rows with one of these labels; each is selected independently."""
+        known = set(labels)
+        return self.take([index for index, label in enumerate(self.labels) if label in known])
+
+    def take(self, indices: Sequence[int]) -> OpenedRows:
+        """Return the rows at these indices, in this order."""
+        texts, labels = (tuple(column[index] for index in indices) for column in (self.texts, self.labels))
+        persons = None if self.persons is None else tuple(self.persons[index] for index in indices)
+        return OpenedRows(texts, labels, persons)
 
     def __repr__(self) -> str:
         return "PrivateRows(hidden)"
@@ -90,66 +105,64 @@ def check_source(read_header: HeaderReader, where: RowsRef, folder: Path) -> Non
         check_header("private", where, read_header, is_public=False)
 
 
-def identify(
-    zone: Zone,
-    private: PrivateRef,
-    labels: Sequence[str] | None,
-    public_texts: Sequence[str],
-    may_be_none: bool = False,
-) -> Identity:
-    """Check the whole private source and return its keyed identity.
+def identify(zone: Zone, private: PrivateRef, labels: Sequence[str] | None, public_texts: Sequence[str]) -> Identity:
+    """Return the keyed identity of the whole private source; no content of a row is refused.
 
-    The identity covers all rows of the source, regardless of the part that a run uses: a subset is a version of the
-    dataset and shares its budget.
+    The identity covers all rows with a text, regardless of the part that a run uses: a subset is a version of the
+    dataset and shares its budget. Problems of rows go to their owner only, see `describe_problems`. `labels` is None if
+    the task's labels are not known yet.
 
-    `labels` is None if the task's labels are not known yet. `may_be_none` accepts a source without rows: one of several
-    parties may have none, and a refusal would reveal that.
-
-    Raises PrivateInputError with one of these codes: PRIVATE-ROWS (empty text, unknown label, no person),
-    PRIVATE-IN-TEST (a private row is also a test or public row), PRIVATE-TOO-FEW, PRIVATE-NONE, PRIVATE-READ (the
-    source cannot be read as rows), PRIVATE-STEP (anything else). Raises PlaceError if the source does not exist.
+    Raises PrivateInputError with the code PRIVATE-READ (not a readable table, or a column is missing) or PRIVATE-STEP
+    (anything else), and PlaceError if the source does not exist. None of them depends on a row.
     """
     with sealed(zone.folder):
-        return _identify(zone, private, labels, public_texts, may_be_none)
+        frame, problems = _read(zone, private, whole=True)
+        _write_problems(zone, private, [*problems, *_problems(frame, private.where, labels, public_texts)])
+        texts = [text for text in frame["text"] if _is_filled(text)]
+        records = tuple(zone.record_hash("", text) for text in texts)
+        return Identity(_fingerprint(zone, private, frame), records, marks_of(zone.marker, private, frame))
 
 
-def _identify(
-    zone: Zone, private: PrivateRef, labels: Sequence[str] | None, public_texts: Sequence[str], may_be_none: bool
-) -> Identity:
-    frame = _read(zone, private, whole=True)
-    none: list[dict[str, object]] = [{"reason": "the source has no rows"}]
-    _refuse(zone, private, "PRIVATE-NONE", none if frame.empty and not may_be_none else [])
-    _refuse(zone, private, "PRIVATE-ROWS", _bad_rows(frame, labels))
-    _refuse(zone, private, "PRIVATE-IN-TEST", _also_public(frame, public_texts))
-    count = private.where.rows
-    reason = f"private.rows is {count}, the source has {len(frame)} rows; lower private.rows"
-    few: list[dict[str, object]] = [{"reason": reason}]
-    exactly = count is not None and private.where.of is None
-    _refuse(zone, private, "PRIVATE-TOO-FEW", few if exactly and len(frame) < (count or 0) else [])
-    records = tuple(zone.record_hash("", text) for _, _, text in _records(frame))
-    return Identity(_fingerprint(zone, frame), records, marks_of(zone.marker, private, frame))
+def describe_problems(
+    zone: Zone, private: PrivateRef, labels: Sequence[str] | None, public_texts: Sequence[str]
+) -> list[dict[str, object]]:
+    """Return the problems of the private rows; private, for their owner only.
+
+    Each has a reason and, if it concerns one row, its number and field: a row that cannot vote, a label that is not one
+    of `labels`, a text that is also a test or public row, fewer rows than `rows`, no rows.
+    """
+    with sealed(zone.folder):
+        frame, problems = _read(zone, private)
+        return [*problems, *_problems(frame, private.where, labels, public_texts)]
+
+
+def problems_file(zone: Zone, private: PrivateRef) -> Path:
+    """Return the file that lists the problems of a dataset's rows, for their owner."""
+    return zone.folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', private.name)[:100]}.json"
 
 
 def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
-    """Return the rows that a run uses; all rows if `rows` is not set.
+    """Return the rows that a run uses; all usable rows if `rows` is not set.
 
-    A seeded hash of each row's content selects them. There are three cases:
+    A row without text, label or configured person is left out, a decision that depends on that row alone. A seeded hash
+    of each row's content selects among the others. There are three cases:
 
     - With `of` (the declared size of the source) a row is used if its hash is below rows/of. The decision depends on
       that row alone, so adding or removing a row does not affect the others.
-    - Without `of` exactly `rows` rows are used. Removing one lets another in, so the caller must calibrate for a
-      replaced row.
-    - From a source that is declared public exactly `rows` rows are drawn, each class in its proportion (largest
-      remainder). The privacy guarantee then covers the drawn rows, because the selection is public.
+    - Without `of` `rows` rows are used, or all if there are fewer. Removing one lets another in, so the caller must
+      calibrate for a replaced row.
+    - From a source that is declared public `rows` rows are drawn, each class in its proportion (largest remainder), or
+      all if there are fewer. The privacy guarantee then covers the drawn rows, because the selection is public.
 
     Raises PrivateInputError with the code PRIVATE-CHANGED if the fingerprint of the source has changed: the budget of
     the new rows was not looked up.
     """
-    frame, where = _read(zone, private), private.where
-    reason = "the rows have changed since the run started; repeat the same wasp run: it is charged for the current rows"
-    changed: list[dict[str, object]] = [{"reason": reason}]
-    _refuse(zone, private, "PRIVATE-CHANGED", changed if _fingerprint(zone, frame) != fingerprint else [])
-    if where.rows is not None:
+    (frame, _), where = _read(zone, private), private.where
+    if _fingerprint(zone, private, frame) != fingerprint:
+        reason = "the rows have changed since the run started; repeat the same wasp run: it is charged for them"
+        raise _refusal(zone, private, "PRIVATE-CHANGED", reason)
+    frame = frame[_usable(frame)]
+    if where.rows is not None and not frame.empty:
         order = np.array([_order(where.seed, label, text) for _, label, text in _records(frame)])
         if where.public:
             chosen = _stratified(frame["label"].tolist(), order, where.rows)
@@ -162,27 +175,46 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
     return OpenedRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()), persons)
 
 
-def _read(zone: Zone, private: PrivateRef, whole: bool = False) -> pd.DataFrame:
+def _read(zone: Zone, private: PrivateRef, whole: bool = False) -> tuple[pd.DataFrame, list[dict[str, object]]]:
+    """Return all rows, and the problems of a source whose query fails on its rows."""
+    problems: list[dict[str, object]] = []
     try:
-        return zone.read(replace(private.where, rows=None, whole=whole))
+        return zone.read(replace(private.where, rows=None, whole=whole, lenient=True)), problems
     except (PlaceError, MissingPackageError):
         raise
-    except NoRowsError:
-        columns = ["row", "text", "label", *(["person"] if private.where.person else [])]
-        return pd.DataFrame({name: pd.Series(dtype="int64" if name == "row" else "str") for name in columns})
+    except NoRowsError as error:
+        problems.append({"reason": f"the source has no rows: {error}"})
     except InputError as error:
-        # The message may quote a row: the first line of a table without a header, a line that does not parse.
-        problem: dict[str, object] = {"reason": str(error)}
-    _refuse(zone, private, "PRIVATE-READ", [problem])
-    raise AssertionError("a source that cannot be read was refused")
+        # The message may quote a row: the first line of a table without a header.
+        reason = str(error)
+    if not problems:
+        raise _refusal(zone, private, "PRIVATE-READ", reason)
+    columns = ["row", "text", "label", *(["person"] if private.where.person else [])]
+    return pd.DataFrame({name: pd.Series(dtype="int64" if name == "row" else "str") for name in columns}), problems
 
 
-def _fingerprint(zone: Zone, frame: pd.DataFrame) -> str:
-    persons = frame["person"].tolist() if "person" in frame else [""] * len(frame)
-    labels = [
-        f"{label}\x00{person}" if person else label for label, person in zip(frame["label"], persons, strict=True)
-    ]
-    return zone.fingerprint([zone.record_hash(label, text) for label, text in zip(labels, frame["text"], strict=True)])
+def _fingerprint(zone: Zone, private: PrivateRef, frame: pd.DataFrame) -> str:
+    """Return the keyed hash of all rows with a text; of the name if there is none, as two empty sources differ."""
+    hashes = []
+    for text, label, person in zip(frame["text"], frame["label"], _persons(frame), strict=True):
+        if _is_filled(text):
+            named, whose = (value if _is_filled(value) else "" for value in (label, person))
+            hashes.append(zone.record_hash(f"{named}\x00{whose}" if whose else named, text))
+    return zone.fingerprint(hashes or [zone.record_hash("no rows", private.name)])
+
+
+def _persons(frame: pd.DataFrame) -> list[Any]:
+    return frame["person"].tolist() if "person" in frame else [""] * len(frame)
+
+
+def _is_filled(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _usable(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows have a text, a label and, if configured, a person."""
+    columns = [name for name in ("text", "label", "person") if name in frame]
+    return np.array([all(map(_is_filled, row)) for row in zip(*(frame[name] for name in columns), strict=True)], bool)
 
 
 def _records(frame: pd.DataFrame) -> Iterator[tuple[int, str, Any]]:
@@ -191,7 +223,7 @@ def _records(frame: pd.DataFrame) -> Iterator[tuple[int, str, Any]]:
 
 def _order(seed: int, label: str, text: str) -> float:
     """Return a number in [0, 1) that depends on a row's content and the seed."""
-    digest = hashlib.sha256(f"{seed}\x00{label}\x00{text}".encode()).digest()[:6]
+    digest = hashlib.sha256(f"{seed}\x00{label}\x00{text}".encode("utf-8", "surrogatepass")).digest()[:6]
     return int.from_bytes(digest) / 2**48
 
 
@@ -204,39 +236,47 @@ def _stratified(labels: Sequence[str], order: NDArray[np.float64], count: int) -
     return np.sort(np.concatenate([ranked[names == label][:number] for label, number in counts.items()]))
 
 
-def _bad_rows(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[dict[str, object]]:
-    problems: list[dict[str, object]] = []
-    for row, label, text in _records(frame):
-        if not isinstance(text, str):
-            problems.append({"row": row, "field": "text", "reason": "the text is null"})
-        elif not text.strip():
-            problems.append({"row": row, "field": "text", "reason": "the text is empty"})
-        if not isinstance(label, str) or not label.strip():
-            problems.append({"row": row, "field": "label", "reason": "the label is empty"})
-        elif labels is not None and label not in labels:
-            reason = f"the label is not one of the task's: {', '.join(labels)}"
-            problems.append({"row": row, "field": "label", "reason": reason})
-    return problems + _rows_without_person(frame)
-
-
-def _rows_without_person(frame: pd.DataFrame) -> list[dict[str, object]]:
-    if "person" not in frame:
-        return []
-    is_named = (isinstance(person, str) and bool(person.strip()) for person in frame["person"])
-    rows = [row for row, has_name in zip(frame["row"].tolist(), is_named, strict=True) if not has_name]
-    return [{"row": row, "field": "person", "reason": "the person is empty"} for row in rows]
-
-
-def _also_public(frame: pd.DataFrame, public_texts: Sequence[str]) -> list[dict[str, object]]:
+def _problems(
+    frame: pd.DataFrame, where: RowsRef, labels: Sequence[str] | None, public_texts: Sequence[str]
+) -> list[dict[str, object]]:
+    """Return the problems of rows and of their number, in the order of rows."""
     public = {normal_form(text) for text in public_texts}
-    rows = [row for row, _, text in _records(frame) if normal_form(text) in public]
-    return [{"row": row, "field": "text", "reason": "the same text is a test or public row"} for row in rows]
+    problems: list[dict[str, object]] = []
+    for (row, label, text), person in zip(_records(frame), _persons(frame), strict=True):
+        reasons = {
+            "text": _problem_of_text(text, public),
+            "label": _problem_of_label(label, labels),
+            "person": "the person is empty" if "person" in frame and not _is_filled(person) else "",
+        }
+        problems += [{"row": row, "field": field, "reason": reason} for field, reason in reasons.items() if reason]
+    if where.rows is not None and where.of is None and len(frame) < where.rows:
+        problems.append({"reason": f"private.rows is {where.rows}, the source has {len(frame)} rows; all are used"})
+    return problems
 
 
-def _refuse(zone: Zone, private: PrivateRef, code: str, problems: list[dict[str, object]]) -> None:
-    if not problems:
-        return
-    path = zone.folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', private.name)[:100]}.json"
-    details = {"code": code, "source": private.where.path, "rows": ROWS_COUNTED, "problems": problems}
+def _problem_of_text(text: object, public: set[str]) -> str:
+    if not isinstance(text, str):
+        return "the text is missing or cannot be read"
+    if not text.strip():
+        return "the text is empty"
+    if REPLACEMENT in text:
+        return "the text has characters that could not be decoded; save the source as UTF-8"
+    return "the same text is a test or public row" if normal_form(text) in public else ""
+
+
+def _problem_of_label(label: object, labels: Sequence[str] | None) -> str:
+    if not _is_filled(label):
+        return "the label is empty"
+    return "" if labels is None or label in labels else f"the label is not one of the task's: {', '.join(labels)}"
+
+
+def _write_problems(zone: Zone, private: PrivateRef, problems: list[dict[str, object]]) -> Path:
+    path = problems_file(zone, private)
+    details = {"source": private.where.path, "rows": ROWS_COUNTED, "problems": problems}
     write_for_owner(path, json.dumps(details, indent=2))
-    raise PrivateInputError(code, path, redact(private.where.path))
+    return path
+
+
+def _refusal(zone: Zone, private: PrivateRef, code: str, reason: str) -> PrivateInputError:
+    path = _write_problems(zone, private, [{"code": code, "reason": reason}])
+    return PrivateInputError(code, path, redact(private.where.path))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
 from tasks.private.diagnostics.diagnose import NotPrivate, private_fid
-from tasks.private.voting.release import private_vectors
+from tasks.private.voting.release import usable_rows
 
 if TYPE_CHECKING:
     from connectors.interfaces.embedding import Matrix
@@ -23,4 +23,4 @@ def fid_against_private(tools: Tools, fingerprint: str, vectors: Matrix, look: L
     tools.ledger.look(look)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
-        return private_fid(vectors, private_vectors(tools, rows))
+        return private_fid(vectors, usable_rows(tools, rows)[1])

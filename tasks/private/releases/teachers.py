@@ -29,6 +29,7 @@ from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
 from tasks.private.releases.parts import TeacherReleaseJob, noisy, request
+from tasks.private.voting.ballot import usable
 from tasks.private.voting.release import private_vectors
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import load_student, train_student
@@ -185,6 +186,10 @@ def _train(tools: Tools, job: TeacherJob, negatives: PublicTexts, folder: Path) 
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, job.fingerprint)
         indices = shard(rows.texts, job.number, job, tools.zone.choice)
+        vectors = _vectors(tools, rows) if indices and negatives.vectors is not None else None
+        if vectors is not None:
+            is_usable = usable(vectors)
+            indices = [index for index in indices if is_usable[index]]
         folder.mkdir(parents=True, exist_ok=True)
         if not indices:
             (folder / UNTAUGHT).write_bytes(b"")
@@ -192,19 +197,21 @@ def _train(tools: Tools, job: TeacherJob, negatives: PublicTexts, folder: Path) 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings of libraries may depend on the rows
             try:
-                train_student(job.student, _rows(tools, rows, indices, negatives), folder)
+                train_student(job.student, _rows(rows, vectors, indices, negatives), folder)
             except InputError as error:
                 raise ValueError(str(error)) from None  # the message is for the owner of the rows
 
 
-def _rows(tools: Tools, rows: OpenedRows, indices: Sequence[int], negatives: PublicTexts) -> TrainingRows:
+def _vectors(tools: Tools, rows: OpenedRows) -> Matrix:
+    with _EMBEDDING_LOCK:
+        return private_vectors(tools, rows)
+
+
+def _rows(rows: OpenedRows, vectors: Matrix | None, indices: Sequence[int], negatives: PublicTexts) -> TrainingRows:
     """Return a shard and generated texts as two classes with equal total weight."""
     texts = [rows.texts[index] for index in indices]
-    vectors = None
-    if negatives.vectors is not None:
-        with _EMBEDDING_LOCK:
-            mine = private_vectors(tools, rows)[list(indices)]
-        vectors = np.concatenate([mine, negatives.vectors])
+    if vectors is not None and negatives.vectors is not None:
+        vectors = np.concatenate([vectors[list(indices)], negatives.vectors])
     labels = [CLASSES[1]] * len(texts) + [CLASSES[0]] * len(negatives.texts)
     weights = [1 / len(texts)] * len(texts) + [1 / len(negatives.texts)] * len(negatives.texts)
     return TrainingRows([*texts, *negatives.texts], labels, CLASSES, vectors, weights)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.errors import InputError
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
-from tasks.private.voting.release import private_vectors
+from tasks.private.voting.release import usable_rows
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import train_student
 
@@ -27,12 +27,15 @@ def train_on_private_rows(
 ) -> dict[str, Any]:
     """Train a student on the private records into `folder`; return its epochs.
 
-    Raises PrivateInputError for invalid records; its details stay in the private zone.
+    Records that cannot be used are left out. Raises PrivateInputError if the others cannot train a student, after the
+    ledger has marked the dataset as exposed; its details stay in the private zone.
     """
     passes = student.epochs or 1
     with sealed(tools.zone.folder), tools.progress("train on private rows: NOT PRIVATE", passes) as advance:
-        private = open_rows(tools.zone, tools.private, fingerprint)
-        vectors = None if student.kind == "finetune" else private_vectors(tools, private)
+        private = open_rows(tools.zone, tools.private, fingerprint).of(labels)
+        vectors = None
+        if student.kind != "finetune":
+            private, vectors = usable_rows(tools, private)
         rows = TrainingRows(private.texts, private.labels, labels, vectors)
         try:
             trained = train_student(student, rows, folder, _by_pass(len(private.texts), passes, advance))

@@ -20,7 +20,7 @@ from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.tuned_writer import TOLD, hide_transformers_output, lock_training, write_step_counts
-from tasks.private.voting.release import private_vectors
+from tasks.private.voting.release import usable_rows
 from tasks.students.heads import save_layers
 from tasks.students.loop import import_torch, seeded
 from tasks.students.recipe import Recipe
@@ -59,6 +59,7 @@ def train_classifier(tools: Tools, job: ClassifierJob, taken: StepsTaken, folder
     """
     with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, job.fingerprint)
+        rows = rows if job.against is not None else rows.of(job.classes)
         folder.mkdir(parents=True, exist_ok=True)
         with tools.progress("train under DP", job.recipe.training.steps) as advance:
             if job.student.kind == "finetune":
@@ -92,7 +93,7 @@ def vector_head(dimension: int, classes: int, seed: int) -> Any:
 
 
 def _head(tools: Tools, job: ClassifierJob, rows: OpenedRows, taken: StepsTaken, folder: Path, advance: Any) -> int:
-    vectors = private_vectors(tools, rows)
+    rows, vectors = usable_rows(tools, rows)
     if job.against is not None and job.against.vectors is not None:
         vectors = np.concatenate([vectors, job.against.vectors])
     model = vector_head(vectors.shape[1], len(job.classes), job.student.seed)

@@ -130,7 +130,7 @@ def train_writer(tools: Tools, job: TuneJob, taken: StepsTaken, folder: Path) ->
     Error details are written to the private zone, never to the message.
     """
     with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
-        rows = open_rows(tools.zone, tools.private, job.fingerprint)
+        rows = open_rows(tools.zone, tools.private, job.fingerprint).of(job.controls)
         with hide_transformers_output():
             model, tokenizer = open_writer(job.base, job.adapter, job.seed)
             encoded = encode(tokenizer, rows, job.controls, job.tokens)

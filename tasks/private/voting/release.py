@@ -7,15 +7,16 @@ the numbers of the first call.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.ledger import Charge, ReleaseRequest, StoredRelease
-from tasks.private.data.quarantine import sealed
+from tasks.private.data.quarantine import sealed, write_error_for_owner
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.nearest.search import Running
-from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.ballot import Ballot, Candidates, usable
 from tasks.private.voting.votes import noisy_votes
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
     from tasks.accounting.votes import Noise
     from tasks.core.tools import RowTools, Tools
+
+
+PROBE = "text"
+"""Public text that shows whether an embedder works at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,8 @@ def private_vectors(tools: RowTools, rows: OpenedRows) -> NDArray[np.float32]:
 
     Each row is embedded alone, because the other rows of a batch can change the last bits of its vector. A keyed hash
     identifies each text: if a dataset grows, only its new rows are embedded. The cache contains current rows only; a
-    row removed from the dataset is also removed from the file.
+    row removed from the dataset is also removed from the file. A text that the embedder cannot process gets a vector of
+    NaN, which votes for nobody: an error would reveal that such a row exists.
     """
     import numpy as np
 
@@ -79,10 +85,36 @@ def private_vectors(tools: RowTools, rows: OpenedRows) -> NDArray[np.float32]:
     cached = dict(zip(stored.get("names", np.zeros(0, "U64")).tolist(), stored.get("vectors", ()), strict=True))
     new = {name: text for name, text in zip(names, rows.texts, strict=True) if name not in cached}
     if new:  # if all vectors are cached, the model is not loaded
-        cached |= dict(zip(new, tools.embedder.embed_alone(list(new.values())), strict=True))
+        cached |= dict(zip(new, _embed(tools, list(new.values())), strict=True))
     vectors = np.stack([cached[name] for name in names]) if names else tools.embedder.embed_alone([])
     if new or len(cached) > len(set(names)):
         tools.artifacts.write_private_arrays(path, {"names": np.array(names, dtype="U64"), "vectors": vectors})
+    return vectors
+
+
+def usable_rows(tools: RowTools, rows: OpenedRows) -> tuple[OpenedRows, NDArray[np.float32]]:
+    """Return the rows whose vector is finite, and their vectors; each is selected independently."""
+    import numpy as np
+
+    vectors = private_vectors(tools, rows)
+    indices = np.flatnonzero(usable(vectors))
+    return rows.take(indices.tolist()), vectors[indices]
+
+
+def _embed(tools: RowTools, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Return one vector per text; NaN for a text that fails, whose error is written for the owner."""
+    import numpy as np
+
+    try:
+        return tools.embedder.embed_alone(texts)
+    except Exception:  # noqa: BLE001  (any error may depend on a text)
+        probe = tools.embedder.embed_alone([PROBE])  # fails if the embedder itself does: no row is to blame
+    vectors = np.full((len(texts), probe.shape[1]), np.nan, dtype=np.float32)
+    for row, text in enumerate(texts):
+        try:
+            vectors[row] = tools.embedder.embed_alone([text])[0]
+        except Exception as error:  # noqa: BLE001
+            write_error_for_owner(tools.zone.folder, error)
     return vectors
 
 

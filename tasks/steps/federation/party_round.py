@@ -248,7 +248,7 @@ def register_rows(tools: RowTools, member: Member) -> tuple[str, str]:
     No plan takes part in it: a party that starts with its rows rejects no plan because of them. A row of a class that a
     plan lacks has no candidates and votes for none. Raises PrivateInputError, PlaceError or LedgerError.
     """
-    identity = identify(tools.zone, tools.private, None, (), may_be_none=True)
+    identity = identify(tools.zone, tools.private, None, ())
     dataset = tools.ledger.register(
         tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key, marks=identity.marks
     )

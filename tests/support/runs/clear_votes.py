@@ -19,7 +19,7 @@ def clear_votes(found: Federated, party: str, iteration: int = 0) -> np.ndarray:
     """Return the votes of one party's rows as nobody but this test sees them, shape (texts, sides)."""
     texts = candidates(found.run.tools, [found.texts(one) for one in range(iteration + 1)])
     one, privacy = found.parties[party], found.run.noise.privacy
-    name = identify(one.zone, one.private, found.run.card.label_names, (), True).fingerprint
+    name = identify(one.zone, one.private, found.run.card.label_names, ()).fingerprint
     rows = open_rows(one.zone, one.private, name)
     persons = rows.persons if privacy.protects == "person" else None
     vectors = private_vectors(one, rows)

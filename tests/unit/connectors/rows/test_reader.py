@@ -10,7 +10,7 @@ import fsspec
 import pandas as pd
 import pytest
 
-from connectors.interfaces.errors import InputError, MissingPackageError
+from connectors.interfaces.errors import InputError, MissingPackageError, NoRowsError, PlaceError
 from connectors.interfaces.rows import RowsRef
 from connectors.interfaces.text_forms import normal_form
 from connectors.rows.reader import RowProblem, check_public, find_problems, read_rows
@@ -412,3 +412,50 @@ class TestNormalForm:
     def test_the_form_is_its_own_form(self):
         for text in ("İstanbul", "ŉ", "ΐ", "ﬁne  Œuvre", "\u0345\u0301"):
             assert normal_form(normal_form(text)) == normal_form(text)
+
+
+class TestLenientReading:
+    """An invalid line or cell of private rows is a row without text: an error would reveal that it exists."""
+
+    FILES = (
+        ("r.csv", 'text,label\ngood,a\n"ba"d",x,y,z\nfine,b\n'),
+        ("r.csv", "text,label\ngood,a\n" + "x" * 200_000 + ",a\nfine,b\n"),
+        ("r.jsonl", '{"text": "good", "label": "a"}\n{"text": oh\n{"text": "fine", "label": "b"}\n'),
+        ("r.jsonl", '{"text": "good", "label": "a"}\n[1]\n{"text": "fine", "label": "b"}\n'),
+        ("r.jsonl", '{"text": "good", "label": "a"}\n{"text": ["x"], "label": "a"}\n{"text": "fine", "label": "b"}\n'),
+    )
+
+    @pytest.mark.parametrize(("name", "content"), FILES, ids=["fields", "long", "no json", "no object", "a list"])
+    def test_only_the_invalid_row_has_no_text(self, tmp_path, name, content):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(InputError):
+            read_rows(RowsRef(str(tmp_path / name)))
+        rows = read_rows(RowsRef(str(tmp_path / name), lenient=True))
+        assert rows["text"].fillna("").tolist() == ["good", "", "fine"]
+        assert rows["label"].tolist()[::2] == ["a", "b"]
+
+    def test_bytes_and_surrogates_that_cannot_be_decoded_are_replaced(self, tmp_path):
+        (tmp_path / "r.csv").write_bytes(b"text,label\ncaf\xe9,a\n")
+        (tmp_path / "r.jsonl").write_text('{"text": "caf\\udce9", "label": "a"}\n')
+        for name in ("r.csv", "r.jsonl"):
+            assert read_rows(RowsRef(str(tmp_path / name), lenient=True))["text"].tolist() == ["caf\ufffd"]
+
+    def test_a_column_of_lists_is_a_fault_of_the_schema(self, tmp_path):
+        pd.DataFrame({"text": [["a"], ["b"]], "label": ["a", "b"]}).to_parquet(tmp_path / "r.parquet")
+        with pytest.raises(InputError, match="contains list"):
+            read_rows(RowsRef(str(tmp_path / "r.parquet"), lenient=True))
+
+    def test_a_query_that_fails_on_a_row_returns_none_and_a_wrong_query_is_refused(self, tmp_path):
+        with sqlite3.connect(tmp_path / "rows.db") as db:
+            db.execute("create table notes (text, label, who)")
+            db.executemany("insert into notes values (?, 'a', ?)", [("one", "p1"), ("two", "p2")])
+        overflow = (
+            "select text, label from notes where abs(case who when 'p2' then -9223372036854775808 else 1 end) > 0"
+        )
+        address = f"sqlite:///{tmp_path}/rows.db"
+        with pytest.raises(PlaceError):
+            read_rows(RowsRef(address, query=overflow))
+        with pytest.raises(NoRowsError):
+            read_rows(RowsRef(address, query=overflow, lenient=True))
+        with pytest.raises(PlaceError, match="no such column"):
+            read_rows(RowsRef(address, query="select text, colour from notes", lenient=True))

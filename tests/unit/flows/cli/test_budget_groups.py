@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.errors import BudgetError, ConfigError, PrivateInputError
+from connectors.interfaces.errors import BudgetError, ConfigError
 from connectors.interfaces.ledger import ReleaseRequest
 from flows.cli import budget_commands, budget_text
 from flows.config.files import check_config
@@ -19,7 +18,7 @@ from flows.publish.ledger_page import collect, write_page
 from flows.runtime.stores import open_ledger
 from tasks.accounting.votes import vote_charge
 from tests.support.runs.pipeline import values as settings
-from tests.support.runs.prepared_run import LABELS, good_rows, start, table
+from tests.support.runs.prepared_run import good_rows, start, table
 
 
 def rows(home: Path, name: str, group: str | None = None) -> dict[str, object]:
@@ -81,18 +80,3 @@ def test_the_officer_reads_what_the_others_released(home: Path) -> None:
     text = Path(write_page("lab", "de", None)["page"]).read_text(encoding="utf-8")
     assert "Gruppe „clinic“" in text
     assert page.spent == pytest.approx(collect(open_ledger(home), home, "ward").spent)
-
-
-def test_a_refusal_of_known_rows_is_a_look_at_them(home: Path) -> None:
-    start(home, private=rows(home, "ward"))
-    bad = table(home.parent / "bad.parquet", [*good_rows("ward"), ("", LABELS[0])])
-    with pytest.raises(PrivateInputError):
-        start(home, private={"path": bad, "name": "ward"})
-    page = collect(open_ledger(home), home, "ward")
-    assert [(one.what, bool(one.at and one.who)) for one in page.touched] == [
-        ("refusal of the rows (PRIVATE-ROWS)", True)
-    ]
-    with pytest.raises(PrivateInputError):
-        start(home, private={"path": bad, "name": "nobody knows this one"})
-    assert open_ledger(home).datasets() == ["ward"]
-    assert json.dumps(page.to_json())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.errors import ApprovalError, ConfigError, PrivateInputError
+from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.execution import PACE
 from flows.config.files import check_config
 from flows.config.task_files import load_task
@@ -53,11 +53,13 @@ def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
         raise ApprovalError("no")
 
     (tmp_path / "rows.csv").write_text("text,label\nMy parcel is late.,no_such_class\n")
-    unusable = config(private={"path": str(tmp_path / "rows.csv")})
+    unusable = config(private={"path": str(tmp_path / "rows.csv"), "name": "odd"})
+    problems = tmp_path / "private" / "problems" / "odd.json"
     with pytest.raises(ApprovalError):
         prepare("wasp", unusable, tmp_path, refuse)
-    with pytest.raises(PrivateInputError):
-        prepare("wasp", unusable, tmp_path)
+    assert not problems.exists()
+    prepare("wasp", unusable, tmp_path)
+    assert problems.exists()
 
 
 def test_the_plan_says_that_somebody_is_asked() -> None:

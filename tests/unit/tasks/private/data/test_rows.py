@@ -130,28 +130,70 @@ def test_an_unknown_error_stays_in_the_zone_even_when_it_cannot_be_written_down(
     assert "illness" in told[0]
 
 
+def reasons(folder: Path, name: str = "x") -> list[tuple[object, str]]:
+    """Return the row and reason of every problem that the owner of the rows is shown."""
+    listed = json.loads((folder / f"{name}.json").read_text())["problems"]
+    return [(problem.get("row"), problem["reason"]) for problem in listed]
+
+
 @pytest.mark.parametrize("public", ["text number 3", "Text  NUMBER 3", "\u03aa\u0301 text"])
-def test_a_private_row_among_the_public_texts_is_refused_however_it_is_written(tmp_path: Path, public: str) -> None:
+def test_a_private_row_among_the_public_texts_is_shown_to_its_owner_alone(tmp_path: Path, public: str) -> None:
     rows = pd.concat([source(6), pd.DataFrame({"text": ["\u0390 text"], "label": ["a"], "row": [6]})])
-    private = PrivateRef("rows", RowsRef("somewhere"))
-    with pytest.raises(PrivateInputError, match="PRIVATE-IN-TEST"):
-        identify(zone(rows, tmp_path), private, LABELS, ["another text", public])
+    private = PrivateRef("x", RowsRef("somewhere"))
+    place = zone(rows, tmp_path)
+    alone = identify(place, private, LABELS, ["another text"])
+    assert reasons(tmp_path) == []
+    assert identify(place, private, LABELS, ["another text", public]) == alone
+    assert [reason for _, reason in reasons(tmp_path)] == ["the same text is a test or public row"]
 
 
-def test_missing_texts_and_labels_are_told_to_the_owner_of_the_rows(tmp_path: Path) -> None:
-    frame = source(4)
-    frame.loc[1, "text"] = None
-    frame.loc[2, "label"] = None
-    with pytest.raises(PrivateInputError, match="PRIVATE-ROWS"):
-        identify(
-            zone(frame.astype({"text": "str", "label": "str"}), tmp_path), PrivateRef("x", RowsRef("p")), LABELS, []
-        )
-    told = json.loads((tmp_path / "x.json").read_text())
-    assert [(one["row"], one["reason"]) for one in told["problems"]] == [
-        (1, "the text is null"),
-        (2, "the label is empty"),
-    ]
-    assert "counted from 0" in told["rows"]
+ODD: tuple[tuple[str, dict[str, object], str], ...] = (
+    ("null text", {"text": None}, "the text is missing or cannot be read"),
+    ("empty text", {"text": " \n"}, "the text is empty"),
+    ("null label", {"label": None}, "the label is empty"),
+    ("empty label", {"label": ""}, "the label is empty"),
+    ("null person", {"person": None}, "the person is empty"),
+    ("empty person", {"person": "  "}, "the person is empty"),
+)
+
+
+@pytest.mark.parametrize(("change", "reason"), [case[1:] for case in ODD], ids=[case[0] for case in ODD])
+@pytest.mark.parametrize("selection", [{}, {"rows": 6}, {"rows": 6, "of": 12}, {"rows": 6, "public": True}])
+def test_an_unusable_row_votes_for_nobody_and_its_owner_is_shown_where(
+    tmp_path: Path, change: dict[str, object], reason: str, selection: dict[str, int]
+) -> None:
+    private = PrivateRef("x", RowsRef("p", person="person", **selection))  # type: ignore[arg-type]
+    frame = whose(12).astype(object)
+    frame.loc[5, list(change)] = list(change.values())
+    known = identify(zone(frame, tmp_path), private, LABELS, [])
+    assert reasons(tmp_path) == [(5, reason)]
+    assert "counted from 0" in json.loads((tmp_path / "x.json").read_text())["rows"]
+    without = zone(whose(12).drop(index=5), tmp_path)
+    rows = open_rows(zone(frame, tmp_path), private, known.fingerprint)
+    others = open_rows(without, private, identify(without, private, LABELS, []).fingerprint)
+    assert (rows.texts, rows.labels, rows.persons) == (others.texts, others.labels, others.persons)
+
+
+def test_a_row_of_an_unknown_class_is_left_out_where_classes_matter(tmp_path: Path) -> None:
+    frame, private = source(6), PrivateRef("x", RowsRef("p"))
+    frame.loc[1, "label"] = "no class of the task"
+    rows = open_rows(zone(frame, tmp_path), private, identify(zone(frame, tmp_path), private, LABELS, []).fingerprint)
+    assert [row for row, _ in reasons(tmp_path)] == [1]
+    assert len(rows.texts) == 6
+    assert rows.of(LABELS).texts == (*rows.texts[:1], *rows.texts[2:])
+
+
+def test_a_source_without_rows_has_an_identity_of_its_own(tmp_path: Path) -> None:
+    nothing = source(0).astype({"text": "str", "label": "str"})
+    names = []
+    for name in ("x", "y"):
+        for selection in ({}, {"rows": 5}, {"rows": 5, "of": 9}, {"rows": 5, "public": True}):
+            private = PrivateRef(name, RowsRef("p", **selection))  # type: ignore[arg-type]
+            known = identify(zone(nothing, tmp_path), private, LABELS, [])
+            assert open_rows(zone(nothing, tmp_path), private, known.fingerprint).texts == ()
+            assert known.records == ()
+            names.append(known.fingerprint)
+    assert len(set(names)) == 2, "two datasets that are empty today are not one"
 
 
 def whose(number: int) -> pd.DataFrame:
@@ -166,17 +208,6 @@ def test_the_persons_of_rows_stay_with_them_and_are_part_of_the_identity(tmp_pat
     moved = whose(12).assign(person="one and the same")
     assert identify(zone(moved, tmp_path), private, LABELS, []).fingerprint != known.fingerprint
     assert identify(zone(moved, tmp_path), private, LABELS, []).records == known.records, "the same texts, one budget"
-
-
-def test_a_row_of_nobody_is_refused_and_its_owner_told_where(tmp_path: Path) -> None:
-    frame = whose(12)
-    frame.loc[7, "person"] = " "
-    frame.loc[9, "person"] = None
-    private = PrivateRef("rows", RowsRef("somewhere", person="person"))
-    with pytest.raises(PrivateInputError, match="PRIVATE-ROWS"):
-        identify(zone(frame, tmp_path), private, LABELS, [])
-    told = json.loads((tmp_path / "rows.json").read_text())["problems"]
-    assert [(one["row"], one["field"]) for one in told] == [(7, "person"), (9, "person")]
 
 
 def unequal(number: int, without: int | None = None) -> pd.DataFrame:
@@ -207,9 +238,13 @@ def test_public_rows_are_drawn_by_seed_and_content_alone(tmp_path: Path) -> None
     assert len({str(drawn(unequal(200), tmp_path, 60, seed)) for seed in range(5)}) == 5
 
 
-def test_more_public_rows_than_there_are_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(PrivateInputError, match="PRIVATE-TOO-FEW"):
-        drawn(unequal(20), tmp_path, 21)
+@pytest.mark.parametrize("public", [False, True])
+def test_too_few_rows_are_all_used_and_only_their_owner_is_shown_the_number(tmp_path: Path, public: bool) -> None:
+    private = PrivateRef("x", RowsRef("p", rows=21, public=public))
+    place = zone(unequal(20), tmp_path)
+    known = identify(place, private, LABELS, [])
+    assert len(open_rows(place, private, known.fingerprint).texts) == 20
+    assert reasons(tmp_path) == [(None, "private.rows is 21, the source has 20 rows; all are used")]
 
 
 def test_a_public_draw_is_another_choice_than_a_private_one_in_every_key() -> None:

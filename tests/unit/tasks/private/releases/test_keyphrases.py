@@ -17,6 +17,7 @@ from flows.runtime.manifest import open_book
 from tasks.accounting.keyphrases import PartPrivacy, calibrate_part
 from tasks.keyphrases.densities import Shape, members_of
 from tasks.keyphrases.phrases import vocabulary_of
+from tasks.private.data.rows import problems_file
 from tasks.private.releases import keyphrases
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.steps import keyphrases as keyphrasing
@@ -138,12 +139,13 @@ def test_the_private_vocabulary_is_that_of_the_noisy_counts(tmp_path: Path) -> N
         keyphrasing.choose_terms(far.tools, far.vocabulary_spec, release)
 
 
-def test_a_private_row_is_never_shown_in_a_prompt(tmp_path: Path) -> None:
+def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_alone(tmp_path: Path) -> None:
     given = tmp_path / "given.jsonl"
     text, label = texts(40, 1)[3]
     given.write_text(json.dumps({"text": text.upper(), "label": label}))
-    with pytest.raises(PrivateInputError, match="PRIVATE-IN-TEST"):
-        opened(tmp_path, few_shot={"path": str(given)})
+    run = opened(tmp_path, few_shot={"path": str(given)})
+    listed = json.loads(problems_file(run.tools.zone, run.tools.private).read_text())["problems"]
+    assert [(problem["row"], problem["reason"]) for problem in listed] == [(3, "the same text is a test or public row")]
 
 
 @pytest.mark.parametrize(

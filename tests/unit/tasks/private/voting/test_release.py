@@ -158,3 +158,38 @@ def test_a_private_text_is_embedded_once_while_it_is_there_and_its_vector_leaves
     vectors(("router", "Router"))
     assert (len(asked), kept()) == (2, 2)
     assert vectors(()).shape == (0, 32)
+
+
+def test_a_row_that_the_embedder_cannot_process_votes_for_nobody(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = rows(14, seed=1)
+    without = opened(home, tmp_path / "rows.jsonl", private)
+    expected = clean(without, 0, standing(without, 20))
+    odd = opened(home, tmp_path / "rows.jsonl", [*private, ("a text that fails", LABELS[0])])
+    embed = HashingEmbedder.embed_alone
+
+    def choke(self: HashingEmbedder, texts: list[str]) -> np.ndarray:
+        if "a text that fails" in texts:
+            raise ValueError("cannot encode 'a text that fails'")
+        return embed(self, texts)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_alone", choke)
+    assert (clean(odd, 0, standing(odd, 20)) == expected).all()
+    written = [path.read_text() for path in (home / "private" / "problems").glob("failure-*")]
+    assert len(written) == 1
+    assert "a text that fails" in written[0]
+
+
+def test_an_embedder_that_fails_for_every_text_stops_the_vote(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = opened(home, tmp_path / "rows.jsonl", rows(5, seed=1))
+    candidates = standing(run, 20)
+
+    def fail(*_: object) -> np.ndarray:
+        raise OSError("no model")
+
+    monkeypatch.setattr(HashingEmbedder, "embed_alone", fail)
+    with pytest.raises(PrivateInputError, match="PRIVATE-STEP"):
+        clean(run, 0, candidates)
