@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tasks.density.kernels import COUNTING, body, counted
+from tasks.density.posterior import shrink_shifts
 from tasks.selection.examples import bad_of
 from tasks.selection.hubs import spaced
 
@@ -106,6 +107,25 @@ def expect(density: Density, points: Floats, labels: NDArray[Any]) -> Expected:
         shifts = (body(density.sums[present]) / rows[present, None] - texts) @ axes
         noise = density.sigma**2 / (1 - COUNTING) / rows[present, None] ** 2 + spread / rows[present, None]
         means[present] = texts + _posterior(shifts, noise, spread) @ axes.T
+    return Expected(density.labels, means, rows)
+
+
+def expect_gated(density: Density, features: Floats, labels: NDArray[Any]) -> Expected:
+    """Estimate the mean features of private rows in a few directions from a release and texts.
+
+    `features` (n, width - 1): the texts. Shifts are gated and shrunk by `posterior.shrink_shifts`; classes without
+    texts are not a number. Without noise the estimates approach the means of the rows.
+    """
+    present = [index for index, label in enumerate(density.labels) if (labels == label).any()]
+    rows = _rows(density)
+    means = np.full((len(density.labels), features.shape[1]), np.nan)
+    if present:
+        members = [features[labels == density.labels[index]] for index in present]
+        texts = np.stack([own.mean(axis=0) for own in members])
+        spread = np.concatenate([own - mean for own, mean in zip(members, texts, strict=True)]).var(axis=0)
+        shifts = body(density.sums[present]) / rows[present, None] - texts
+        noise = density.sigma**2 / (1 - COUNTING) / rows[present, None] ** 2 + spread / rows[present, None]
+        means[present] = texts + shrink_shifts(shifts, noise)
     return Expected(density.labels, means, rows)
 
 

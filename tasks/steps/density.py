@@ -22,7 +22,17 @@ from tasks.core.reuse import make_once, step_key
 from tasks.core.slots import GUIDANCE
 from tasks.core.tools import Tools
 from tasks.density.kernels import Kernel, body
-from tasks.density.matching import Density, Expected, examples, expect, map_expectations, matched, tilted, witness
+from tasks.density.matching import (
+    Density,
+    Expected,
+    examples,
+    expect,
+    expect_gated,
+    map_expectations,
+    matched,
+    tilted,
+    witness,
+)
 from tasks.private.releases.density import GuidanceJob, release_guidance
 from tasks.selection.examples import concat_examples, example_table
 from tasks.selection.weights import Weighting, allocate, weigh
@@ -161,7 +171,8 @@ def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[
     key = step_key("basis", {"map": kernel.name}, {"texts": _content(written)})
 
     def make() -> ArtifactRef:
-        basis = kernel.learn(read_texts(tools, written).vectors).basis
+        texts = read_texts(tools, written)
+        basis = kernel.learn(texts.vectors, texts.labels).basis
         assert basis is not None
         return tools.artifacts.write_matrix(path, basis.astype(np.float32), key)
 
@@ -275,7 +286,8 @@ def read_texts(tools: Tools, written: Sequence[Written]) -> Texts:
 def relate_to_density(texts: Texts, kernel: Kernel, density: Density) -> Texts:
     """Return the texts with features and expected means of a density."""
     features = body(kernel.features(texts.vectors))
-    expected = expect(density, features, texts.labels)
+    estimate = expect_gated if kernel.name == "discriminant" else expect
+    expected = estimate(density, features, texts.labels)
     if not kernel.learns:
         return replace(texts, points=features, expected=expected)
     points = body(Kernel().features(texts.vectors))
