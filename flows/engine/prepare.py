@@ -55,7 +55,10 @@ EXECUTION_SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run that is ready to start: tools, task, releases, references to rows, plan and warnings."""
+    """A run that is ready to start: tools, task, releases, references to rows, plan and warnings.
+
+    `config`: without private rows if they stay closed; `asked`: as configured.
+    """
 
     tools: RunTools
     config: AnyConfig
@@ -66,6 +69,7 @@ class Prepared:
     public: Reference | None
     warnings: tuple[str, ...]
     approval: Approval | None
+    asked: AnyConfig
     shown: Reference | None = None
     federation: Federation | None = None
 
@@ -86,10 +90,12 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     `ask` is called after all other checks and before the private rows are opened for the first time.
     Raises ConfigError, InputError or PrivateInputError, and any error of `ask`.
     """
-    card = load_task(config.task)
+    card, asked = load_task(config.task), config
     method = find_method(config.flow_name)
     check_numbers(config, card)
     method.check(config, card)
+    releases = method.releases(config)
+    config = config.without_rows()
     require_ready(config, home)
     tools = RunTools(config, home)
     tools.artifacts.check()
@@ -101,7 +107,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     shown, shown_rows = _reference("few_shot", config.few_shot_rows, config, card, tools)
     outside = (test_rows, public_rows, shown_rows)
     texts = [text for rows in outside if rows is not None for text in rows["text"].tolist()]
-    releases, federation = method.releases(config), federation_of(config)
+    federation = federation_of(config)
     if federation is not None:
         federation.shared(releases.noise)
         tools.exchange.below("rounds")
@@ -115,7 +121,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     run_name = _name(tools, flow, card, identity, contents)
     plan = BudgetPlan(run_name.run_id, flow, releases.noise.delta, charges_of(releases, federation))
     return Prepared(
-        tools.named(run_name), config, card, releases, plan, test, public, warnings, approval, shown, federation
+        tools.named(run_name), config, card, releases, plan, test, public, warnings, approval, asked, shown, federation
     )
 
 

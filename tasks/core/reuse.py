@@ -40,6 +40,7 @@ VERSIONS = {
     "measure": 2,
     "baseline": 1,
     "collect": 1,
+    "soft_labels": 1,
     "train": 1,
     "plain_train": 1,
     "labels": 1,

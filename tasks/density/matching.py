@@ -150,6 +150,23 @@ def map_expectations(expected: Expected, features: Floats, points: Floats, label
     return Expected(expected.labels, means, expected.rows)
 
 
+def translate_expectations(
+    expected: Expected, features: Floats, points: Floats, labels: NDArray[Any], directions: Floats
+) -> Expected:
+    """Translate expectations of coordinates along orthogonal `directions` (number, d) to expectations of `points`.
+
+    Directions are scaled as in the map that computed `features` (n, number). A class mean moves along the directions
+    only. In the other directions it remains the mean of the texts.
+    """
+    back = directions / (directions**2).sum(axis=1, keepdims=True)
+    means = np.full((len(expected.labels), points.shape[1]), np.nan)
+    for index, label in enumerate(expected.labels):
+        own = labels == label
+        if own.any():
+            means[index] = points[own].mean(axis=0) + (expected.means[index] - features[own].mean(axis=0)) @ back
+    return Expected(expected.labels, means, expected.rows)
+
+
 def witness(expected: Expected, points: Floats, labels: NDArray[Any]) -> Floats:
     """Return MMD's witness of each text.
 

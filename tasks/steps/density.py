@@ -31,6 +31,7 @@ from tasks.density.matching import (
     map_expectations,
     matched,
     tilted,
+    translate_expectations,
     witness,
 )
 from tasks.private.releases.density import GuidanceJob, release_guidance
@@ -268,6 +269,12 @@ def shift_vectors(
     return shifted.astype(np.float32)
 
 
+def expected_rows(tools: Tools, shift: Shift, written: Sequence[Written], labels: Sequence[str]) -> NDArray[np.float64]:
+    """Return the expected number of private rows of each class of `labels`, from the constant feature."""
+    expected, _, _ = _open(tools, shift.kernel, shift.release, written).with_density
+    return np.array([expected.rows[expected.labels.index(label)] for label in labels])
+
+
 def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
     return {"release": release.sha256, "texts": _content(written)}
 
@@ -286,11 +293,14 @@ def read_texts(tools: Tools, written: Sequence[Written]) -> Texts:
 def relate_to_density(texts: Texts, kernel: Kernel, density: Density) -> Texts:
     """Return the texts with features and expected means of a density."""
     features = body(kernel.features(texts.vectors))
-    estimate = expect_gated if kernel.name == "discriminant" else expect
-    expected = estimate(density, features, texts.labels)
     if not kernel.learns:
-        return replace(texts, points=features, expected=expected)
+        return replace(texts, points=features, expected=expect(density, features, texts.labels))
     points = body(Kernel().features(texts.vectors))
+    if kernel.name == "discriminant" and kernel.basis is not None:
+        gated = expect_gated(density, features, texts.labels)
+        moved = translate_expectations(gated, features, points, texts.labels, kernel.basis[:, :-1])
+        return replace(texts, points=points, expected=moved)
+    expected = expect(density, features, texts.labels)
     return replace(texts, points=points, expected=map_expectations(expected, features, points, texts.labels))
 
 

@@ -60,8 +60,9 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
             result = run.select_result(iteration, written, releases)
             measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, result))
 
-            # private records vote in every iteration except the last (its vote has no use), or their density guides
-            if iteration < run.iterations - 1:
+            # private records vote in every iteration except the last (its vote has no use), or their density guides;
+            # rows that are too few for any release stay closed
+            if run.guided and iteration < run.iterations - 1:
                 votable = run.votable(iteration, written)
                 releases = run.release_guidance(iteration, votable, releases)
                 select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
@@ -73,6 +74,6 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
 
         # optional filter: texts that teachers trained on the private records classify as private
         selected, answers = filter_texts(run, result)
-        synthetic = run_step(collect, run.tools, selected)
+        synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
         student = run_step(train_student, run.tools, run.train_job(selected))
         return run.finish(selected, [*releases, *answers], synthetic, student, written)
