@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from tasks.accounting.teachers import calibrate_part as calibrate_teachers
 from tasks.accounting.votes import Noise, calibrate
 from tasks.audit.attacks import Attack, AttackResult, claim_of
 from tasks.audit.bounds import likely_bound
+from tasks.audit.density import audit_discriminant
+from tasks.density.kernels import Kernel
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
@@ -41,9 +44,8 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
             "so there is nothing to audit. Name another file."
         )
     noises: dict[str, Noise | KeyphraseNoise | PartNoise] = {}
-    dense = guides_by_density(config)
-    if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
-        noises["guidance density"] = _density(promise)
+    kernel = kernel_of(config)
+    dense = kernel is not None
     if "wasp" in config.mechanisms and not dense:
         for calibration in config.calibrations:  # the paper's noise does not cover first choices
             share = promise.choice_share if calibration == "tight" else 0.0
@@ -58,6 +60,8 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
     if "kd" in config.mechanisms:
         noises |= _teachers(config, promise)
     attacks = [Attack(name, noise, config.trials, config.confidence) for name, noise in noises.items()]
+    if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
+        attacks += _density_attacks(config, _density(promise), kernel)
     if config.method is not None:
         attacks += _own_attacks(config, config.method)
     if "federated" in config.mechanisms:
@@ -78,11 +82,32 @@ def _own_attacks(config: AuditConfig, choice: AuditedMethod) -> list[Attack]:
     return attacks
 
 
-def guides_by_density(config: AuditConfig) -> bool:
-    """Return whether the named configuration releases a density instead of votes."""
-    return config.wasp_config is not None and (
-        load_config(WaspConfig, Path(config.wasp_config)).method.density is not None
-    )
+def kernel_of(config: AuditConfig) -> Kernel | None:
+    """Return the feature map of the named configuration; None if it releases votes, or without one.
+
+    Raises ConfigError if the configuration keeps its rows closed.
+    """
+    if config.wasp_config is None:
+        return None
+    wasp = load_config(WaspConfig, Path(config.wasp_config))
+    if wasp.method.releases_density and wasp.kernel is None:
+        raise ConfigError(
+            f"wasp_config: {config.wasp_config} keeps its private rows closed (method.guidance: auto), so there is "
+            "nothing to attack. Name another file."
+        )
+    return wasp.kernel
+
+
+def _density_attacks(config: AuditConfig, noise: GuidanceNoise, kernel: Kernel | None) -> list[Attack]:
+    """Return the attacks on the feature map of a configuration, or on both maps of `auto` without one."""
+    names = ("cosine", "discriminant") if kernel is None else (kernel.name,)
+    attacks = []
+    if any(name != "discriminant" for name in names):
+        attacks.append(Attack("guidance density", noise, config.trials, config.confidence))
+    if "discriminant" in names:
+        run = partial(audit_discriminant, noise)
+        attacks.append(Attack("guidance density discriminant", noise, config.trials, config.confidence, run=run))
+    return attacks
 
 
 def _density(promise: VotePrivacy) -> GuidanceNoise:

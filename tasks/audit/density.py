@@ -42,6 +42,7 @@ def audit_guidance(
     run: Mechanism = release_of_a_run,
     advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
+    kernel: Kernel = KERNEL,
 ) -> list[Finding]:
     """Attack the density `2 * trials` times.
 
@@ -49,7 +50,7 @@ def audit_guidance(
     and no budget spent.
     """
     others, both = canary_rows(noise)
-    baseline, with_canary = (clean_sums(rows, LABELS, KERNEL, noise).sums.ravel() for rows in (others, both))
+    baseline, with_canary = (clean_sums(rows, LABELS, kernel, noise).sums.ravel() for rows in (others, both))
     direction = (with_canary - baseline).astype(np.float64)
 
     def release(ballot: Ballot) -> list[NDArray[np.int64]]:
@@ -59,6 +60,24 @@ def audit_guidance(
     claimed = 1 / noise.noise_multiplier
     strength = gaussian_finding("who took part, by the density", claimed, sides, direction, 1, confidence)
     return [strength, *check_noise(sides, 1, trials)]
+
+
+def audit_discriminant(noise: GuidanceNoise, trials: int, confidence: float, advance: Advance) -> list[Finding]:
+    """Attack the density along discriminant directions, as `audit_guidance` attacks the density of vectors."""
+    kernel = synthetic_directions()
+
+    def run(ballot: Ballot, claimed: GuidanceNoise) -> list[NoisySums]:
+        return [noisy_density(ballot, LABELS, kernel, claimed)]
+
+    return audit_guidance(noise, trials, run, advance, confidence, kernel)
+
+
+def synthetic_directions() -> Kernel:
+    """Return a discriminant map of synthetic texts; the canary lies beyond their median: its features have length 1."""
+    draw = np.random.default_rng(0)
+    labels = np.array(LABELS)[np.arange(60) % 2]
+    texts = np.array([1.0, -1.0, 0.0]) + 0.1 * draw.standard_normal((60, 3)) + 0.1 * (labels == "here")[:, None]
+    return Kernel("discriminant").learn(texts, labels)
 
 
 def canary_rows(noise: GuidanceNoise) -> tuple[Ballot, Ballot]:

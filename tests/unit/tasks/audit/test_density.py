@@ -9,7 +9,8 @@ import pytest
 
 from tasks.accounting.density import GuidanceNoise, calibrate_density
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.audit.density import Mechanism, audit_guidance, release_of_a_run
+from tasks.audit.bounds import ignore_progress
+from tasks.audit.density import Mechanism, audit_discriminant, audit_guidance, release_of_a_run
 from tasks.private.releases.density import clean_sums
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.private.voting.ballot import Ballot
@@ -48,6 +49,20 @@ def test_our_density_passes(privacy: dict[str, Any]) -> None:
     assert all(one.passed for one in found)
     least = 0.0 if privacy.get("adjacency") else 0.4  # the canary is added, never exchanged: half the claim is in reach
     assert found[0].bound >= least / noise_of(**privacy).noise_multiplier
+
+
+@pytest.mark.parametrize("privacy", [{}, {"protects": "person", "rows_per_person": 4}], ids=["a row", "a person"])
+def test_our_density_along_few_directions_passes_at_full_strength(privacy: dict[str, Any]) -> None:
+    noise = noise_of(**privacy)
+    found = audit_discriminant(noise, TRIALS, 0.999, ignore_progress)
+    assert all(one.passed for one in found)
+    assert found[0].bound >= 0.4 / noise.noise_multiplier
+
+
+def test_a_weak_density_along_few_directions_is_caught() -> None:
+    noise = noise_of()
+    claimed = replace(noise, sigma_int=noise.sigma_int / 3)
+    assert not all(one.passed for one in audit_discriminant(claimed, TRIALS, 0.999, ignore_progress))
 
 
 @pytest.mark.parametrize("run", [weak, reused, twice], ids=lambda run: run.__name__)
