@@ -273,6 +273,7 @@ class RunConfig(AnyConfig):
         if self.discriminator is not None and self.filter == "none":
             raise ValueError("discriminator: these settings need filter: discriminator. Set filter, or remove them")
         options = {"class_balance": self.class_balance != "balanced", "filter": self.filter != "none"}
+        options |= {"method.exam": self.method.exam_share is not None}
         used = [name for name, is_used in options.items() if is_used]
         if used and self.parties is not None:
             raise ValueError(f"{used[0]}: not available with several parties. Remove it")

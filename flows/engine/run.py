@@ -59,6 +59,8 @@ class Run:
     guides_all = False
     soft: ArtifactRef | None = None
     """Soft labels of the final texts, once they exist."""
+    exam: ArtifactRef | None = None
+    """Counts of the exam, once they are released."""
 
     def __init__(
         self, prepared: Prepared, book: RunBook, started: float, finished_summary: dict[str, Any] | None = None

@@ -121,6 +121,7 @@ def dataset_card(facts: BundleFacts) -> str:
         _about(facts),
         _privacy(facts),
         _usefulness(facts),
+        *(f"## {section.title}\n{section.text}" for section in facts.report.sections if section.text),
         _limits(facts),
         _data(facts),
         _check(facts),

@@ -38,7 +38,7 @@ EVEN, LOW = 0.5, 0.01
 """An attacker's prior beliefs for which the page shows the certainty."""
 
 AUDITED = {"vocabulary": "dp_kps vocabulary", "density": "dp_kps density", "guidance": "guidance density"}
-AUDITED |= {part: f"kd {part}" for part in PARTS}
+AUDITED |= {str(part): f"kd {part}" for part in PARTS} | {"exam": "kd labels"}
 """Kind of audit that attacks a release, by its slot in the ledger; for other slots the kind has the slot's name."""
 
 

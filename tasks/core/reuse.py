@@ -44,6 +44,7 @@ VERSIONS = {
     "train": 1,
     "plain_train": 1,
     "labels": 1,
+    "exam": 1,
     "teach": 1,
     "checks": 1,
     "answers": 1,
