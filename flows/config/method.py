@@ -273,8 +273,8 @@ class WaspMethod(RoundsMethod):
         if self.releases_density:
             if self.weights_from == "counts":
                 raise ValueError(
-                    f"weights_from: counts needs votes, but guidance is {self.guidance}, whose density already "
-                    "determines the weights. Set guidance: votes, or weights_from: votes"
+                    f"weights_from: counts needs votes: with guidance {self.guidance} a density already determines the "
+                    "weights. Set guidance: votes, or weights_from: votes"
                 )
             if self.iterations < 2:
                 raise ValueError(
