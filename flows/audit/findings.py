@@ -28,7 +28,7 @@ def planned_pipeline(config: AuditConfig) -> dict[str, Any]:
     from flows.engine.prepare import check_numbers
 
     attack, wasp = config.pipeline or PipelineAttack(), pipeline_config(config)
-    if wasp.method.density is not None:
+    if wasp.method.releases_density:
         raise ConfigError(
             "pipeline: whole runs are attacked by their votes; this one releases a density. Remove pipeline."
         )

@@ -72,7 +72,9 @@ def pipeline_config(config: AuditConfig) -> WaspConfig:
     """
     if config.wasp_config is None:
         values = EMBEDDED | {"privacy": config.privacy.model_dump(mode="json")}
-        values |= {"method": EMBEDDED["method"] | {"iterations": config.iterations, "votes": config.votes}}
+        values |= {
+            "method": EMBEDDED["method"] | {"guidance": "votes", "iterations": config.iterations, "votes": config.votes}
+        }
         wasp = check_config(WaspConfig, values, "the audit")
     else:
         wasp = load_config(WaspConfig, Path(config.wasp_config))

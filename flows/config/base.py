@@ -47,6 +47,14 @@ class AnyConfig(Strict):
     student: StudentChoice = Field(
         StudentChoice(), description="Downstream classifier (student, STM) trained on the synthetic texts."
     )
+    text_labels: Literal["auto", "written", "soft", "hard"] = Field(
+        "auto",
+        exclude_if=partial(eq, "auto"),
+        description="Labels of the final texts. written: the class that each text was written for. soft: also the "
+        "probabilities of a linear head, which students learn and exports contain (label_soft). hard: the most likely "
+        "class also replaces the label. With a released density the head adapts to it, otherwise it uses no private "
+        "row. auto: soft if method.guidance is auto and opens the rows, else written. Uses no budget.",
+    )
     evaluation: Evaluation = Field(Evaluation(), description="Evaluation settings.")
     tracking: Tracking = Field(Tracking(), description="Experiment tracking in MLflow.")
     limits: Limits = Field(Limits(), description="Cost limits of a run.")
@@ -98,9 +106,18 @@ class AnyConfig(Strict):
         return self.method.result_size
 
     @property
+    def labels_texts(self) -> bool:
+        """True if texts get soft labels."""
+        return self.text_labels in ("soft", "hard")
+
+    @property
     def opens_rows(self) -> bool:
         """True if this process or a party reads private data."""
         return self.private is not None or self.parties is not None
+
+    def without_rows(self) -> Self:
+        """Return the configuration of a run that opens no private rows; the same if it has none."""
+        return self
 
     @property
     def models(self) -> list[Plm]:
@@ -276,6 +293,7 @@ class RunConfig(AnyConfig):
         if self.discriminator is not None and self.filter == "none":
             raise ValueError("discriminator: these settings need filter: discriminator. Set filter, or remove them")
         options = {"class_balance": self.class_balance != "balanced", "filter": self.filter != "none"}
+        options |= {"method.exam": self.method.exam_share is not None}
         used = [name for name, is_used in options.items() if is_used]
         if used and self.parties is not None:
             raise ValueError(f"{used[0]}: not available with several parties. Remove it")

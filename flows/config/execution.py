@@ -43,10 +43,11 @@ class StudentChoice(Strict):
         exclude_if=partial(eq, "auto"),
         description="auto: bfloat16 on CPUs that support it (about a third faster), else float32. For finetune.",
     )
-    adaptation: Literal["none", "coral", "density"] = Field(
-        "none",
-        exclude_if=partial(eq, "none"),
-        description="Domain adaptation. coral: also align with unlabelled real texts (Deep CORAL); not for linear. "
+    adaptation: Literal["auto", "none", "coral", "density"] = Field(
+        "auto",
+        exclude_if=partial(eq, "auto"),
+        description="Domain adaptation. auto: density if method.guidance is auto and releases one, else none. "
+        "coral: also align with unlabelled real texts (Deep CORAL); not for linear. "
         "density: move the vectors of each class towards wasp's released density; uses no budget; not for finetune.",
     )
     adaptation_from: Literal["public", "moments"] = Field(
@@ -95,15 +96,16 @@ class StudentChoice(Strict):
         """Raise ValueError if the student adapts to a density and none is released."""
         if self.adaptation == "density" and not released:
             raise ValueError(
-                "student.adaptation is density, but this run releases none. Run wasp with method.guidance kernel, "
-                "subspace or clusters"
+                "student.adaptation is density, but this run releases none. Run wasp with method.guidance "
+                "auto or kernel"
             )
 
     @property
     def settings(self) -> dict[str, Any]:
         """All settings of the student, for a StudentSpec."""
         names = ("kind", "model", "epochs", "adaptation", "adaptation_weight")
-        return {name: getattr(self, name) for name in names} | self.recipe
+        values = {name: getattr(self, name) for name in names} | self.recipe
+        return values | ({"adaptation": "none"} if self.adaptation == "auto" else {})
 
     @property
     def recipe(self) -> dict[str, Any]:

@@ -19,9 +19,9 @@ COUNTS_SHARE = 0.15
 
 KEEP = 0.75
 """Default share of all texts in a matched final set."""
-Guidance = Literal["votes", "votes_smoothed", "kernel", "subspace", "clusters"]
-DENSITIES = ("kernel", "subspace", "clusters")
-"""Values of `guidance` that release one density; with others, records vote."""
+Guidance = Literal["auto", "votes", "votes_smoothed", "kernel", "discriminant", "subspace", "clusters"]
+DENSITIES = ("auto", "kernel", "discriminant", "subspace", "clusters")
+"""Values of `guidance` that release at most one density; with others, records vote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,11 @@ class AnyMethod(Strict):
         return self.samples
 
     @property
+    def exam_share(self) -> float | None:
+        """Share of epsilon for an exam of the zero-shot student on private rows; None without an exam."""
+        return None
+
+    @property
     def starts(self) -> dict[str, int]:
         """Text counts by field name; each must be large enough for every model and class."""
         return {"samples": self.samples}
@@ -151,12 +156,14 @@ class WaspMethod(RoundsMethod):
     )
 
     guidance: Guidance = Field(
-        "votes",
-        exclude_if=partial(eq, "votes"),
-        description="Release that guides generation. votes: votes on texts in every iteration but the last (paper). "
-        "votes_smoothed: votes, smoothed over neighbouring texts. kernel: one noisy density of the private vectors. "
-        "subspace: moments along the main axes of the first iteration's texts. clusters: noisy counts of records in "
-        "clusters of these texts. `votes` (Q) has no effect on the last three.",
+        "auto",
+        exclude_if=partial(eq, "auto"),
+        description="Release that guides generation. auto: by the declared number of rows, classes and epsilon, a "
+        "density (kernel), a few directions (discriminant), or nothing, and the rows stay closed. votes: votes on "
+        "texts in every iteration but the last (paper). votes_smoothed: votes, smoothed over neighbouring texts. "
+        "kernel: one noisy density of the private vectors. discriminant: their density along the directions that "
+        "separate the classes of the first iteration's texts. subspace: moments along the main axes of these texts. "
+        "clusters: noisy counts of records in clusters of these texts. `votes` (Q) is for votes only.",
     )
     kernel: KernelName = Field(
         "cosine",
@@ -166,8 +173,8 @@ class WaspMethod(RoundsMethod):
     final_set: Literal["all", "matched"] = Field(
         "all",
         exclude_if=partial(eq, "all"),
-        description="Final data set. all: every text. matched: a subset that matches the released density, for "
-        "guidance kernel, subspace or clusters. Uses no budget.",
+        description="Final data set. all: every text. matched: a subset that matches the released density; not with "
+        "votes. Uses no budget.",
     )
     keep: float | None = Field(
         None,
@@ -177,6 +184,20 @@ class WaspMethod(RoundsMethod):
         description="Share of all texts that final_set: matched selects. Empty: 0.75.",
     )
 
+    exam: float | None = Field(
+        None,
+        gt=0,
+        le=0.5,
+        exclude_if=lambda value: value is None,
+        description="Share of epsilon, such as 0.15, for an exam: noisy counts of private records that a student of "
+        "the first texts gets right. A measure of usefulness without test data. Empty: no exam.",
+    )
+    class_shares: bool = Field(
+        False,
+        exclude_if=partial(eq, False),
+        description="Weigh the classes of soft labels by the released number of records of each class. Better accuracy "
+        "if the shares of the records are those of later data; rare classes lose. Needs a density. Uses no budget.",
+    )
     bad_per_hub: int | None = Field(
         None,
         ge=1,
@@ -198,16 +219,21 @@ class WaspMethod(RoundsMethod):
     )
 
     @property
+    def exam_share(self) -> float | None:
+        """Share of epsilon for the exam."""
+        return self.exam
+
+    @property
     def density(self) -> Kernel | None:
-        """Feature map of the released density; None if private records vote."""
-        if self.guidance == "votes" or self.guidance == "votes_smoothed":
+        """Feature map of the configured density; None if private records vote, or if `auto` decides."""
+        if self.guidance == "votes" or self.guidance == "votes_smoothed" or self.guidance == "auto":
             return None
         return Kernel(self.kernel if self.guidance == "kernel" else self.guidance)
 
     @property
     def releases_density(self) -> bool:
-        """True if `guidance` is a density."""
-        return self.density is not None
+        """True if `guidance` is a density, or may choose one."""
+        return self.guidance in DENSITIES
 
     @property
     def smooths(self) -> bool:
@@ -227,7 +253,7 @@ class WaspMethod(RoundsMethod):
     @property
     def casting(self) -> Casting:
         """T - 1 releases of Q votes on both sides, or a single release of a density."""
-        if self.density is not None:
+        if self.releases_density:
             return Casting(1)
         share = (self.counts_share or COUNTS_SHARE) if self.weights_from == "counts" else 0.0
         return Casting(self.iterations - 1, self.votes, 2, share)
@@ -244,19 +270,22 @@ class WaspMethod(RoundsMethod):
     def _check_guidance(self) -> Self:
         if self.guidance != "kernel" and self.kernel != "cosine":
             raise ValueError(f"kernel needs guidance: kernel, but guidance is {self.guidance}. Remove it")
-        if self.density is not None:
+        if self.releases_density:
             if self.weights_from == "counts":
                 raise ValueError(
-                    "weights_from: counts is for guidance: votes; a density already determines the weights. Write votes"
+                    f"weights_from: counts needs votes: with guidance {self.guidance} a density already determines the "
+                    "weights. Set guidance: votes, or weights_from: votes"
                 )
             if self.iterations < 2:
                 raise ValueError(
-                    f"guidance: {self.guidance} takes effect after the first iteration. Set iterations to 2 or more"
+                    f"guidance: {self.guidance} takes effect after the first iteration. Set iterations to 2 or more, "
+                    "or guidance to votes"
                 )
             if self.keep is not None and self.final_set == "all":
                 raise ValueError("keep needs final_set: matched. Remove it, or write matched")
             return self
         options = {"final_set": self.final_set != "all", "keep": self.keep is not None}
+        options |= {"class_shares": self.class_shares}
         used = [name for name, is_used in options.items() if is_used]
         if used:
             raise ValueError(

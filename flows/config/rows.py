@@ -104,6 +104,13 @@ class PrivateRows(Rows):
         "probability rows/of. Empty: exactly `rows` are used and noise is sqrt(2) larger, because removing one row "
         "adds another.",
     )
+    declared_rows: int | None = Field(
+        None,
+        ge=1,
+        exclude_if=partial(is_, None),
+        description="Public, rounded number of rows (of persons, if persons are protected). method.guidance: auto "
+        "decides with it. It changes no noise and need not be exact. Not needed with `rows`.",
+    )
     rows_are_public: bool = Field(
         False,
         exclude_if=partial(eq, False),
@@ -169,6 +176,11 @@ class PrivateRows(Rows):
             f"rows are public: exactly {self.rows} are drawn, stratified by class, and the guarantee covers the drawn "
             "rows"
         )
+
+    @property
+    def public_number(self) -> int | None:
+        """Number of rows as far as it is public: `rows`, or the declared number."""
+        return self.rows or self.declared_rows
 
     @property
     def takes_exactly(self) -> bool:

@@ -86,8 +86,8 @@ def _approver(flow: str, config: AnyConfig, resumes: str | None) -> Ask | None:
         return None
 
     def request_approval(tools: RunTools, card: TaskCard, releases: Releases, warnings: Sequence[str]) -> Approval:
-        plan = plan_of(config, card, releases, measured_lengths(tools)).to_json() | {"warnings": list(warnings)}
-        plan |= {"dataset": tools.private.name if config.private else ""}
+        plan = plan_of(tools.config, card, releases, measured_lengths(tools)).to_json() | {"warnings": list(warnings)}
+        plan |= {"dataset": tools.private.name if tools.config.private else ""}
         return ask(flow, config, card, plan, resumes)
 
     return request_approval

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from connectors.models.base.completion_store import Lengths
 
 
-RELEASE_KEYS: dict[str, Any] = dict.fromkeys(("training", "keyphrases", "words", "moments", "density", "expected"))
+RELEASE_KEYS: dict[str, Any] = dict.fromkeys(
+    ("training", "keyphrases", "words", "moments", "density", "expected", "opening")
+)
 RELEASE_KEYS |= {"beside": []}
 """Keys in the JSON of every plan, with or without such releases."""
 CHARACTERS_PER_TOKEN = 4.0
@@ -41,10 +43,12 @@ def planned(config: AnyConfig) -> dict[str, Any]:
     from flows.engine.checks import problems_of, raise_problems
     from flows.runtime.state_folder import state_folder
 
-    problems: list[WaspError] = list(problems_of(config, state_folder()))
+    problems: list[WaspError] = []
     try:
+        problems += problems_of(config.without_rows(), state_folder())
         numbers = numbers_of(config)
     except WaspError as error:
+        problems = problems or problems_of(config, state_folder())
         raise_problems(list({str(problem): problem for problem in (error, *problems)}.values()))
         raise
     return numbers | {"problems": [str(problem) for problem in problems]}
@@ -65,6 +69,7 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     card = load_task(config.task)
     check_numbers(config, card)
     releases = releases_of(config)
+    config = config.without_rows()
     lengths = measured_lengths(RunTools(config, state_folder()))
     return plan_of(config, card, releases, lengths).to_json() | {"warnings": warnings_of(config, card, releases)}
 
@@ -192,7 +197,7 @@ def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def _privacy_lines(plan: RunPlan, release_lines: Sequence[str]) -> list[str]:
     """Return lines about releases, noise and privacy loss of a run."""
     if not plan.opens_rows:
-        return ["private data  not used (epsilon 0, ledger unchanged)"]
+        return ["private data  not used (epsilon 0, ledger unchanged)", *release_lines]
     if plan.releases == 0:
         return ["releases      none (no private data is used, epsilon 0)"]
     if plan.calibration == "none":

@@ -59,7 +59,10 @@ EXECUTION_SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run that is ready to start: tools, task, releases, references to rows, plan and warnings."""
+    """A run that is ready to start: tools, task, releases, references to rows, plan and warnings.
+
+    `config`: without private rows if they stay closed; `asked`: as configured.
+    """
 
     tools: RunTools
     config: AnyConfig
@@ -70,6 +73,7 @@ class Prepared:
     public: Reference | None
     warnings: tuple[str, ...]
     approval: Approval | None
+    asked: AnyConfig
     shown: Reference | None = None
     federation: Federation | None = None
 
@@ -91,11 +95,13 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     Raises ConfigError, InputError or PrivateInputError, and any error of `ask`. None of them depends on the content of
     a private row: such a refusal would be an answer without noise.
     """
-    card = load_task(config.task)
+    card, asked = load_task(config.task), config
     method = find_method(config.flow_name)
     check_numbers(config, card)
     check_metric_names()
     method.check(config, card)
+    releases = method.releases(config)
+    config = config.without_rows()
     require_ready(config, home)
     tools = RunTools(config, home)
     tools.artifacts.check()
@@ -106,7 +112,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     public, public_rows = _reference("public", config.public, config, card, tools)
     shown, shown_rows = _reference("few_shot", config.few_shot_rows, config, card, tools)
     texts = _texts(test_rows, public_rows, shown_rows)
-    releases, federation = method.releases(config), federation_of(config)
+    federation = federation_of(config)
     if federation is not None:
         federation.shared(releases.noise)
         federation.check_coordinator(tools.coordinator_key)
@@ -121,7 +127,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     run_name = _name(tools, flow, card, identity, contents)
     plan = BudgetPlan(run_name.run_id, flow, releases.noise.delta, charges_of(releases, federation))
     return Prepared(
-        tools.named(run_name), config, card, releases, plan, test, public, warnings, approval, shown, federation
+        tools.named(run_name), config, card, releases, plan, test, public, warnings, approval, asked, shown, federation
     )
 
 

@@ -26,12 +26,14 @@ from tasks.core.refs import Weights, Written
 from tasks.metrics.iteration_record import Facts, facts_of, with_privacy
 from tasks.prefect.federation import federated_vote
 from tasks.prefect.private import vote
-from tasks.prefect.runtime import run_step
+from tasks.prefect.runtime import label_softly, run_step
 from tasks.reporting.report_model import Touched
+from tasks.steps.density import Shift
 from tasks.steps.evaluation import MeasureJob, TrainJob
 from tasks.steps.federation.coordinator import Dropped
 from tasks.steps.federation.vote import FederatedVote
 from tasks.steps.selection import shares
+from tasks.steps.soft_labels import SoftJob
 from tasks.steps.texts import WriteJob
 from tasks.steps.vote import VoteSpec
 from tasks.students.spec import StudentSpec
@@ -55,6 +57,10 @@ class Run:
     shares_are_noisy = False
     trained: TrainJob | None = None
     guides_all = False
+    soft: ArtifactRef | None = None
+    """Soft labels of the final texts, once they exist."""
+    exam: ArtifactRef | None = None
+    """Counts of the exam, once they are released."""
 
     def __init__(
         self, prepared: Prepared, book: RunBook, started: float, finished_summary: dict[str, Any] | None = None
@@ -261,11 +267,26 @@ class Run:
         """Specification of the student."""
         return StudentSpec(seed=self.config.execution.seed, **self.config.student.settings)
 
+    def shift_of(self) -> Shift | None:
+        """Return how a released density moves vectors; None without one."""
+        return None
+
+    def soft_job(self) -> SoftJob:
+        """Return the job that labels texts softly, with the released density if there is one."""
+        hard = self.config.text_labels == "hard"
+        return SoftJob(self.prepared.card.label_names, self.shift_of(), hard)
+
+    def label_texts(self, written: Sequence[Written]) -> ArtifactRef | None:
+        """Return the soft labels of the final texts; None if they keep the labels they were written for."""
+        if self.config.labels_texts:
+            self.soft = cast(ArtifactRef, run_step(label_softly, self.tools, self.soft_job(), written))
+        return self.soft
+
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Make the releases for the student's training; return the training job on all texts."""
         prepared, labels = self.prepared, self.prepared.card.label_names
         unlabelled = prepared.public if self.config.student.adapts_to_public else None
-        job = TrainJob(tuple(written), self.student_spec, labels, prepared.test, unlabelled)
+        job = TrainJob(tuple(written), self.student_spec, labels, prepared.test, unlabelled, soft=self.soft)
         for release in prepared.releases.items:
             if isinstance(release, TrainingAid):
                 job = release.prepare_training(self, job)

@@ -37,7 +37,7 @@ def _about_path(private: PrivateRows, config: AnyConfig) -> list[str]:
 def _about_privacy(config: AnyConfig, privacy: Privacy) -> list[str]:
     if config.private is None:
         return _about_parties(config)
-    rows, warnings = config.private.rows, []
+    warnings = []
     if config.private.takes_exactly and privacy.adjacency == "add_remove":
         warnings.append(
             "private.rows: a fixed number of rows makes a removal a replacement, so noise is sqrt(2) larger. "
@@ -46,7 +46,9 @@ def _about_privacy(config: AnyConfig, privacy: Privacy) -> list[str]:
     tuning = config.method.tuning
     if config.private.person and privacy.protects == "record":
         warnings.append("private.person is set, but privacy.protects is record: only single rows are protected")
-    declared = config.private.of or rows or (tuning.declared_rows if tuning is not None else None)
+    declared = (
+        config.private.of or config.private.public_number or (tuning.declared_rows if tuning is not None else None)
+    )
     if declared is not None and privacy.delta >= 1 / declared:
         warnings.append(
             f"privacy.delta: {privacy.delta:g} is not below 1/{declared} (the declared number of rows), so it allows "

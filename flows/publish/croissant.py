@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from connectors.artifacts.atomic_files import file_sha256
-from flows.publish.dataset_card import COLUMNS, BundleFacts
+from flows.publish.dataset_card import BundleFacts
 from tasks.reporting.text import uncovered
 
-_TYPES: Final = {"text": "sc:Text", "integer": "sc:Integer"}
+_TYPES: Final = {"text": "sc:Text", "integer": "sc:Integer", "numbers": "sc:Float"}
 _FORMATS: Final = {"synthetic.parquet": "application/x-parquet", "synthetic.jsonl": "application/jsonlines"}
 _TERMS: Final = (
     "citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes isLiveDataset "
@@ -45,7 +45,7 @@ def croissant(facts: BundleFacts, folder: Path) -> dict[str, Any]:
             else "No private rows were opened."
         ),
         "distribution": [_file(folder, name, encoding) for name, encoding in _FORMATS.items()],
-        "recordSet": [_records()],
+        "recordSet": [_records(facts)],
     }
 
 
@@ -77,7 +77,7 @@ def _file(folder: Path, name: str, encoding: str) -> dict[str, Any]:
     }
 
 
-def _records() -> dict[str, Any]:
+def _records(facts: BundleFacts) -> dict[str, Any]:
     return {
         "@type": "cr:RecordSet",
         "@id": "texts",
@@ -92,7 +92,8 @@ def _records() -> dict[str, Any]:
                 "description": meaning,
                 "dataType": _TYPES[kind],
                 "source": {"fileObject": {"@id": "synthetic.parquet"}, "extract": {"column": name}},
+                **({"repeated": True} if kind == "numbers" else {}),
             }
-            for name, (kind, meaning) in COLUMNS.items()
+            for name, (kind, meaning) in facts.columns.items()
         ],
     }

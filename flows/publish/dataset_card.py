@@ -26,6 +26,8 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "iteration": ("integer", "iteration of the run that created the text"),
 }
 """The columns of synthetic.parquet and synthetic.jsonl: type and meaning."""
+SOFT_COLUMN = ("numbers", "probability of each class for this text, in the order of the labels")
+"""The column label_soft, if the run labelled its texts softly."""
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
@@ -37,7 +39,7 @@ class BundleFacts:
     `overlap` is None without a search for copies; `unsearched` has the reason.
 
     `approved`: the requester of the bundle and the approval by a second person; None if none was required.
-    `audits`: the newest audits of its noise, all passed; possibly empty.
+    `audits`: the newest audits of its noise, all passed; possibly empty. `soft`: the rows have soft labels.
     """
 
     report: Report
@@ -50,6 +52,12 @@ class BundleFacts:
     unsearched: str = ""
     approved: tuple[str, Approval] | None = None
     audits: tuple[AuditLine, ...] = ()
+    soft: bool = False
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, str]]:
+        """Columns of the rows: type and meaning."""
+        return {**COLUMNS, "label_soft": SOFT_COLUMN} if self.soft else COLUMNS
 
     @property
     def title(self) -> str:
@@ -113,6 +121,7 @@ def dataset_card(facts: BundleFacts) -> str:
         _about(facts),
         _privacy(facts),
         _usefulness(facts),
+        *(f"## {section.title}\n{section.text}" for section in facts.report.sections if section.text),
         _limits(facts),
         _data(facts),
         _check(facts),
@@ -211,7 +220,7 @@ def _limits(facts: BundleFacts) -> str:
 
 
 def _data(facts: BundleFacts) -> str:
-    columns = [f"`{name}` ({kind}): {meaning}" for name, (kind, meaning) in COLUMNS.items()]
+    columns = [f"`{name}` ({kind}): {meaning}" for name, (kind, meaning) in facts.columns.items()]
     labels = ", ".join(f"`{name}`" for name in facts.card.label_names)
     return "## Data\nThe same rows as Parquet and as JSON lines.\n" + _listed([*columns, f"labels: {labels}"])
 

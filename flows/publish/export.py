@@ -72,7 +72,18 @@ def export_run(
         unsearched = "this run opened no private row"
     card = load_task(manifest["config"]["task"])
     head = gate.ledger_head(home, artifacts, manifest["dataset"])
-    facts = BundleFacts(report, card, manifest, head, now(), options.license, overlap, unsearched, audits=audits)
+    facts = BundleFacts(
+        report,
+        card,
+        manifest,
+        head,
+        now(),
+        options.license,
+        overlap,
+        unsearched,
+        audits=audits,
+        soft="label_soft" in rows,
+    )
     if options.approve is not None:
         approval = options.approve(facts)
         head = gate.ledger_head(home, artifacts, manifest["dataset"])  # other runs may have added entries meanwhile
@@ -105,7 +116,8 @@ def export_run(
 def _rows(file: Path) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.read_parquet(file, partitioning=None)[list(COLUMNS)]
+    rows = pd.read_parquet(file, partitioning=None)
+    return rows[[*COLUMNS, *(["label_soft"] if "label_soft" in rows else [])]]
 
 
 def _write_rows(rows: pd.DataFrame, folder: Path) -> None:

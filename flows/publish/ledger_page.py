@@ -38,8 +38,8 @@ EVEN, LOW = 0.5, 0.01
 """An attacker's prior beliefs for which the page shows the certainty."""
 
 AUDITED = {"vocabulary": "dp_kps vocabulary", "density": "dp_kps density", "guidance": "guidance density"}
-AUDITED |= {"training": "dp_sgd training"}
-AUDITED |= {part: f"kd {part}" for part in PARTS}
+AUDITED |= {"training": "dp_sgd training", "exam": "kd labels"}
+AUDITED |= {str(part): f"kd {part}" for part in PARTS}
 """Kind of audit that attacks a release, by its slot in the ledger; for other slots the kind has the slot's name."""
 
 

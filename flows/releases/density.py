@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
+from flows.releases.closed_rows import opening_lines, opening_values
 from tasks.accounting.density import GuidanceNoise, calibrate_density, describe_density
 from tasks.reporting.report_model import Touched
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 KERNELS = {
     "cosine": "the average of their vectors",
+    "discriminant": "their vectors along the directions that separate the classes of the first round's texts",
     "gaussian": "random Fourier features of their vectors",
     "subspace": "their vectors along the main axes of the first round's texts, and products of these",
     "clusters": "the number in each cluster of the first round's texts",
@@ -41,8 +43,9 @@ class DensityRelease(Release):
 
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
         """Return the kernel, the noise and the uses of the density."""
-        config, method, kernel, noise = self.config, self.config.method, self.config.method.density, self.noise
-        learns, moves = kernel is not None and kernel.learns, config.student.adaptation == "density"
+        config, method, kernel, noise = self.config, self.config.method, self.config.kernel, self.noise
+        learns, moves = kernel is not None and kernel.learns, config.adapts
+        decision = opening_values(config, noise.sigma) if config.opening is not None else None
         name = kernel.name if kernel else ""
         values = {
             "kernel": name,
@@ -53,6 +56,7 @@ class DensityRelease(Release):
             "samples": method.samples,
         }
         lines = [
+            *(opening_lines(decision) if decision is not None else []),
             f"releases      1 density of the private rows per class ({KERNELS[name]}), for all iterations; one "
             f"{noise.privacy.protects} changes it by at most {noise.sensitivity:.4f} (L2)",
             f"noise         sigma {noise.sigma:.4f}, of features of length 1",
@@ -63,11 +67,11 @@ class DensityRelease(Release):
             lines.append(f"final set     the {method.result_size} of {method.samples} texts that match it together")
         if moves:
             lines.append("student       is trained on vectors that the density shifts, class by class")
-        return ReleasePlan({"density": values}, tuple(lines))
+        return ReleasePlan({"density": values, "opening": decision}, tuple(lines))
 
     def warnings(self, card: TaskCard) -> list[str]:
         """Warn when the noise exceeds the density, or when too few texts are available as examples."""
-        rows = self.config.private.rows if self.config.private else None
+        rows = self.config.private.public_number if self.config.private else None
         if rows is None or self.noise.sigma <= 0:
             return []
         return density_warnings(self.config, rows, len(card.labels), self.noise)

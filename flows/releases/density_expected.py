@@ -25,9 +25,9 @@ def expected_of(config: WaspConfig, classes: int) -> dict[str, Any] | None:
     sqrt(classes), the shift from texts to rows in units of its noise. None if rows are not declared or no similar
     measurement exists. Uses public numbers only.
     """
-    rows = config.private.rows if config.private else None
-    kernel = config.method.density.name if config.method.density else "cosine"
-    if rows is None or kernel == "gaussian":
+    rows = config.private.public_number if config.private else None
+    kernel = config.kernel.name if config.kernel else "cosine"
+    if rows is None or kernel in ("gaussian", "discriminant"):
         return None
     if math.isinf(config.epsilon) or config.method.iterations < 2:
         return None
@@ -35,7 +35,7 @@ def expected_of(config: WaspConfig, classes: int) -> dict[str, Any] | None:
     similar = [
         case
         for case in _measured()
-        if case["guidance"] == config.method.guidance
+        if case["guidance"] == ("kernel" if config.method.guidance == "auto" else config.method.guidance)
         and 1 / SIMILAR <= _signal(case["rows"], case["classes"], case["epsilon"], case["delta"]) / signal <= SIMILAR
     ]
     if not similar:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TEXTS = {
     "labels": "the number of private rows in each class",
+    "exam": "the numbers of private rows that the zero-shot student gets right and wrong",
     "checks": "the confidence of the teachers in each of {numbers} queries",
     "answers": "the answers of the teachers to {numbers} queries",
 }

@@ -50,7 +50,7 @@ class VotesRelease(Release):
 
     def warnings(self, card: TaskCard) -> list[str]:
         """Warn when the noise exceeds the votes."""
-        rows = self.config.private.rows if self.config.private else None
+        rows = self.config.private.public_number if self.config.private else None
         if rows is None or self.noise.sigma <= 0:
             return []
         index = signal_index(rows, self.noise.sigma, self.config.method.candidates // len(card.labels))

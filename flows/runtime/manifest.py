@@ -52,7 +52,7 @@ def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBo
     name = prepared.tools.called
     artifacts = prepared.tools.artifacts
     earlier = read_book(artifacts, name.run_id)
-    config = prepared.config.model_dump(mode="json") | _resolved_paths(prepared)
+    config = prepared.asked.model_dump(mode="json") | _resolved_paths(prepared)
     if keep_choice and earlier:
         config["privacy"]["on_lost_artifacts"] = earlier["config"]["privacy"]["on_lost_artifacts"]
     values = {

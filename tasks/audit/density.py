@@ -53,6 +53,7 @@ def audit_guidance(
     run: Mechanism = release_of_a_run,
     advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
+    kernel: Kernel = KERNEL,
 ) -> list[Finding]:
     """Attack the density `2 * trials` times.
 
@@ -60,7 +61,7 @@ def audit_guidance(
     and no budget spent.
     """
     others, both = canary_rows(noise)
-    baseline, with_canary = (clean_sums(rows, LABELS, KERNEL, noise).sums.ravel() for rows in (others, both))
+    baseline, with_canary = (clean_sums(rows, LABELS, kernel, noise).sums.ravel() for rows in (others, both))
     direction = (with_canary - baseline).astype(np.float64)
 
     def release(ballot: Ballot) -> list[NDArray[np.int64]]:
@@ -70,6 +71,27 @@ def audit_guidance(
     claimed = 1 / noise.noise_multiplier
     strength = gaussian_finding("who took part, by the density", claimed, sides, direction, 1, confidence)
     return [strength, *check_noise(sides, 1, trials)]
+
+
+def discriminant_attack(name: str, noise: GuidanceNoise, trials: int, confidence: float) -> Attack:
+    """Return the attack on a density along discriminant directions."""
+    kernel = synthetic_directions()
+
+    def release(ballot: Ballot, claimed: GuidanceNoise) -> list[NoisySums]:
+        return [noisy_density(ballot, LABELS, kernel, claimed)]
+
+    def run(trials: int, confidence: float, advance: Advance) -> list[Finding]:
+        return audit_guidance(noise, trials, release, advance, confidence, kernel)
+
+    return Attack(name, noise, trials, confidence, run=run, likely=partial(likely_vote, noise, half=0.25))
+
+
+def synthetic_directions() -> Kernel:
+    """Return a discriminant map of synthetic texts; the canary lies beyond their median: its features have length 1."""
+    draw = np.random.default_rng(0)
+    labels = np.array(LABELS)[np.arange(60) % 2]
+    texts = np.array([1.0, -1.0, 0.0]) + 0.1 * draw.standard_normal((60, 3)) + 0.1 * (labels == "here")[:, None]
+    return Kernel("discriminant").learn(texts, labels)
 
 
 def canary_rows(noise: GuidanceNoise) -> tuple[Ballot, Ballot]:

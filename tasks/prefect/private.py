@@ -14,12 +14,13 @@ from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.prefect.runtime import in_flow_process, outcome, step
-from tasks.steps import density, dp_classifier, dp_sgd, keyphrases, label_counts, teachers
+from tasks.steps import density, dp_classifier, dp_sgd, exam, keyphrases, label_counts, teachers
 from tasks.steps import moments as adapting
 from tasks.steps import vote as voting
 from tasks.steps.density import GuideSpec
 from tasks.steps.dp_classifier import ClassifySpec
 from tasks.steps.dp_sgd import TuneSpec
+from tasks.steps.exam import ExamSpec
 from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
 from tasks.steps.label_counts import LabelSpec
 from tasks.steps.moments import MomentsSpec
@@ -109,6 +110,13 @@ def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]
 def count_labels(tools: Tools, spec: LabelSpec) -> Any:
     """Release under differential privacy the number of private records per class."""
     ref, why = label_counts.count_labels(tools, spec)
+    return outcome(ref, ref, why)
+
+
+@step("take exam", retries=0)
+def take_exam(tools: Tools, spec: ExamSpec, written: Sequence[Written]) -> Any:
+    """Release under differential privacy how many private records the zero-shot student gets right."""
+    ref, why = exam.take_exam(tools, spec, written)
     return outcome(ref, ref, why)
 
 

@@ -34,13 +34,14 @@ from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.metrics.iteration_record import Facts, sentence, table
 from tasks.prefect import page
-from tasks.steps import appraisal, baseline, density, evaluation, texts
+from tasks.steps import appraisal, baseline, density, evaluation, soft_labels, texts
 from tasks.steps import selection as guiding
 from tasks.steps.appraisal import AppraiseJob
 from tasks.steps.baseline import BaselineJob
 from tasks.steps.density import SettleJob
 from tasks.steps.evaluation import MeasureJob, TrainJob
 from tasks.steps.selection import SelectJob, WeighJob
+from tasks.steps.soft_labels import SoftJob
 from tasks.steps.texts import WriteJob
 
 Parameters = ParamSpec("Parameters")
@@ -250,10 +251,17 @@ def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence
     return outcome(selected, selected.samples, why)
 
 
+@step("label softly")
+def label_softly(tools: Tools, job: SoftJob, written: Sequence[Written]) -> Any:
+    """Give every text the class probabilities of a linear head."""
+    ref, why = soft_labels.label_softly(tools, job, written)
+    return outcome(ref, ref, why)
+
+
 @step("collect")
-def collect(tools: Tools, written: Sequence[Written]) -> Any:
-    """Merge all texts into one table."""
-    ref, why = texts.collect(tools, written)
+def collect(tools: Tools, written: Sequence[Written], soft: ArtifactRef | None = None) -> Any:
+    """Merge all texts into one table, with their soft labels if there are any."""
+    ref, why = texts.collect(tools, written, soft)
     return outcome(ref, ref, why)
 
 

@@ -23,7 +23,18 @@ from tasks.core.reuse import make_once, step_key
 from tasks.core.slots import GUIDANCE
 from tasks.core.tools import Tools
 from tasks.density.kernels import Kernel, body
-from tasks.density.matching import Density, Expected, examples, expect, map_expectations, matched, tilted, witness
+from tasks.density.matching import (
+    Density,
+    Expected,
+    examples,
+    expect,
+    expect_gated,
+    map_expectations,
+    matched,
+    tilted,
+    translate_expectations,
+    witness,
+)
 from tasks.private.releases.density import GuidanceJob, release_guidance
 from tasks.selection.examples import concat_examples, example_table
 from tasks.selection.weights import Weighting, weigh
@@ -162,7 +173,8 @@ def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[
     key = step_key("basis", {"map": kernel.name}, {"texts": _content(written)})
 
     def make() -> ArtifactRef:
-        basis = kernel.learn(read_texts(tools, written).vectors).basis
+        texts = read_texts(tools, written)
+        basis = kernel.learn(texts.vectors, texts.labels).basis
         assert basis is not None
         return tools.artifacts.write_matrix(path, basis.astype(np.float32), key)
 
@@ -258,6 +270,12 @@ def shift_vectors(
     return shifted.astype(np.float32)
 
 
+def expected_rows(tools: Tools, shift: Shift, written: Sequence[Written], labels: Sequence[str]) -> NDArray[np.float64]:
+    """Return the expected number of private rows of each class of `labels`, from the constant feature."""
+    expected, _, _ = _open(tools, shift.kernel, shift.release, written).with_density
+    return np.array([expected.rows[expected.labels.index(label)] for label in labels])
+
+
 def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
     return {"release": release.sha256, "texts": _content(written)}
 
@@ -276,10 +294,14 @@ def read_texts(tools: Tools, written: Sequence[Written]) -> Texts:
 def relate_to_density(texts: Texts, kernel: Kernel, density: Density) -> Texts:
     """Return the texts with features and expected means of a density."""
     features = body(kernel.features(texts.vectors))
-    expected = expect(density, features, texts.labels)
     if not kernel.learns:
-        return replace(texts, points=features, expected=expected)
+        return replace(texts, points=features, expected=expect(density, features, texts.labels))
     points = body(Kernel().features(texts.vectors))
+    if kernel.name == "discriminant" and kernel.basis is not None:
+        gated = expect_gated(density, features, texts.labels)
+        moved = translate_expectations(gated, features, points, texts.labels, kernel.basis[:, :-1])
+        return replace(texts, points=points, expected=moved)
+    expected = expect(density, features, texts.labels)
     return replace(texts, points=points, expected=map_expectations(expected, features, points, texts.labels))
 
 

@@ -17,12 +17,14 @@ from connectors.interfaces.ledger import Look
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
+from tasks.density.soft_labels import harden
 from tasks.metrics.metrics import map_2d, thin
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
 from tasks.private.diagnostics.internal import fid_against_private
 from tasks.reporting.report_model import MapPoints
 from tasks.steps.density import Shift, shift_vectors
 from tasks.steps.moments import Moments, unlabelled_of
+from tasks.steps.soft_labels import SOFT, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
@@ -54,7 +56,8 @@ class TrainJob:
     """The texts that train the student and the real rows that test it.
 
     `unlabelled`: public rows that the student adapts to; `moments`: moments of the private rows, used instead of public
-    rows. `shift`: how the training vectors are moved.
+    rows. `shift`: how the training vectors are moved. `soft`: soft labels of the texts. A student that learns from
+    moved vectors keeps the labels that texts were written for: the move already contains what soft labels add.
     """
 
     written: tuple[Written, ...]
@@ -64,6 +67,7 @@ class TrainJob:
     unlabelled: Reference | None = None
     moments: Moments | None = None
     shift: Shift | None = None
+    soft: ArtifactRef | None = None
 
 
 def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
@@ -101,6 +105,8 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
         parameters["moments"] = job.moments.release.sha256
     if job.shift is not None:
         parameters["shift"] = job.shift.release.sha256
+    if job.soft is not None:
+        parameters["soft"] = job.soft.sha256
     if job.student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
     key = step_key("train", parameters, {"samples": content([entry.samples for entry in job.written])})
@@ -161,11 +167,15 @@ def _value(metric: Metric, rows: MetricInput | None) -> float | None:
 
 
 def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str, Any]:
-    samples = read_samples(tools, job.written)
+    samples, targets = read_samples(tools, job.written), None
+    if job.soft is not None and job.shift is None:
+        samples = with_soft_labels(tools, samples, job.soft)
+        targets = np.array(samples[SOFT].tolist(), dtype=np.float64)
+        samples = samples.assign(label=harden(targets, job.labels))
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
     if job.shift is not None and vectors is not None:
         vectors = shift_vectors(tools, job.shift, job.written, samples["label"].to_numpy(dtype=str), vectors)
-    rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
+    rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors, soft=targets)
     if job.unlabelled is not None:
         frame, unlabelled = reference_rows(tools, job.unlabelled)
         rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(unlabelled))

@@ -169,13 +169,18 @@ def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Ma
     return frame, tools.artifacts.read_matrix(ref)
 
 
-def collect(tools: Tools, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Write all texts of a run to one table, synthetic.parquet."""
+def collect(tools: Tools, written: Sequence[Written], soft: ArtifactRef | None = None) -> tuple[ArtifactRef, str]:
+    """Write all texts of a run to one table, synthetic.parquet, with their soft labels if there are any."""
+    from tasks.steps.soft_labels import with_soft_labels
+
     path = f"runs/{tools.run_id}/synthetic.parquet"
-    key = step_key("collect", {}, {"samples": content([entry.samples for entry in written])})
-    return make_once(
-        tools.artifacts, path, key, lambda: tools.artifacts.write_table(path, read_samples(tools, written), key)
-    )
+    inputs = {"samples": content([entry.samples for entry in written])} | ({"soft": soft.sha256} if soft else {})
+    key = step_key("collect", {}, inputs)
+
+    def make() -> ArtifactRef:
+        return tools.artifacts.write_table(path, with_soft_labels(tools, read_samples(tools, written), soft), key)
+
+    return make_once(tools.artifacts, path, key, make)
 
 
 def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:

@@ -27,6 +27,7 @@ from tasks.students.loop import (
     batch_of,
     computes_bfloat16,
     import_torch,
+    learned_targets,
     seeded,
     softmax,
 )
@@ -124,7 +125,7 @@ def _passes(training: _Training, best: BestEpoch, report: Reporter) -> int:
     torch, device = import_torch(), _device(job.spec)
     steps = job.epochs * -(-len(job.train) // batch_of(job.spec))
     optimizer, schedule = _optimizer(job, network, steps)
-    targets = torch.from_numpy(job.targets).to(device)
+    targets = torch.from_numpy(learned_targets(job)).to(device)
     parameters = [parameter for parameter in network.modules.parameters() if parameter.requires_grad]
     adaptation = _adaptation(job, network)
     for epoch in range(1, job.epochs + 1):

@@ -25,6 +25,7 @@ from tasks.students.loop import (
     accuracy_and_loss,
     batch_of,
     import_torch,
+    learned_targets,
     seeded,
     softmax,
 )
@@ -40,6 +41,8 @@ Layers = list[tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
 
 _FILE = "head.npz"
 PROBE_STRENGTH = 3.0
+LEAST_PART = 0.005
+"""Smallest probability of a soft label that a linear head learns; smaller ones only cost time."""
 _STRENGTHS = (0.1, 1.0, 3.0, 10.0, 100.0)
 _HIDDEN = (256, 128)
 
@@ -158,16 +161,29 @@ def _train_linear(job: Job, vectors: Matrix, boost: Boost) -> tuple[NDArray[np.f
     strength, probabilities = PROBE_STRENGTH, np.zeros((0, classes))
     best = (-1.0, float("-inf"))
     for candidate in _STRENGTHS if len(job.validation) else ():
-        layer = fit_logistic(vectors[rows], job.targets[rows], job.weights[rows], classes, candidate)
+        layer = _fit(job, vectors, rows, job.weights, candidate)
         guess = softmax(_scores([layer], vectors[job.validation]))
         accuracy, loss = accuracy_and_loss(guess, job.targets[job.validation])
         if (accuracy, -loss) > best:
             best, strength, probabilities = (accuracy, -loss), candidate, guess
-    layer = fit_logistic(vectors, job.targets, job.weights, classes, strength)
+    everything = np.arange(len(vectors))
+    layer = _fit(job, vectors, everything, job.weights, strength)
     for _ in range(job.epochs if job.spec.boost else 0):
         boost.after_pass(lambda fitted=layer: softmax(_scores([fitted], vectors[rows])))  # type: ignore[misc]
-        layer = fit_logistic(vectors, job.targets, boost.weights, classes, strength)
+        layer = _fit(job, vectors, everything, boost.weights, strength)
     return probabilities, [layer]
+
+
+def _fit(
+    job: Job, vectors: Matrix, rows: NDArray[np.int64], weights: NDArray[np.float64], strength: float
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the head fitted to some rows; a soft row counts for each class with its probability."""
+    classes, soft = len(job.rows.classes), job.rows.soft
+    if soft is None:
+        return fit_logistic(vectors[rows], job.targets[rows], weights[rows], classes, strength)
+    positions, targets = np.nonzero(soft[rows] >= LEAST_PART)
+    parts = soft[rows][positions, targets] * weights[rows][positions]
+    return fit_logistic(vectors[rows][positions], targets.astype(np.int64), parts, classes, strength)
 
 
 def _train_mlp(job: Job, vectors: Matrix, report: Reporter, boost: Boost) -> tuple[Layers, int, int]:
@@ -222,7 +238,7 @@ def _adaptation(job: Job, network: Any, scale: Callable[[Matrix], Matrix]) -> Ad
 
 def _mlp_passes(job: Job, network: Any, scaled: Any, course: _Course) -> int:
     torch = import_torch()
-    targets = torch.from_numpy(job.targets)
+    targets = torch.from_numpy(learned_targets(job))
     optimizer = torch.optim.AdamW(
         network.parameters(), lr=job.spec.learning_rate or 1e-3, weight_decay=0.01, fused=True
     )

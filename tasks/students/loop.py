@@ -84,6 +84,11 @@ def batch_of(spec: StudentSpec) -> int:
     return spec.batch or (32 if spec.kind == "finetune" else 128)
 
 
+def learned_targets(job: Job) -> NDArray[Any]:
+    """Return what a network learns: class numbers (rows,), or probabilities (rows, classes) of soft labels."""
+    return job.targets if job.rows.soft is None else np.asarray(job.rows.soft, dtype=np.float32)
+
+
 def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return sorted positions (train, validation).
 

@@ -84,7 +84,7 @@ class TrainingRows:
 
     Texts with labels, all classes of the task, optional vectors and weights. vectors: float32, shape (texts,
     dimension), for kinds `linear` and `mlp`. weights: one per row, not negative. unlabelled: texts for the adaptation,
-    with their vectors where texts have some.
+    with their vectors where texts have some. soft: probabilities (texts, classes) to learn instead of `labels`.
     """
 
     texts: Sequence[str]
@@ -94,6 +94,7 @@ class TrainingRows:
     weights: Sequence[float] | None = None
     unlabelled: Sequence[str] = ()
     unlabelled_vectors: Matrix | None = None
+    soft: NDArray[np.float64] | None = None
 
     def targets(self) -> NDArray[np.int64]:
         """Return each row's class number after a check of the rows.
@@ -102,7 +103,7 @@ class TrainingRows:
         """
         import numpy as np
 
-        sizes = {"labels": self.labels, "vectors": self.vectors, "weights": self.weights}
+        sizes = {"labels": self.labels, "vectors": self.vectors, "weights": self.weights, "soft": self.soft}
         for name, column in sizes.items():
             if column is not None and len(column) != len(self.texts):
                 raise InputError(f"Training rows: {len(self.texts)} texts but {len(column)} {name}. Give one per text.")

@@ -65,6 +65,6 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
 
         # optional filter: texts that teachers trained on the private records classify as private
         selected, answers = filter_texts(run, written)
-        synthetic = run_step(collect, run.tools, selected)
+        synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
         student = run_step(train_student, run.tools, run.train_job(selected))
         return run.finish(selected, [*releases, *answers], synthetic, student, written)

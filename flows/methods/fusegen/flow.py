@@ -59,6 +59,6 @@ def fusegen(config: FuseGenConfig, resumes: str | None = None) -> dict[str, Any]
             run_step(record_iteration, run.tools, run.facts(iteration, written, {}, measured, []))
 
         # texts that the student misclassifies weigh less after every pass (self-boosting weight adjustment)
-        synthetic = run_step(collect, run.tools, written)
+        synthetic = run_step(collect, run.tools, written, run.label_texts(written))
         student = run_step(train_student, run.tools, run.train_job(written))
         return run.finish(written, [], synthetic, student)

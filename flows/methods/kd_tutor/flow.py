@@ -53,6 +53,6 @@ def kd_tutor(config: KdTutorConfig, resumes: str | None = None) -> dict[str, Any
         measured = run_step(measure_iteration, run.tools, run.measure_job(0, selected))
         run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
 
-        synthetic = run_step(collect, run.tools, selected)
+        synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
         student = run_step(train_student, run.tools, run.train_job(selected))
         return run.finish(selected, releases, synthetic, student, written)

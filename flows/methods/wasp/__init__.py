@@ -5,6 +5,7 @@ from __future__ import annotations
 from flows.engine.method import OWN_DATA, PARTIES, Method, Preset
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.releases import wasp_releases
+from flows.releases.exam import exam_sections
 
 METHOD = Method(
     name="wasp",
@@ -19,4 +20,5 @@ METHOD = Method(
         Preset("federated", "federated_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
     ),
     releases=wasp_releases,
+    sections=exam_sections,
 )

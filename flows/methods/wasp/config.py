@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
+from connectors.interfaces.errors import ConfigError
 from flows.config.base import RunConfig
 from flows.config.method import Asks, WaspMethod, refuse_density
 from flows.config.privacy import Calibration
+from flows.config.task_files import load_task
+from tasks.density.kernels import Kernel
+from tasks.density.opening import Opening, choose_opening
 
 
 class WaspConfig(RunConfig):
@@ -26,18 +31,101 @@ class WaspConfig(RunConfig):
 
     @model_validator(mode="after")
     def _check_density(self) -> Self:
-        if self.method.density is not None:
+        if self.method.releases_density:
             joined = self.privacy.joined_by if self.privacy.protects == "person" else "mean"
             refuse_density(self.method.guidance, self.parties is not None, self.privacy.calibration, joined)
         return self
 
+    @cached_property
+    def opening(self) -> Opening | None:
+        """Decision of guidance `auto`, from public numbers; None for other guidance.
+
+        Raises ConfigError if the number of rows is not declared, or if another release needs rows that stay closed.
+        """
+        from flows.methods.wasp.releases import calibrated
+
+        if self.method.guidance != "auto":
+            return None
+        if self.private is None:
+            return "none"
+        opening = choose_opening(self.declared_rows, self.classes, calibrated(self).sigma)
+        others = {
+            "class_balance": self.class_balance != "balanced",
+            "filter": self.filter != "none",
+            "method.exam": self.method.exam is not None,
+            "student.adaptation_from": self.student.pays,
+        }
+        used = [name for name, is_used in others.items() if is_used]
+        if opening == "none" and used:
+            raise ConfigError(
+                f"{used[0]}: opens the private rows, but method.guidance 'auto' keeps them closed: "
+                f"{self.declared_rows} rows of {self.classes} classes are too few at this epsilon. Remove it, or set "
+                "method.guidance: votes"
+            )
+        return opening
+
+    @property
+    def declared_rows(self) -> int:
+        """Public number of private rows; ConfigError if it is missing."""
+        number = self.private.public_number if self.private else None
+        if number is None:
+            raise ConfigError(
+                "private.declared_rows: missing, but method.guidance 'auto' decides with it whether to open the rows. "
+                "Set the rounded number of your rows, which changes no noise, or set method.guidance: kernel or votes"
+            )
+        return number
+
+    @property
+    def classes(self) -> int:
+        """Number of classes of the task."""
+        return len(load_task(self.task).labels)
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """Feature map of the density; None if private records vote or stay closed."""
+        opening = self.opening
+        return self.method.density if opening is None else None if opening == "none" else Kernel(opening)
+
+    @property
+    def opens_rows(self) -> bool:
+        """False if `auto` keeps the rows closed."""
+        return super().opens_rows and self.opening != "none"
+
+    @property
+    def adapts(self) -> bool:
+        """True if the student learns from vectors that the density moves."""
+        choice = self.student
+        automatic = choice.adaptation == "auto" and self.method.guidance == "auto" and choice.kind != "finetune"
+        return (choice.adaptation == "density" or automatic) and self.kernel is not None
+
+    @property
+    def labels_texts(self) -> bool:
+        """True if texts get soft labels, by choice or because `auto` opens the rows."""
+        return super().labels_texts or (self.text_labels == "auto" and self.opening in ("discriminant", "cosine"))
+
+    @property
+    def epsilon(self) -> float:
+        """Configured epsilon; 0 without private rows."""
+        return super().epsilon if self.private is not None or self.parties is not None else 0.0
+
+    def without_rows(self) -> Self:
+        """Return the configuration of the same run without private rows, if they stay closed."""
+        if self.opens_rows:
+            return self
+        method = self.method.model_copy(update={"final_set": "all", "keep": None})
+        student = self.student.model_copy(update={"adaptation": "none"} if self.student.adaptation == "density" else {})
+        reference = "none" if self.evaluation.fid_reference == "private" else self.evaluation.fid_reference
+        evaluation = self.evaluation.model_copy(update={"fid_reference": reference})
+        parts = {"method": method, "student": student, "evaluation": evaluation}
+        return self.model_copy(update={"private": None, **parts})
+
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
         """Possible values of `privacy.calibration`; the paper's noise covers votes only."""
-        paper = self.method.weights_from == "votes" and self.method.density is None
+        paper = self.method.weights_from == "votes" and not self.method.releases_density
         return ("tight", "paper") if paper else ("tight",)
 
     @property
     def asks(self) -> list[Asks]:
         """Planned calls: the first iteration without examples, later ones with S examples per prompt."""
-        return self.method.asks_of(self.writers, self.method.examples)
+        return self.method.asks_of(self.writers, 0 if self.opening == "none" else self.method.examples)

@@ -13,6 +13,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
+from flows.releases.exam import take_exam_once
 from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
@@ -56,12 +57,16 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
             written += embedded(run.tools, generate, jobs)
             run.require_texts(iteration, written)
 
+            # optional exam: does the student of the first texts know the private records already?
+            releases = [*releases, *take_exam_once(run, iteration, written)]
+
             # measure all texts so far (uses private records only if configured)
             result = run.select_result(iteration, written, releases)
             measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, result))
 
-            # private records vote in every iteration except the last (its vote has no use), or their density guides
-            if iteration < run.iterations - 1:
+            # private records vote in every iteration except the last (its vote has no use), or their density guides;
+            # rows that are too few for any release stay closed
+            if run.guided and iteration < run.iterations - 1:
                 votable = run.votable(iteration, written)
                 releases = run.release_guidance(iteration, votable, releases)
                 select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
@@ -73,6 +78,6 @@ def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
 
         # optional filter: texts that teachers trained on the private records classify as private
         selected, answers = filter_texts(run, result)
-        synthetic = run_step(collect, run.tools, selected)
+        synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
         student = run_step(train_student, run.tools, run.train_job(selected))
         return run.finish(selected, [*releases, *answers], synthetic, student, written)

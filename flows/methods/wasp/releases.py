@@ -1,4 +1,4 @@
-"""The releases of WASP: noisy votes, or one density for all iterations."""
+"""The releases of WASP: noisy votes, one density for all iterations, or nothing if `auto` keeps the rows closed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from flows.engine.method import Release, ReleasePlan, Releases
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.budget import share_budget
+from flows.releases.closed_rows import ClosedRows
 from flows.releases.density import DensityRelease, density_hint
 from flows.releases.density_expected import expected_lines, expected_of
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.density import GuidanceNoise, calibrate_density
+from tasks.accounting.no_noise import no_release
 
 if TYPE_CHECKING:
     from tasks.accounting.votes import Noise
@@ -43,7 +45,10 @@ class WaspDensity(DensityRelease):
 
 
 def wasp_releases(config: WaspConfig) -> Releases:
-    """Return the releases of a WASP run."""
+    """Return the releases of a WASP run; without any charge if `auto` keeps the rows closed."""
+    if config.opening == "none":
+        closed = config.private is not None
+        return Releases(no_release(), (ClosedRows(config, calibrated(config)),) if closed else ())
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
         return (WaspDensity(config, noise) if isinstance(noise, GuidanceNoise) else WaspVotes(config, noise),)
@@ -51,8 +56,13 @@ def wasp_releases(config: WaspConfig) -> Releases:
     return share_budget(config, _noise, wrap)
 
 
+def calibrated(config: WaspConfig) -> Noise:
+    """Return the noise of all releases as if `auto` opened the rows."""
+    return share_budget(config, _noise, lambda _: ()).noise
+
+
 def _noise(config: WaspConfig) -> Noise:
-    if config.method.density is not None:
+    if config.method.releases_density:
         return calibrate_density(vote_privacy_of(config))
     return vote_noise(config)
 

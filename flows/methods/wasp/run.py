@@ -18,6 +18,7 @@ from tasks.steps.appraisal import AppraiseJob
 from tasks.steps.density import GuideSpec, SettleJob, Shift
 from tasks.steps.evaluation import TrainJob
 from tasks.steps.selection import SelectJob, WeighJob
+from tasks.steps.soft_labels import SoftJob
 
 
 class WaspRun(Run):
@@ -48,7 +49,12 @@ class WaspRun(Run):
 
     def is_voted_on(self, iteration: int) -> bool:
         """Return True for every iteration except the last; with a density only for the first."""
-        return iteration < self.iterations - 1 and self.density is None
+        return iteration < self.iterations - 1 and self.density is None and self.guided
+
+    @property
+    def guided(self) -> bool:
+        """False if `auto` keeps the private rows closed: all texts are then written without examples."""
+        return self.config.opens_rows
 
     @property
     def needed(self) -> dict[str, int]:
@@ -59,7 +65,7 @@ class WaspRun(Run):
         self, iteration: int, votable: Sequence[Written], releases: Sequence[ArtifactRef]
     ) -> list[ArtifactRef]:
         """Return all releases including the one of this iteration: a vote, or one density for the run."""
-        if self.config.method.density is None:
+        if not self.config.method.releases_density:
             return [*releases, self.vote(iteration, votable)]
         if self.density is not None:
             return list(releases)
@@ -69,7 +75,7 @@ class WaspRun(Run):
     @property
     def guide_spec(self) -> GuideSpec:
         """Specification of the density release."""
-        name, noise, kernel = self.tools.called, self.prepared.noise, self.config.method.density
+        name, noise, kernel = self.tools.called, self.prepared.noise, self.config.kernel
         assert isinstance(noise, GuidanceNoise)
         assert kernel is not None
         return GuideSpec(
@@ -102,31 +108,40 @@ class WaspRun(Run):
         self, iteration: int, written: Sequence[Written], releases: Sequence[ArtifactRef]
     ) -> list[Written]:
         """Return the data set so far: all texts, or in the end the configured subset that fits the density."""
-        method = self.config.method
-        if method.final_set == "all" or method.density is None or iteration < self.iterations - 1:
+        method, kernel = self.config.method, self.config.kernel
+        if method.final_set == "all" or kernel is None or iteration < self.iterations - 1:
             return list(written)
-        job = SettleJob(iteration, method.density, method.kept, self.config.execution.seed)
+        job = SettleJob(iteration, kernel, method.kept, self.config.execution.seed)
         return [cast(Written, run_step(settle, self.tools, job, releases[-1], written))]
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Return the training job, with the density if the student adapts to it."""
-        job, kernel = super().train_job(written), self.config.method.density
-        if self.config.student.adaptation != "density" or kernel is None or self.density is None:
+        job, shift = super().train_job(written), self.shift_of()
+        if not self.config.adapts or shift is None:
             return job
-        self.trained = replace(job, shift=Shift(self.density, kernel))
+        self.trained = replace(job, shift=shift)
         return self.trained
+
+    def shift_of(self) -> Shift | None:
+        """Return how the released density moves vectors; None without one."""
+        kernel = self.config.kernel
+        return Shift(self.density, kernel) if self.density is not None and kernel is not None else None
+
+    def soft_job(self) -> SoftJob:
+        """Return the job that labels texts softly, with the released class shares if configured."""
+        return replace(super().soft_job(), shares=self.config.method.class_shares)
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
         """Return the ledger slots of the votes, or of the density."""
-        return super().slots(releases) if self.config.method.density is None else {GUIDANCE}
+        return {GUIDANCE} if self.config.method.releases_density else super().slots(releases)
 
     def select_job(self, iteration: int) -> SelectJob:
         """Return the job that selects the top S texts of each class (Eq. 7)."""
         method = self.config.method
-        return SelectJob(iteration, method.examples, method.density, method.smooths, method.bad_per_hub or 0)
+        return SelectJob(iteration, method.examples, self.config.kernel, method.smooths, method.bad_per_hub or 0)
 
     def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
         """Return the job that weighs the PLMs by the votes of their texts (Eq. 8)."""
         method = self.config.method
-        manner = (method.weights_by, method.temperature, method.density, method.smooths)
+        manner = (method.weights_by, method.temperature, self.config.kernel, method.smooths)
         return WeighJob(iteration, self.plms, method.weighting, weights, *manner)

@@ -11,7 +11,7 @@ from tests.support.browser.site import Site
 DEPLOYMENT = "wasp/demo"
 DEMO: dict[str, Any] = {
     "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 128}},
-    "method": {"iterations": 3, "samples": 72, "votes": 4, "examples": 4},
+    "method": {"guidance": "votes", "iterations": 3, "samples": 72, "votes": 4, "examples": 4},
     "student": {"kind": "mlp"},
 }
 """What is made smaller in the form of the demo, so that a run takes seconds."""

@@ -154,10 +154,22 @@ def test_the_numbers_of_a_wasp_configuration_are_audited(tmp_path: Path) -> None
 
 
 def test_a_configuration_that_releases_nothing_cannot_be_audited(tmp_path: Path) -> None:
-    values = yaml.safe_load(DEMO.read_text()) | {"method": {"iterations": 1, "samples": 600}}
+    values = yaml.safe_load(DEMO.read_text()) | {"method": {"guidance": "votes", "iterations": 1, "samples": 600}}
     (tmp_path / "one.yaml").write_text(yaml.safe_dump(values))
     with pytest.raises(ConfigError, match="nothing to audit"):
         attacks_of(AuditConfig(wasp_config=str(tmp_path / "one.yaml")))
+
+
+def test_rows_that_stay_closed_cannot_be_audited_and_few_directions_can(tmp_path: Path) -> None:
+    values = yaml.safe_load(DEMO.read_text())
+    named = {}
+    for rows in (20, 60):
+        values["private"]["declared_rows"] = rows
+        (tmp_path / f"{rows}.yaml").write_text(yaml.safe_dump(values))
+        named[rows] = AuditConfig(wasp_config=str(tmp_path / f"{rows}.yaml"))
+    with pytest.raises(ConfigError, match="keeps its private rows closed"):
+        attacks_of(named[20])
+    assert [attack.name for attack in attacks_of(named[60])] == ["guidance density discriminant"]
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,8 @@ def test_the_student_s_precision_reaches_it() -> None:
 
 def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:
     path = ROOT / "deployments/configs/demo.yaml"
-    plain, counted = commands.plan("wasp", path, []), commands.plan("wasp", path, ["method.weights_from=counts"])
+    votes = ["method.guidance=votes"]
+    plain, counted = (commands.plan("wasp", path, [*votes, *more]) for more in ([], ["method.weights_from=counts"]))
     assert counted["epsilon_exact"] <= counted["epsilon_stated"] == plain["epsilon_stated"]
     assert plain["sigma"] < counted["sigma"] < 1.1 * plain["sigma"]
     assert counted["other_calibration"] is None
@@ -230,7 +231,7 @@ def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:
 )
 def test_counts_that_make_no_sense_are_refused(changes: list[str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", changes)
+        commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", ["method.guidance=votes", *changes])
 
 
 def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
@@ -244,5 +245,6 @@ def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
 
 
 def test_one_iteration_has_no_release_and_no_noise() -> None:
-    plan = commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", ["method.iterations=1"])
+    changes = ["method.guidance=votes", "method.iterations=1"]
+    plan = commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", changes)
     assert (plan["releases"], plan["epsilon_exact"]) == (0, 0.0)

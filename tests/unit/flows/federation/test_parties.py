@@ -43,7 +43,7 @@ def test_distance_to_private_rows_is_no_choice_where_parties_have_them() -> None
 
 
 def test_first_choices_are_not_counted_by_parties() -> None:
-    values = SMALL | {"private": None, "parties": BOTH, "method": {"weights_from": "counts"}}
+    values = SMALL | {"private": None, "parties": BOTH, "method": {"guidance": "votes", "weights_from": "counts"}}
     with pytest.raises(ConfigError, match="does not support several parties"):
         check_config(WaspConfig, values, "the test")
 

@@ -85,3 +85,29 @@ def test_labels_absent_from_training_count_as_wrong_for_the_probe():
     vectors, labels = clouds(90, 0)
     kept = [row for row, label in enumerate(labels) if label != "river"]
     assert probe_accuracy(vectors[kept], [labels[row] for row in kept], vectors, labels) <= 2 / 3
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_a_student_learns_soft_labels_instead_of_wrong_ones(kind, tmp_path):
+    rows = vector_rows()
+    number = {name: place for place, name in enumerate(CLASSES)}
+    soft = 0.9 * np.eye(len(CLASSES))[[number[label] for label in rows.labels]] + 0.1 / len(CLASSES)
+    shifted = [CLASSES[(number[label] + 1) % len(CLASSES)] for label in rows.labels]
+    vectors, truth = clouds(300, 1)
+    reached = {}
+    for name, given in (("hard", None), ("soft", soft)):
+        learned = TrainingRows(rows.texts, shifted if given is None else rows.labels, CLASSES, rows.vectors, soft=given)
+        train_student(StudentSpec(kind=kind), learned, tmp_path / name)
+        reached[name] = load_student(tmp_path / name)([""] * 300, vectors)
+    assert evaluate(truth, reached["soft"].labels, CLASSES)["accuracy"] > 0.95
+    assert evaluate(truth, reached["hard"].labels, CLASSES)["accuracy"] < 0.05
+    train_student(StudentSpec(kind=kind), rows, tmp_path / "sure")
+    sure = load_student(tmp_path / "sure")([""] * 300, vectors)
+    assert reached["soft"].probabilities.max(axis=1).mean() < sure.probabilities.max(axis=1).mean()
+
+
+def test_soft_labels_of_another_number_are_refused(tmp_path):
+    rows = vector_rows()
+    wrong = TrainingRows(rows.texts, rows.labels, CLASSES, rows.vectors, soft=np.ones((3, len(CLASSES))))
+    with pytest.raises(InputError, match="3 soft"):
+        train_student(StudentSpec(kind="linear"), wrong, tmp_path)

@@ -22,7 +22,13 @@ from tests.support.data.elections import without
 
 LABELS = ("a", "b", "c")
 TEXTS = np.random.default_rng(3).standard_normal((40, 4))
-KERNELS = [Kernel("cosine"), Kernel("gaussian"), Kernel("clusters").learn(TEXTS), Kernel("subspace").learn(TEXTS)]
+KERNELS = [
+    Kernel("cosine"),
+    Kernel("gaussian"),
+    Kernel("clusters").learn(TEXTS),
+    Kernel("subspace").learn(TEXTS),
+    Kernel("discriminant").learn(TEXTS, np.array(LABELS)[np.arange(40) % 3]),
+]
 ODD = [0.0, 1.0, -3.5, 1e-30, 1e30, float("inf"), float("nan")]
 
 
@@ -85,10 +91,11 @@ def test_taking_a_person_away_moves_the_density_by_no_more_than_1(rows: Ballot, 
         assert length(moved, noise) <= noise.sensitivity == 1.0
 
 
-@pytest.mark.parametrize("name", ["cosine", "gaussian", *LEARNERS])
+@pytest.mark.parametrize("name", ["cosine", "gaussian", *LEARNERS, "discriminant"])
 def test_what_a_row_adds_is_the_same_bit_for_bit_whoever_is_beside_it(name: Any) -> None:
     noise, vectors = noise_of(), np.random.default_rng(0).standard_normal((40, 384)).astype(np.float32)
-    kernel = Kernel(name).learn(np.random.default_rng(1).standard_normal((60, 384)))
+    texts = np.random.default_rng(1).standard_normal((60, 384))
+    kernel = Kernel(name).learn(texts, np.array(LABELS)[np.arange(60) % 3])
     rows = Ballot(vectors, ["a"] * 40, 1, sides=1)
     alone = sum(
         clean_sums(Ballot(vectors[row : row + 1], ["a"], 1, sides=1), LABELS, kernel, noise).sums for row in range(40)

@@ -1,0 +1,65 @@
+"""Step that gives every text the probabilities of a linear head, from a released density or from texts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.refs import Written
+from tasks.core.reuse import make_once, step_key
+from tasks.core.tools import Tools
+from tasks.density.soft_labels import DIGITS, class_shares, harden, soft_labels
+from tasks.steps.density import Shift, expected_rows, shift_vectors
+from tasks.steps.texts import content, read_samples, read_vectors
+
+SOFT = "label_soft"
+"""Column with the probability of each class, in the order of the task's labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoftJob:
+    """The labels of texts.
+
+    `labels`: the classes. `shift`: the release that moves the vectors; None: no private row is involved. `hard`: the
+    most likely class also replaces the label. `shares`: use the released shares of the classes.
+    """
+
+    labels: tuple[str, ...]
+    shift: Shift | None = None
+    hard: bool = False
+    shares: bool = False
+
+
+def label_softly(tools: Tools, job: SoftJob, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
+    """Write soft_labels.parquet: sample_id, label and `label_soft` of every text."""
+    path = f"runs/{tools.run_id}/soft_labels.parquet"
+    parameters: dict[str, object] = {"labels": list(job.labels), "hard": job.hard, "shares": job.shares}
+    parameters |= {"embedder": tools.embedder.identity, "shift": job.shift.release.sha256 if job.shift else ""}
+    key = step_key("soft_labels", parameters, {"samples": content([entry.samples for entry in written])})
+
+    def make() -> ArtifactRef:
+        samples, vectors = read_samples(tools, written), np.asarray(read_vectors(tools, written))
+        labels = samples["label"].to_numpy(dtype=str)
+        moved, shares = vectors, None
+        if job.shift is not None:
+            moved = shift_vectors(tools, job.shift, written, labels, vectors)
+            shares = class_shares(expected_rows(tools, job.shift, written, job.labels)) if job.shares else None
+        probabilities = np.round(soft_labels(vectors, moved, labels, job.labels, shares), DIGITS)
+        table = samples[["sample_id", "label"]].assign(**{SOFT: probabilities.tolist()})
+        if job.hard:
+            table["label"] = harden(probabilities, job.labels)
+        return tools.artifacts.write_table(path, table, key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def with_soft_labels(tools: Tools, samples: pd.DataFrame, soft: ArtifactRef | None) -> pd.DataFrame:
+    """Return texts with the labels and the column `label_soft` of a step; the same texts without one."""
+    if soft is None:
+        return samples
+    table = tools.artifacts.read_table(soft).set_index("sample_id").loc[samples["sample_id"]]
+    return samples.assign(label=table["label"].to_numpy(), **{SOFT: table[SOFT].tolist()})

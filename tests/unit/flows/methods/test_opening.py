@@ -1,0 +1,205 @@
+"""The decision of `guidance: auto`: by public numbers, before any private file is opened."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import connectors.data
+from connectors.interfaces.errors import ConfigError
+from flows.config.files import check_config
+from flows.engine import text
+from flows.engine.plan import numbers_of, planned
+from flows.engine.prepare import prepare, releases_of
+from flows.methods.wasp.config import WaspConfig
+from tests.support.runs.pipeline import SMALL, Pipeline, last_json, values
+
+ROWS = Path(connectors.data.__file__).parent / "support_desk" / "private.parquet"
+
+
+def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig:
+    private = {"path": "no_such_file.parquet", "name": "desk"} | ({} if rows is None else {"declared_rows": rows})
+    method = SMALL["method"] | {"guidance": "auto"} | changes.pop("method", {})
+    given = values(private=private, method=method, privacy={"epsilon": epsilon}, **changes)
+    return check_config(WaspConfig, given, "the test")
+
+
+@pytest.mark.parametrize(
+    ("rows", "epsilon", "opening"),
+    [
+        (40, 4.0, "none"),
+        (60, 4.0, "discriminant"),
+        (120, 4.0, "cosine"),
+        (120, 1.0, "none"),
+        (1, float("inf"), "cosine"),
+    ],
+)
+def test_rows_and_epsilon_decide_what_is_released(rows: int, epsilon: float, opening: str) -> None:
+    made = config(rows, epsilon)
+    assert made.opening == opening
+    assert made.opens_rows == (opening != "none")
+    assert len(releases_of(made).charges) == (opening != "none")
+
+
+def test_auto_is_the_default_and_asks_for_the_number_of_rows() -> None:
+    method = {name: value for name, value in SMALL["method"].items() if name != "guidance"}
+    made = check_config(WaspConfig, SMALL | {"method": method}, "the test")
+    assert made.method.guidance == "auto"
+    with pytest.raises(ConfigError, match=r"private\.declared_rows: missing"):
+        planned(made)
+
+
+def test_a_fixed_number_of_rows_is_their_declared_number_and_costs_its_noise() -> None:
+    fixed = check_config(
+        WaspConfig, values(private={"rows": 120}, method={"guidance": "auto"}, privacy={"epsilon": 4.0}), "the test"
+    )
+    assert fixed.declared_rows == 120
+    assert fixed.opening == "discriminant"  # sensitivity 2 instead of 1
+    assert config(120).opening == "cosine"
+
+
+def test_declared_rows_change_no_noise() -> None:
+    sigmas = {rows: releases_of(config(rows)).noise.sigma for rows in (60, 120, 1000)}
+    assert len(set(sigmas.values())) == 1
+
+
+def test_the_plan_of_closed_rows_names_what_would_open_them() -> None:
+    plan = numbers_of(config(40))
+    assert plan["releases"] == 0
+    assert plan["epsilon_exact"] == 0
+    assert plan["opening"]["map"] == "none"
+    shown = text.plan(plan)
+    assert "ledger unchanged" in shown
+    assert "to open them: 52 rows, or at most 4 classes, or privacy.epsilon" in shown
+    epsilon = float(shown.split("privacy.epsilon ")[1].split(".")[0] + "." + shown.split("privacy.epsilon ")[1][2])
+    assert config(40, epsilon).opening != "none"
+    assert config(40, epsilon - 0.1).opening == "none"
+
+
+def test_closed_rows_are_never_opened_and_no_dataset_enters_the_ledger(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    prepared = prepare("wasp", config(40), home)  # the private file does not exist
+    assert prepared.config.private is None
+    assert prepared.asked.private is not None
+    assert prepared.plan.charges == ()
+    assert prepared.tools.called.dataset == ""
+    assert prepared.tools.ledger.known("desk") is None
+    with pytest.raises(ConfigError, match="no_such_file"):
+        prepare("wasp", config(120), home)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"class_balance": "tutor"}, {"filter": "discriminator", "discriminator": {"queries": 20, "teachers": 3}}],
+    ids=["label counts", "teachers"],
+)
+def test_another_release_beside_closed_rows_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="keeps them closed"):
+        planned(config(20, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"method": {"weights_from": "counts"}}, "needs votes"),
+        ({"method": {"iterations": 1}}, "Set iterations to 2 or more"),
+    ],
+)
+def test_settings_that_need_votes_are_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        config(120, **changes)
+
+
+@pytest.mark.runs
+def test_a_run_with_closed_rows_ends_without_a_charge_or_a_private_file(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    private = {"path": str(tmp_path / "missing.parquet"), "name": "desk", "declared_rows": 40}
+    summary = pipeline.run(method={"guidance": "auto"}, private=private)
+    assert summary["epsilon_spent"] == 0
+    assert summary["dataset"] is None or summary["dataset"] == ""
+    assert summary["n_synthetic"] == 72
+    assert not last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"]
+    manifest = json.loads((pipeline.home / "runs" / summary["run_id"] / "manifest.json").read_text())
+    assert manifest["config"]["private"]["declared_rows"] == 40
+    assert "the private rows stay closed" in json.dumps(manifest["plan"])
+    again = pipeline.call("resume", summary["run_id"], "--json")
+    assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.runs
+@pytest.mark.parametrize(("rows", "directions"), [(60, True), (120, False)])
+def test_an_open_run_labels_its_texts_softly_and_exports_them(
+    api: str, tmp_path: Path, rows: int, directions: bool
+) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    private = {"path": str(ROWS), "declared_rows": rows}
+    summary = pipeline.run(method={"guidance": "auto"}, private=private)
+    assert list(pipeline.releases(summary["run_id"])) == ["guidance/release.parquet"]
+    info = json.loads((pipeline.home / "runs" / summary["run_id"] / "guidance/_release.parquet.json").read_text())[
+        "info"
+    ]
+    assert ("basis" in info) == directions
+    again = pipeline.run(method={"guidance": "auto"}, private=private, student={"kind": "mlp", "epochs": 3})
+    assert again["run_id"] != summary["run_id"]
+    assert again["releases_charged"] == 0, "a later run on the same rows reads the release free of charge"
+    folder = tmp_path / "bundle"
+    done = pipeline.call("export", summary["run_id"], str(folder), "--json")
+    assert done.returncode == 0, done.stderr
+    table = pd.read_parquet(folder / "synthetic.parquet")
+    soft = pd.DataFrame(table["label_soft"].tolist())
+    assert soft.shape == (len(table), 6)
+    assert soft.sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-4)
+    assert "label_soft" in (folder / "README.md").read_text()
+    fields = json.loads((folder / "croissant.json").read_text())["recordSet"][0]["field"]
+    assert next(field for field in fields if field["name"] == "label_soft")["repeated"] is True
+    datasets = pytest.importorskip("datasets")
+    loaded = datasets.load_dataset("parquet", data_files=str(folder / "synthetic.parquet"), split="train")
+    assert len(loaded[0]["label_soft"]) == 6
+
+
+@pytest.mark.runs
+def test_any_flow_offers_soft_and_hard_labels_without_private_rows(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    written = pipeline.run(method={"guidance": "votes"})
+    plain = pipeline.synthetic(written["run_id"])
+    assert "label_soft" not in plain
+    hard = pipeline.run(method={"guidance": "votes"}, text_labels="hard")
+    table = pipeline.synthetic(hard["run_id"])
+    best = pd.DataFrame(table["label_soft"].tolist()).idxmax(axis=1)
+    assert table["label"].nunique() > 1
+    names = sorted(set(plain["label"]))
+    assert table.groupby(best)["label"].nunique().max() == 1
+    assert set(table["label"]) <= set(names)
+
+
+@pytest.mark.runs
+def test_an_exam_measures_the_zero_shot_student_on_private_rows_within_epsilon(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    private = {"path": str(ROWS), "declared_rows": 120}
+    summary = pipeline.run(method={"guidance": "kernel", "exam": 0.2}, private=private)
+    assert summary["releases"] == 2
+    assert 3.9 < summary["epsilon_spent"] <= 4.0
+    folder = pipeline.home / "runs" / summary["run_id"]
+    right, wrong = pd.read_parquet(folder / "exam" / "release.parquet")["sum"].tolist()
+    assert pytest.approx((right + wrong) / 128, abs=30) == 120
+    (section,) = json.loads((folder / "report.json").read_text())["sections"]
+    assert "95 % interval" in section["text"]
+    out = tmp_path / "bundle"
+    done = pipeline.call("export", summary["run_id"], str(out), "--json")
+    assert done.returncode == 0, done.stderr
+    assert section["text"] in (out / "README.md").read_text()
+
+
+def test_the_plan_of_an_exam_states_its_noise_and_its_interval() -> None:
+    made = config(600, method={"exam": 0.15, "guidance": "kernel"})
+    plan = numbers_of(made)
+    assert [part["part"] for part in plan["beside"]] == ["exam"]
+    assert plan["epsilon_exact"] <= 4.0
+    assert "with 600 rows the 95 % interval is about +-" in text.plan(plan)
+    with pytest.raises(ConfigError, match="keeps them closed"):
+        planned(config(20, method={"exam": 0.15}))
