@@ -164,3 +164,14 @@ def test_noise_of_the_other_part_is_refused() -> None:
         noisy_density(np.zeros((1, 5)), [0], 1, noise_of("density", "pure", frequencies=3))
     with pytest.raises(ConfigError, match="density"):
         noisy_density(np.zeros((1, 6)), [0], 1, noise_of("vocabulary", "pure"))
+
+
+@pytest.mark.parametrize("setting", ["gaussian", "pure"])
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_features_longer_than_the_sensitivity_add_nothing_whatever_computed_them(setting: str, adjacency: str) -> None:
+    noise = noise_of("density", setting, frequencies=8, adjacency=adjacency)  # type: ignore[arg-type]
+    allowed = noise.sensitivity / (2.0 if adjacency == "replace_one" else 1.0)
+    row = np.zeros(noise.privacy.width)
+    for part, counts in ((0.99, True), (1.01, False), (1.9, False)):
+        row[0] = part * allowed
+        assert bool(clean_density([row], [0], 1, noise).sums.any()) is counts

@@ -129,3 +129,15 @@ def test_directions_are_those_in_which_public_rows_vary_most() -> None:
     assert isinstance(PLANE, Plane)
     assert np.abs(PLANE.across[0] * PLANE.radius) @ np.eye(6)[0] > 0.99
     assert plane_of(RNG.standard_normal((3, 6)), 5).across.shape == (2, 6)
+
+
+def test_a_row_whose_moments_are_too_long_adds_nothing_whatever_projected_it() -> None:
+    """The bound is checked on the integers that are added, and does not rest on the projection."""
+
+    class Longer(Plane):
+        def place(self, vector: np.ndarray) -> np.ndarray:
+            return 1.01 * super().place(vector)
+
+    far = 1e3 * np.ones((1, 6), dtype=np.float32)
+    assert clean_moments(far, PLANE, NOISE).sums.any()
+    assert not clean_moments(far, Longer(PLANE.center, PLANE.across), NOISE).sums.any()
