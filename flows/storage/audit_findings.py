@@ -89,9 +89,9 @@ def audits_of_releases(
     audits: tuple[AuditLine, ...] = ()
     never = []
     for name, cases in releases.items():
-        found = [audits_of_case(artifacts, case) for case in cases]
-        audits += tuple(audit for lines in found for audit in lines)
-        never += [name] if not found or not all(found) else []
+        by_case = [audits_of_case(artifacts, case) for case in cases]
+        audits += tuple(audit for lines in by_case for audit in lines)
+        never += [name] if not by_case or not all(by_case) else []
     return audits, tuple(never)
 
 
