@@ -11,7 +11,7 @@ export WASP_HOME ?= $(CURDIR)/.wasp
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status deployments test test-runs test-slow check test-all test-e2e bench bench-scale format clean
+.PHONY: help setup demo up down status deployments test test-runs test-slow mutants check test-all test-e2e bench bench-scale format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -57,7 +57,10 @@ test-runs: $(READY) ## whole runs of every flow with their servers: killed, resu
 test-slow: $(READY) ## the slow tests alone: see CONTRIBUTING.md for when
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not gpu and not live and not browser"
 
-test-all: $(READY) ## everything but the browser: slow, chaos and statistical tests as well
+mutants: $(READY) ## mutations of the privacy code, each of which its tests must catch (minutes, two processes)
+	$(BIN)/python -m tests.mutants
+
+test-all: $(READY) mutants ## everything but the browser: slow, chaos and statistical tests, mutations as well
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not gpu and not live and not browser"
 
 test-e2e: $(READY) ## the pages of Prefect and MLflow in Chromium; screenshots in tests/output (needs chromium, chromium-driver)

@@ -25,6 +25,7 @@ from flows.engine.tracking import serving
 from flows.engine.usefulness import advice, usefulness
 from flows.runtime.manifest import now, versions
 from flows.runtime.stores import tracking_store
+from flows.storage.audit_findings import audits_of_releases, describe_audits
 from tasks.accounting.no_noise import finite
 from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
@@ -150,6 +151,7 @@ def _report(run: Run, results: RunResults) -> Report:
         balance=_balance(run, results.written),
         usefulness=useful,
         sections=tuple(find_method(run.config.flow_name).sections(run)),
+        audited=_audited(run),
     )
 
 
@@ -211,6 +213,11 @@ def _plan(run: Run) -> Plan:
 def _released(run: Run) -> tuple[Released, ...]:
     outcomes = [(release.name, release.outcome()) for release in run.prepared.releases.items]
     return tuple(Released(name, outcome.kind, outcome.text, outcome.affected) for name, outcome in outcomes)
+
+
+def _audited(run: Run) -> str:
+    releases = {release.name: release.audits() for release in run.prepared.releases.items if release.charges()}
+    return describe_audits(*audits_of_releases(run.tools.artifacts, releases)) if releases else ""
 
 
 def _happened(run: Run, results: RunResults) -> Happened:

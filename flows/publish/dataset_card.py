@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from flows.storage.audit_findings import describe_audits
 from tasks.core.refs import Overlap
 from tasks.reporting.ledger_page_model import AuditLine
 from tasks.reporting.report_model import Report
@@ -39,7 +40,8 @@ class BundleFacts:
     `overlap` is None without a search for copies; `unsearched` has the reason.
 
     `approved`: the requester of the bundle and the approval by a second person; None if none was required.
-    `audits`: the newest audits of its noise, all passed; possibly empty. `soft`: the rows have soft labels.
+    `audits`: the newest audits of its noise, all passed; possibly empty. `never_audited`: releases without an audit.
+    `soft`: the rows have soft labels.
     """
 
     report: Report
@@ -52,6 +54,7 @@ class BundleFacts:
     unsearched: str = ""
     approved: tuple[str, Approval] | None = None
     audits: tuple[AuditLine, ...] = ()
+    never_audited: tuple[str, ...] = ()
     soft: bool = False
 
     @property
@@ -99,18 +102,6 @@ class BundleFacts:
             f"public text ({self.overlap.mark}: this result was computed on private rows without noise and is not part "
             "of epsilon)."
         )
-
-
-def audited(audits: Sequence[AuditLine]) -> str:
-    """Return a sentence about the newest audits of a run's noise or their absence."""
-    if not audits:
-        return "Not audited: the state folder of the run contains no audit of this noise."
-    results = "; ".join(
-        f"{audit.mechanism} on {audit.ended[:10]}, at least epsilon {audit.proven:.4f} of {audit.claimed:.4f} claimed "
-        f"({audit.run_id})"
-        for audit in audits
-    )
-    return f"Audited; no attack proved more than claimed: {results}. A passed attack proves nothing beyond itself."
 
 
 def dataset_card(facts: BundleFacts) -> str:
@@ -186,7 +177,7 @@ def _privacy(facts: BundleFacts) -> str:
         f"Mechanism: {'; '.join(mechanisms(report))}; calibration {plan.calibration}.",
         _seen(facts),
         facts.copies,
-        audited(facts.audits),
+        describe_audits(facts.audits, facts.never_audited),
     ]
     return (
         "## Privacy statement\n" + _listed(statements) + "\n\n### Plain-language summary\n" + _listed(promise(report))

@@ -60,7 +60,7 @@ def export_run(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: exists and is not an empty folder. Name a new one.")
     summary, report = gate.shareable(artifacts, manifest)
-    audits = require_no_red_audit(artifacts, manifest)
+    audits, never = require_no_red_audit(artifacts, manifest)
     rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
     check_student(student)
     gate.ledger_head(home, artifacts, manifest["dataset"])
@@ -72,18 +72,8 @@ def export_run(
         unsearched = "this run opened no private row"
     card = load_task(manifest["config"]["task"])
     head = gate.ledger_head(home, artifacts, manifest["dataset"])
-    facts = BundleFacts(
-        report,
-        card,
-        manifest,
-        head,
-        now(),
-        options.license,
-        overlap,
-        unsearched,
-        audits=audits,
-        soft="label_soft" in rows,
-    )
+    facts = BundleFacts(report, card, manifest, head, now(), options.license, overlap, unsearched)
+    facts = replace(facts, audits=audits, never_audited=never, soft="label_soft" in rows)
     if options.approve is not None:
         approval = options.approve(facts)
         head = gate.ledger_head(home, artifacts, manifest["dataset"])  # other runs may have added entries meanwhile
@@ -109,6 +99,7 @@ def export_run(
         "files": files,
         "overlap_check": _searched(facts),
         "audited": bool(audits),
+        "never_audited": list(never),
         "warnings": list(report.usefulness.warnings) if report.usefulness else [],
     }
 
@@ -178,7 +169,11 @@ def _manifest(facts: BundleFacts) -> dict[str, Any]:
         },
         "overlap_check": _searched(facts),
         "approval": _approved(facts),
-        "audit": {"done": bool(facts.audits), "newest": [asdict(audit) for audit in facts.audits]},
+        "audit": {
+            "done": bool(facts.audits),
+            "newest": [asdict(audit) for audit in facts.audits],
+            "never": list(facts.never_audited),
+        },
         "versions": dict(report.versions),
     }
 

@@ -15,10 +15,10 @@ from connectors.interfaces.ledger import Charge
 from connectors.ledger.state import GROUP, Entry
 from flows.engine.spending import output_of
 from flows.publish import ledger_lines as lines
-from flows.publish.audits import audits_of, audits_of_parts
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import is_party, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
+from flows.storage.audit_findings import SIDES, audits_of, audits_of_parts
 from flows.storage.release_check import verify
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.federated import parties_of
@@ -119,6 +119,7 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> R
     own = [entry for entry in entries if entry.run_id == run_id and not entry.kind.startswith(GROUP)]
     output = output_of(open_artifacts(home), run_id, entries, report)
     charged, released = output.charged, output.releases
+    audits = _audits(home, released, delta) if released else ()
     loss = _epsilon(output.events, delta)
     return RunLine(
         run_id=run_id,
@@ -141,7 +142,8 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> R
         sent=() if report is None else _sent(report),
         without_noise=() if report is None else tuple(f"{access.what} ({access.where})" for access in report.touched),
         student_accuracy=report.scores.accuracy if report is not None and report.scores else None,
-        audits=_audits(home, released, delta) if released else (),
+        audits=audits,
+        never_audited=_never_audited(released, audits),
     )
 
 
@@ -159,6 +161,14 @@ def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditL
     parts = [(AUDITED.get(entry.slot, entry.slot), _charge(entry)) for entry in released if entry not in votes]
     of_parts = audits_of_parts(open_artifacts(home), parts) if parts else ()
     return _audits_of_votes(home, votes, delta) + of_parts if votes else of_parts
+
+
+def _never_audited(released: Sequence[Entry], audits: Sequence[AuditLine]) -> tuple[str, ...]:
+    """Return the kinds of releases without an audit; all votes of a run are one kind."""
+    parts = {" ".join(audit.mechanism.split()[:2]) for audit in audits}
+    votes = any(audit.mechanism.split()[0] in SIDES for audit in audits)
+    names = dict.fromkeys("votes" if entry.slot.startswith("vote-") else entry.slot for entry in released)
+    return tuple(name for name in names if not (votes if name == "votes" else AUDITED.get(name, name) in parts))
 
 
 def _audits_of_votes(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:

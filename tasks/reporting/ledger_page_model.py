@@ -62,7 +62,8 @@ class RunLine:
     `releases`: number of releases that the run's output depends on; the run `charged` some and reused the others.
     `added`: epsilon of the charged releases. `loss`: epsilon of all releases, an upper bound (`at_most`) if the run's
     files are missing. `asked`: configured epsilon. `sure`: certainty that an attacker who sees the run's output reaches
-    from 50 % and from 1 %. `files`: True if the run's files exist. `audits`: the newest audits of its noise.
+    from 50 % and from 1 %. `files`: True if the run's files exist. `audits`: the newest audits of its noise;
+    `never_audited`: the releases without one.
     """
 
     run_id: str
@@ -86,6 +87,7 @@ class RunLine:
     without_noise: tuple[str, ...] = ()
     student_accuracy: float | None = None
     audits: tuple[AuditLine, ...] = ()
+    never_audited: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,8 @@ class Report:
     `next` contains (command, purpose); `places` maps names to paths; `approval` names the approver, empty without an
     approval. `opens_rows`: True if the run opened private rows. `parties`: parties and traffic of a federated run.
     `degraded`: texts, models or steps below the configured number. `warnings`: notes about configuration or result that
-    do not degrade the run.
+    do not degrade the run. `audited`: the audits of the noise at the end of the run, and releases that were never
+    audited.
     """
 
     run_id: str
@@ -211,6 +212,7 @@ class Report:
     balance: tuple[ClassShare, ...] = ()
     usefulness: Usefulness | None = None
     sections: tuple[Section, ...] = ()
+    audited: str = ""
 
     @property
     def not_private(self) -> bool:

@@ -20,9 +20,10 @@ from flows.config.files import check_config
 from flows.engine.prepare import make_noise
 from flows.engine.tools import open_ledger
 from flows.methods.wasp.config import WaspConfig
-from flows.publish.audits import audits_of, require_no_red_audit
+from flows.publish.audits import require_no_red_audit
 from flows.publish.ledger_page import collect
 from flows.runtime.stores import open_artifacts
+from flows.storage.audit_findings import audits_of
 from tasks.accounting.federated import Parties, shared, shared_charge
 from tasks.accounting.votes import Noise
 from tasks.audit.attacks import Attack
@@ -74,8 +75,10 @@ def test_an_export_without_an_audit_goes_on_and_says_so(finished: tuple[Pipeline
     done = pipeline.call("export", run_id, str(tmp_path / "out"), "--json")
     assert done.returncode == 0, done.stderr
     assert last_json(done.stdout)["audited"] is False
-    assert "Not audited" in (tmp_path / "out" / "README.md").read_text()
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["audit"] == {"done": False, "newest": []}
+    assert "Never audited: votes" in (tmp_path / "out" / "README.md").read_text()
+    told = json.loads((tmp_path / "out" / "manifest.json").read_text())["audit"]
+    assert told == {"done": False, "newest": [], "never": ["votes"]}
+    assert "Never audited: votes" in (pipeline.home / "runs" / run_id / "report.html").read_text()
 
 
 @pytest.mark.statistical
@@ -212,7 +215,7 @@ def test_a_red_audit_stops_the_flows_whose_rows_vote_as_its_mechanism_does(
     written(tmp_path, "audit-other", "2026-03-01", passed=False, **audited(other, noise))
     written(tmp_path, "audit-own", "2026-03-02", passed=True, **audited(own, noise))
     artifacts = open_artifacts(tmp_path)
-    assert [one.run_id for one in require_no_red_audit(artifacts, book)] == ["audit-own"]
+    assert [one.run_id for one in require_no_red_audit(artifacts, book)[0]] == ["audit-own"]
     written(tmp_path, "audit-red", "2026-03-03", passed=False, **audited(own, noise))
     with pytest.raises(AuditError, match=f"audit-red of 2026-03-03 is red.*{own}"):
         require_no_red_audit(artifacts, book)
@@ -279,16 +282,16 @@ def test_an_audit_of_a_part_of_dp_kps_is_found_by_its_noise_for_a_document(tmp_p
     config = load_config(DpKpsConfig, ROOT / "deployments/configs/dp_kps_here.yaml")
     book = {"run_id": "run", "flow": "dp_kps", "config": config.model_dump(mode="json")}
     artifacts = open_artifacts(tmp_path)
-    assert require_no_red_audit(artifacts, book) == ()
+    assert require_no_red_audit(artifacts, book)[0] == ()
     vocabulary, density = make_noise(config).parts
     few = calibrate_part(replace(density.privacy, frequencies=1))
     told = claims(Attack("dp_kps density gaussian", few, 1, 0.9))
     written(tmp_path, "audit-a", "2026-03-01", passed=True, **(told | {"epsilon_proven": 1.0}))
-    assert [one.run_id for one in require_no_red_audit(artifacts, book)] == ["audit-a"]
+    assert [one.run_id for one in require_no_red_audit(artifacts, book)[0]] == ["audit-a"]
     other = calibrate_part(replace(density.privacy, epsilon=1.0, frequencies=1))
     told = claims(Attack("dp_kps density gaussian", other, 1, 0.9))
     written(tmp_path, "audit-b", "2026-03-02", passed=False, **(told | {"epsilon_proven": 9.0}))
-    assert [one.run_id for one in require_no_red_audit(artifacts, book)] == ["audit-a"]
+    assert [one.run_id for one in require_no_red_audit(artifacts, book)[0]] == ["audit-a"]
     few = calibrate_part(replace(vocabulary.privacy, terms=1))
     told = claims(Attack("dp_kps vocabulary gaussian", few, 1, 0.9))
     written(tmp_path, "audit-c", "2026-03-03", passed=False, **(told | {"epsilon_proven": 9.0}))
@@ -307,12 +310,12 @@ def test_an_audit_of_teachers_is_found_by_its_noise_for_a_row_whatever_the_numbe
     config = load_config(KdTutorConfig, ROOT / "deployments/configs/kd_tutor_here.yaml")
     book = {"run_id": "run", "flow": "kd_tutor", "config": config.model_dump(mode="json")}
     artifacts = open_artifacts(tmp_path)
-    assert require_no_red_audit(artifacts, book) == ()
+    assert require_no_red_audit(artifacts, book)[0] == ()
     labels, answers = make_noise(config).beside
     few = calibrate_part(replace(answers.privacy, numbers=5))
     told = claims(Attack("kd answers gaussian", few, 1, 0.9))
     written(tmp_path, "audit-a", "2026-03-01", passed=True, **(told | {"epsilon_proven": 1.0}))
-    assert [one.run_id for one in require_no_red_audit(artifacts, book)] == ["audit-a"]
+    assert [one.run_id for one in require_no_red_audit(artifacts, book)[0]] == ["audit-a"]
     told = claims(Attack("kd labels gaussian", labels, 1, 0.9))
     written(tmp_path, "audit-b", "2026-03-02", passed=False, **(told | {"epsilon_proven": 9.0}))
     with pytest.raises(AuditError, match="audit-b of 2026-03-02 is red"):

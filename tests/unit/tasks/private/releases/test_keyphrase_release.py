@@ -167,10 +167,11 @@ def test_noise_of_the_other_part_is_refused() -> None:
 
 
 @pytest.mark.parametrize("setting", ["gaussian", "pure"])
-def test_a_document_slightly_longer_than_stated_adds_nothing(setting: str) -> None:
-    noise = noise_of("density", setting, frequencies=4)
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_features_longer_than_the_sensitivity_add_nothing_whatever_computed_them(setting: str, adjacency: str) -> None:
+    noise = noise_of("density", setting, frequencies=8, adjacency=adjacency)  # type: ignore[arg-type]
+    allowed = noise.sensitivity / (2.0 if adjacency == "replace_one" else 1.0)
     row = np.zeros(noise.privacy.width)
-    row[0] = 0.99 * noise.sensitivity
-    assert clean_density([row], [0], CLASSES, noise).sums.any()
-    row[0] = 1.01 * noise.sensitivity
-    assert not clean_density([row], [0], CLASSES, noise).sums.any()
+    for part, counts in ((0.99, True), (1.01, False), (1.9, False)):
+        row[0] = part * allowed
+        assert bool(clean_density([row], [0], 1, noise).sums.any()) is counts

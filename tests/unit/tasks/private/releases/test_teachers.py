@@ -258,3 +258,10 @@ def test_what_cannot_be_kept_is_refused_before_anything_is_spent(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         opened(tmp_path, **changes)
+
+
+def test_nobody_without_the_secret_knows_the_shard_of_a_row() -> None:
+    texts = [f"row {number}" for number in range(200)]
+    one, other = ([shard_of(text, 8, 0, secret) for text in texts] for secret in (b"a" * 32, b"b" * 32))
+    same = sum(first == second for first, second in zip(one, other, strict=True))
+    assert same < 60, "an eighth by chance"

@@ -249,3 +249,11 @@ def test_the_mean_divides_by_the_declared_batch_and_not_by_the_rows_that_came(cl
     stepper.step()
     for mine, wanted in zip(seen.values(), sums, strict=True):
         assert torch.allclose(mine, wanted / how.training.batch_rows, atol=1e-5)
+
+
+def test_a_step_is_counted_on_disk_before_a_row_is_looked_at(tmp_path):
+    made, count, seen = model("llama"), taken(tmp_path), []
+    path = f"{count.folder}/steps.npz"
+    made.register_forward_pre_hook(lambda *_: seen.append(int(count.store.read_private_arrays(path)["begun"])))
+    train_privately(made, rows("llama"), recipe(3), count)
+    assert seen == [1, 2, 3]

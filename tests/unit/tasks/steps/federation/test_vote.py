@@ -266,3 +266,15 @@ def test_what_a_party_releases_is_charged_to_its_group(tmp_path: Path) -> None:
     dataset = party.ledger.known(party.private.name)
     assert dataset is not None
     assert party.ledger.status(dataset).group == "clinic"
+
+
+def test_nobody_pays_before_all_are_ready(tmp_path: Path) -> None:
+    """One party's last word before the payment is lost: the others wait for it, and nothing is charged."""
+    found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
+
+    def loses_it(name: str, data: bytes) -> bytes | None:
+        return None if name.endswith("/ready") else data
+
+    with pytest.raises(FinalError, match="party-2: no response before the timeout"):
+        found.vote(lying("party-2", loses_it), minutes=SHORT)
+    assert set(found.releases().values()) == {0}
