@@ -17,6 +17,7 @@ import pytest
 
 import connectors.data
 from tests.support.paths import ROOT
+from tests.support.processes.fixed_releases import LEAKS
 from tests.support.runs.method_configs import FUSEGEN, ONLY_PRIVATE, config_file
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.runs.public_traces import differences, traces
@@ -38,13 +39,11 @@ FLOWS: dict[str, tuple[str, dict[str, Any]]] = {
     "kd_tutor": ("kd_tutor", {}),
 }
 ROWS = pd.read_parquet(Path(connectors.data.__file__).parent / "support_desk" / "private.parquet")
-ODD = pd.DataFrame(
-    {"text": ["", "what is this", ROWS["text"][7]], "label": ["login_problem", "no class", "login_problem"]}
-)
-"""An empty text, an unknown class, and the text of another row."""
+ODD = pd.DataFrame({"text": ["", "what is this"], "label": ["login_problem", "no class"]})
+"""A row without text and one of an unknown class."""
 
 
-def run(root: Path, flow: str, rows: pd.DataFrame, **changes: Any) -> tuple[int, dict[str, list[str]]]:
+def run(root: Path, flow: str, rows: pd.DataFrame, declared: int | None = None) -> tuple[int, dict[str, list[str]]]:
     """Run a flow on rows at one and the same place; return the exit code and what it left outside the private zone."""
     method, further = FLOWS[flow]
     for folder in ("user", "owner", "home"):
@@ -55,13 +54,13 @@ def run(root: Path, flow: str, rows: pd.DataFrame, **changes: Any) -> tuple[int,
     own = {"WASP_LEDGER_KEY_FILE": str(key), "HOME": str(root / "user"), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     pipeline = Pipeline(root / "home", extra=own, method="wasp" if method in ("fusegen", "only_private") else method)
     rows.to_parquet(root / "owner" / "rows.parquet", index=False)
-    private = {"path": str(root / "owner" / "rows.parquet"), "name": "desk"}
+    private = {"path": str(root / "owner" / "rows.parquet"), "name": "desk", "rows": declared}
     if method == "fusegen":
         config = config_file(pipeline, FUSEGEN)
     elif method == "only_private":
-        config = config_file(pipeline, ONLY_PRIVATE, private=private, **changes)
+        config = config_file(pipeline, ONLY_PRIVATE, private=private)
     else:
-        config = pipeline.config(private=private, **{**further, **changes})
+        config = pipeline.config(private=private, **further)
     command = [sys.executable, "-m", "tests.support.processes.fixed_releases", "run", method, "--config", str(config)]
     done = subprocess.run(
         [*command, "--json"], cwd=ROOT, env=pipeline.environment, capture_output=True, text=True, timeout=600
@@ -73,8 +72,8 @@ def run(root: Path, flow: str, rows: pd.DataFrame, **changes: Any) -> tuple[int,
     return done.returncode, found
 
 
-def assert_equal(root: Path, flow: str, first: pd.DataFrame, second: pd.DataFrame, **changes: Any) -> None:
-    (code, one), (other_code, other) = run(root, flow, first, **changes), run(root, flow, second, **changes)
+def assert_equal(root: Path, flow: str, first: pd.DataFrame, second: pd.DataFrame, declared: int | None = None) -> None:
+    (code, one), (other_code, other) = run(root, flow, first, declared), run(root, flow, second, declared)
     assert (code, other_code) == (0, 0), [line for line in one["output"] + other["output"] if "rror" in line]
     found = differences(one, other)
     assert not found, "\n".join(found[:20])
@@ -89,7 +88,7 @@ def test_a_run_without_one_row_leaves_the_same_outside_the_private_zone(tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("flow", ["wasp", "wasp kernel", "dp_sgd_student", "dp_sgd_gen", "dp_kps", "kd_tutor"])
 def test_a_run_on_one_row_and_on_none_leave_the_same(tmp_path: Path, flow: str) -> None:
-    assert_equal(tmp_path, flow, ROWS.iloc[:1], ROWS.iloc[:0], private={"rows": 100})
+    assert_equal(tmp_path, flow, ROWS.iloc[:1], ROWS.iloc[:0], declared=100)
 
 
 @pytest.mark.slow
@@ -99,10 +98,7 @@ def test_rows_that_cannot_be_used_change_nothing_outside_the_private_zone(tmp_pa
 
 
 @pytest.mark.slow
-def test_the_comparison_sees_a_number_that_depends_on_the_rows(tmp_path: Path) -> None:
-    """Without noise the votes are a function of the rows, and the test above has to fail."""
-    found = [run(tmp_path, "fusegen", ROWS)[1] for _ in range(2)]
-    assert not differences(*found)
-    texts = next(name for name in found[1] if name.endswith("synthetic.parquet"))
-    found[1][texts][1] += "."
-    assert differences(*found)
+def test_the_comparison_sees_votes_that_depend_on_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LEAKS, "1")
+    (_, one), (_, other) = run(tmp_path, "wasp", ROWS), run(tmp_path, "wasp", ROWS.drop(index=5))
+    assert any("release.parquet" in difference for difference in differences(one, other))

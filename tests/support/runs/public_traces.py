@@ -64,7 +64,9 @@ PATTERNS = (
 MLFLOW_IDS = {"runs": "run_uuid", "logged_models": "model_id", "datasets": "dataset_uuid", "inputs": "input_uuid"}
 """Table of MLflow -> the column of its random ids."""
 TIMED_FILES = ("runs/*/student.json", "runs/*/report.html")
-"""Files that contain times, so that their hashes differ as well."""
+"""Files that contain times, so that their hashes and sizes differ as well."""
+TIMED_MANIFESTS = ("_student.json.json", "_report.html.json")
+"""Manifests of these files: their field `bytes` is left out."""
 
 
 def traces(home: Path, printed: str) -> dict[str, list[str]]:
@@ -125,7 +127,10 @@ def _content(path: Path) -> Iterator[str]:
     elif path.suffix == ".parquet":
         yield from pd.read_parquet(path).to_csv().splitlines()
     elif path.suffix in (".json", ".jsonl"):
-        yield from (json.dumps(_untimed(value), sort_keys=True) for value in _objects(path.read_text("utf-8")))
+        values = [_untimed(value) for value in _objects(path.read_text("utf-8"))]
+        if path.name in TIMED_MANIFESTS:
+            values = [{name: part for name, part in value.items() if name != "bytes"} for value in values]
+        yield from (json.dumps(value, sort_keys=True) for value in values)
     else:
         content = path.read_bytes()
         try:
