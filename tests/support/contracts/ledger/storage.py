@@ -153,7 +153,8 @@ def restore(url: str, rows: dict[Table, list[dict[str, Any]]]) -> None:
     with engine.begin() as db:
         for table, content in rows.items():
             db.execute(delete(table))
-            db.execute(insert(table), content)
+            if content:
+                db.execute(insert(table), content)
     engine.dispose()
 
 
