@@ -13,6 +13,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
+from connectors.ledger.seals import broken_seals, write_seal
 from connectors.ledger.state import JOINED, Entry, State, cost_of, damaged, read_state
 from connectors.ledger.tables import BOOK, DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT
 
@@ -40,7 +41,11 @@ def load(db: Connection, dataset: str, *, lock: bool) -> State:
     head = db.execute(query.with_for_update() if lock else query).first()
     if head is None:
         raise LedgerError(f"The privacy ledger has no dataset '{dataset}'. Register its rows first (wasp budget show).")
-    state = read_state(dataset, read_entries(db, dataset))
+    entries = read_entries(db, dataset)
+    state = read_state(dataset, entries)
+    broken = next(broken_seals(db, dataset, entries), None) if lock else None
+    if broken is not None:
+        raise damaged(dataset, broken)
     if (state.entries, state.head) != (head.entries, head.head):
         raise damaged(dataset, f"{head.entries} entries were written, {state.entries} exist")
     return state
@@ -76,6 +81,7 @@ def append(db: Connection, state: State, draft: Entry, clock: Clock) -> Entry:
     entry = replace(draft, number=state.entries + 1, at=_stamp(state, clock), previous=state.head)
     entry = replace(entry, hash=entry.sealed())
     db.execute(insert(ENTRIES).values(**asdict(entry)))
+    write_seal(db, entry)
     head = update(DATASETS).where(DATASETS.c.dataset == state.dataset)
     db.execute(head.values(entries=entry.number, head=entry.hash))
     state.apply(entry)

@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from connectors.interfaces.errors import LedgerError, MissingPackageError
+from connectors.ledger.seals import KEY, KeySource
 from connectors.ledger.tables import BOOK, METADATA, SCHEMA
 
 WAIT_SECONDS = 600
@@ -33,20 +34,21 @@ _POSTGRES_SETTINGS = (
 class LedgerStore:
     """Transactions on one database, opened on first use per process.
 
-    Pickles as its URL. No connection stays open between transactions, so a forked child shares none and a server
-    restart breaks none.
+    `key` returns the key of the seals; every transaction carries it (`seals.key_of`). Pickles as its URL and `key`. No
+    connection stays open between transactions, so a forked child shares none and a server restart breaks none.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: KeySource | None = None) -> None:
         self._url = parse_url(url)
+        self._key = key
         self._engine: Engine | None = None
         self._guard = Lock()
 
-    def __getstate__(self) -> str:
-        return self._url.render_as_string(hide_password=False)
+    def __getstate__(self) -> tuple[str, KeySource | None]:
+        return self._url.render_as_string(hide_password=False), self._key
 
-    def __setstate__(self, url: str) -> None:
-        LedgerStore.__init__(self, url)
+    def __setstate__(self, state: tuple[str, KeySource | None]) -> None:
+        LedgerStore.__init__(self, *state)
 
     @property
     def shown(self) -> str:
@@ -59,6 +61,7 @@ class LedgerStore:
         with self._translated(), self._open().connect() as db:
             if self._is_postgres:
                 db = db.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            db = db.execution_options(**{KEY: self._key})
             with db.begin():
                 yield db
 
@@ -66,7 +69,7 @@ class LedgerStore:
     def write(self) -> Iterator[Connection]:
         """Open a write transaction: durable commit at the end, rollback on any exception."""
         with self._translated(), self._open().connect() as db:
-            db = db.execution_options(ledger_writes=True)
+            db = db.execution_options(ledger_writes=True, **{KEY: self._key})
             with db.begin():
                 if self._is_postgres:
                     for setting in _POSTGRES_SETTINGS:

@@ -45,9 +45,10 @@ class PrivacyLedger(BookReader):
     """The ledger of all datasets (protocol `Ledger`), in SQLite or PostgreSQL.
 
     `compose` is the accountant: (events, delta) -> epsilon of their composition, valid if each plan is chosen after the
-    previous releases were seen. Safe for threads and processes. Pickles as its URL, if `compose` and `clock` can be
-    pickled. `default_cap` is the cap of datasets that nobody capped; without any cap the ledger only records. Every
-    method raises LedgerError if the database is unreachable or was changed from outside.
+    previous releases were seen. `key` returns the key that seals every entry (`seals`); without it nothing is sealed.
+    `default_cap` is the cap of datasets that nobody capped; without any cap the ledger only records. Safe for threads
+    and processes. Pickles as its URL, if `compose`, `clock` and `key` can be pickled. Every method raises LedgerError
+    if the database is unreachable or was changed from outside.
     """
 
     # --- datasets

@@ -10,6 +10,7 @@ from connectors.interfaces.ledger import Compose
 from connectors.ledger.cap import Gate
 from connectors.ledger.chain import Clock, identified, load, read_entries, resolve, stored_bytes, utc_now
 from connectors.ledger.database import LedgerStore
+from connectors.ledger.seals import KeySource, seals_of
 from connectors.ledger.state import JOINED, VIEW, Cap, Entry, State, damaged
 from connectors.ledger.status import Status, status_of
 from connectors.ledger.tables import DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT
@@ -19,8 +20,15 @@ from connectors.ledger.verify import Audit, orphans
 class BookReader:
     """The read methods of `ledger.PrivacyLedger`; they never wait for a writer."""
 
-    def __init__(self, url: str, compose: Compose, clock: Clock = utc_now, default_cap: Cap | None = None) -> None:
-        self._store = LedgerStore(url)
+    def __init__(
+        self,
+        url: str,
+        compose: Compose,
+        clock: Clock = utc_now,
+        default_cap: Cap | None = None,
+        key: KeySource | None = None,
+    ) -> None:
+        self._store = LedgerStore(url, key)
         self._gate = Gate(compose)
         self._clock = clock
         self._default_cap = default_cap
@@ -75,6 +83,12 @@ class BookReader:
         with self._store.read() as db:
             load(db, dataset, lock=False)
             return read_entries(db, dataset)
+
+    def unsealed(self, dataset: str) -> int:
+        """Return the number of entries before the first one with a seal of the ledger key."""
+        with self._store.read() as db:
+            seals = seals_of(db, dataset)
+            return min(seals) - 1 if seals else load(db, dataset, lock=False).entries
 
     def output(self, dataset: str, number: int) -> bytes | None:
         """Return the output of a release, None if there is none; `verify` checks its hash."""

@@ -1,7 +1,7 @@
 """Tables of the privacy ledger, on SQLAlchemy core.
 
 `ledger_entries` contains all authoritative data. `ledger_datasets` contains the head of each chain; transactions lock
-its rows. The other tables are look-ups that `verify` compares with the entries.
+its rows. The other tables are look-ups and seals that `verify` compares with the entries.
 """
 
 from __future__ import annotations
@@ -100,6 +100,15 @@ OUTPUTS = Table(
     Column("number", Integer, nullable=False),
     Column("output", LargeBinary, nullable=False),
 )
+
+SEALS = Table(
+    "ledger_seals",
+    METADATA,
+    Column("dataset", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("seal", Text, nullable=False),
+)
+"""HMAC of each entry's hash under the ledger key; without that key nobody can continue or rewrite a chain."""
 
 # The driver's value: SQLAlchemy's own conversion fails on values that were changed by hand.
 RAW_OUTPUT = type_coerce(OUTPUTS.c.output, NullType()).label("output")

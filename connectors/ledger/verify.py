@@ -1,7 +1,8 @@
 """Verification of the privacy ledger from its first entry.
 
-The hashes have no key: anyone with full write access can rewrite all of them. Then only the recomputed totals, or a
-copy of the last entry's hash stored elsewhere, reveal a change.
+The hashes have no key: anyone with full write access can rewrite all of them. The seals of entries (`seals.py`) reveal
+that, since they need the ledger key. An attacker who deletes all seals is revealed by a copy of the last entry's hash,
+which every finished run, its MLflow run and every bundle contain.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from connectors.interfaces.ledger import Compose
 from connectors.ledger.cap import SLACK, Gate
 from connectors.ledger.chain import output_hash, read_entries, stored_bytes
 from connectors.ledger.groups import differences
+from connectors.ledger.seals import broken_seals
 from connectors.ledger.state import EXPORT, GROUP, JOINED, LOOK, RELEASING, VIEW, Entry, State
-from connectors.ledger.tables import DATASETS, ENTRIES, FINGERPRINTS, MARKS, NAMES, OUTPUTS, RAW_OUTPUT, RECORDS
+from connectors.ledger.tables import DATASETS, ENTRIES, FINGERPRINTS, MARKS, NAMES, OUTPUTS, RAW_OUTPUT, RECORDS, SEALS
 
 TOLERANCE = 1e-6
 # Errors that an accountant or JSON code can raise on content that this program did not write.
@@ -56,6 +58,7 @@ class Audit:
                 yield from self._meaning(state, entry)
             # The meaning of a changed entry is unknown; verification continues after it.
             state.head, state.entries, state.last_at = entry.hash, entry.number, entry.at
+        yield from broken_seals(self.db, dataset, entries)
         yield from self._head(dataset, entries)
         yield from self._second_opinion(state)
         yield from self._group(state)
@@ -169,7 +172,7 @@ class Audit:
 def orphans(db: Connection) -> Iterator[str]:
     """Yield one sentence per dataset that is missing in the list of datasets."""
     datasets = set(db.execute(select(DATASETS.c.dataset)).scalars())
-    for table in (ENTRIES, OUTPUTS, NAMES, FINGERPRINTS, RECORDS, MARKS):
+    for table in (ENTRIES, OUTPUTS, NAMES, FINGERPRINTS, RECORDS, MARKS, SEALS):
         for dataset in sorted(set(db.execute(select(table.c.dataset).distinct()).scalars()) - datasets):
             yield f"{dataset}: {table.name} has rows of this dataset, but its head is missing"
 

@@ -120,6 +120,11 @@ def choice_key(secret: bytes) -> bytes:
     return bytes.fromhex(_keyed(secret, "choice", ""))
 
 
+def chain_key(secret: bytes) -> bytes:
+    """Return the key (32 bytes) that seals the entries of the ledger."""
+    return bytes.fromhex(_keyed(secret, "chain", ""))
+
+
 def _normal(value: str) -> str:
     return " ".join(unicodedata.normalize("NFC", value).split())
 

@@ -59,4 +59,5 @@ def history(value: dict[str, Any]) -> str:
 def verified(value: dict[str, Any]) -> str:
     """Return the problems of the ledger and the missing release files as text."""
     problems = [f"PROBLEM  {problem}" for problem in value["problems"]] or ["the privacy ledger is sound"]
-    return "\n".join([*problems, *(f"missing  {path}" for path in value["missing"])])
+    remarks = [*(f"missing  {path}" for path in value["missing"]), *(f"unkeyed  {line}" for line in value["unsealed"])]
+    return "\n".join([*problems, *remarks])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,12 +19,13 @@ from flows.catalog import find_method
 from flows.engine.approval import Approval
 from flows.engine.federation import parties_happened
 from flows.engine.run_page import result_line
-from flows.engine.summary import outgoing, summary
+from flows.engine.summary import elapsed, outgoing, summary
 from flows.engine.tracking import serving
 from flows.engine.usefulness import advice, usefulness
 from flows.runtime.manifest import now, versions
 from flows.runtime.stores import tracking_store
 from flows.storage.audit_findings import audits_of_releases, describe_audits
+from flows.storage.release_check import HEAD, last_entry
 from tasks.accounting.no_noise import finite
 from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
@@ -126,7 +126,7 @@ def _report(run: Run, results: RunResults) -> Report:
         flow=name.flow,
         task=run.prepared.card.name,
         state="done",
-        seconds=round(time.monotonic() - run.started, 1),
+        seconds=elapsed(run),
         plan=_plan(run),
         happened=_happened(run, results),
         iterations=results.facts,
@@ -313,6 +313,9 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) 
         final |= scores.by_class
     final |= report.usefulness.metrics() if report.usefulness else {}
     tracker.metrics(final, run.iterations)
+    head = _write_head(run)
+    if head is not None:
+        tracker.artifact(head)
     if run.config.private is not None:
         tracker.dataset(run.tools.private.name, "private")
     if run.prepared.test:
@@ -322,6 +325,13 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) 
         _track_pictures(run, report, page)
         tracker.model(artifacts.fetch(run.student_folder), serving(run.config))
     tracker.end("FINISHED")
+
+
+def _write_head(run: Run) -> Path | None:
+    """Write the run's last ledger entry to its folder, so that a rewritten ledger can be recognised."""
+    name = run.tools.called
+    head = last_entry(run.tools.ledger, name.dataset, name.run_id) if name.dataset else None
+    return run.tools.artifacts.write_text(f"runs/{name.run_id}/{HEAD}", json.dumps(head)) if head else None
 
 
 def _track_pictures(run: Run, report: Report, page: Path) -> None:

@@ -135,7 +135,20 @@ def open_ledger(home: Path) -> PrivacyLedger:
     from connectors.ledger.state import Cap
     from tasks.accounting.composition import filter_epsilon
 
-    return PrivacyLedger(ledger_address(home), filter_epsilon, default_cap=Cap(*DEFAULT_CAP))
+    key = partial(seal_key, home)
+    return PrivacyLedger(ledger_address(home), filter_epsilon, default_cap=Cap(*DEFAULT_CAP), key=key)
+
+
+def has_key(home: Path) -> bool:
+    """Return True if the key file exists; a restored ledger may arrive before its key."""
+    return bool(os.environ.get("WASP_LEDGER_KEY_FILE")) or (home / "private" / "ledger.key").exists()
+
+
+def seal_key(home: Path) -> bytes:
+    """Return the key that seals the ledger's entries."""
+    from connectors.security.record_hashes import chain_key
+
+    return chain_key(open_key(home))
 
 
 def open_vectors(home: Path, identity: str) -> VectorCache:

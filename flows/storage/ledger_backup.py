@@ -6,13 +6,14 @@ A ledger on a database server is backed up with the tools of the server.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.runtime.manifest import alone
 from flows.runtime.state_folder import ledger_address, state_folder
-from flows.runtime.stores import open_artifacts
+from flows.runtime.stores import has_key, open_artifacts, seal_key
 from flows.storage.lost_releases import RELEASES
 from tasks.accounting.composition import filter_epsilon, second_opinion
 
@@ -84,7 +85,8 @@ def _ledger_file(home: Path) -> Path:
 def _open(file: Path) -> PrivacyLedger:
     from connectors.ledger.ledger import PrivacyLedger
 
-    return PrivacyLedger(f"sqlite:///{file.absolute()}", filter_epsilon)
+    key = partial(seal_key, state_folder()) if has_key(state_folder()) else None
+    return PrivacyLedger(f"sqlite:///{file.absolute()}", filter_epsilon, key=key)
 
 
 def _require_sound(file: Path) -> None:

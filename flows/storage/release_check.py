@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from connectors.interfaces.errors import ArtifactError
 from connectors.ledger.state import RELEASING, Entry
@@ -25,12 +25,23 @@ if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
 
 
+HEAD: Final = "ledger_head.json"
+"""File of a finished run with the ledger's entry at its end."""
+
+HEADS: Final = (*RELEASING, "reserve", "finish")
+"""Kinds of entries of a run that a repetition of the finished run does not write again."""
+
+
 @dataclass(slots=True)
 class CheckedReleases:
-    """Problems of a ledger and its releases, and missing release files."""
+    """Problems of a ledger and its releases, and missing release files.
+
+    `unsealed`: datasets with entries of earlier versions, which have no seal of the ledger key.
+    """
 
     problems: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    unsealed: list[str] = field(default_factory=list)
 
 
 def verify(artifacts: Artifacts, book: PrivacyLedger, dataset: str | None = None) -> CheckedReleases:
@@ -42,7 +53,31 @@ def verify(artifacts: Artifacts, book: PrivacyLedger, dataset: str | None = None
     if not result.problems:
         for name in book.datasets() if dataset is None else [dataset]:
             _compare(artifacts, book, name, result)
+            result.problems += _lost_heads(artifacts, book, name)
+            unsealed = book.unsealed(name)
+            if unsealed:
+                result.unsealed.append(f"{name}: entries 1-{unsealed} were written without the ledger key")
     return result
+
+
+def last_entry(book: PrivacyLedger, dataset: str, run_id: str) -> dict[str, Any] | None:
+    """Return dataset, number and hash of a run's last entry, which covers all entries before it; None without one."""
+    own = [entry for entry in book.history(dataset) if entry.run_id == run_id and entry.kind in HEADS]
+    return {"dataset": dataset, "number": own[-1].number, "hash": own[-1].hash} if own else None
+
+
+def _lost_heads(artifacts: Artifacts, book: PrivacyLedger, dataset: str) -> list[str]:
+    """Return one problem per finished run whose recorded entry the ledger does not contain."""
+    hashes = {entry.number: entry.hash for entry in book.history(dataset)}
+    problems = []
+    for file in sorted((artifacts.home / "runs").glob(f"*/{HEAD}")):
+        head = read_json(file)
+        if head.get("dataset") == dataset and hashes.get(head["number"]) != head["hash"]:
+            problems.append(
+                f"{dataset}: run {file.parent.name} recorded entry {head['number']} as {head['hash'][:16]}, but the "
+                "ledger contains another one or none: it was rewritten or replaced by an older copy"
+            )
+    return problems
 
 
 def _compare(artifacts: Artifacts, book: PrivacyLedger, dataset: str, result: CheckedReleases) -> None:

@@ -39,8 +39,12 @@ def test_backups_taken_while_a_run_writes_are_whole_and_the_latest_goes_into_a_f
     run: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = """
+        from functools import partial
+        from pathlib import Path
+        from flows.runtime.stores import seal_key
         from tasks.accounting.composition import filter_epsilon, laplace_event
-        book, one = PrivacyLedger(sys.argv[1], filter_epsilon), charge(event=laplace_event(0.001))
+        key = partial(seal_key, Path(sys.argv[1].removeprefix("sqlite:///")).parent)
+        book, one = PrivacyLedger(sys.argv[1], filter_epsilon, key=key), charge(event=laplace_event(0.001))
         say("ready"); sys.stdin.readline()
         for n in range(400):
             book.reserve("desk", plan(f"run-{n}", charges=[one]), "me")
@@ -69,6 +73,8 @@ def test_backups_taken_while_a_run_writes_are_whole_and_the_latest_goes_into_a_f
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "fresh"))
     told = ledger_backup.restore(taken[-1])
     assert (told["lines"], told["kept"]) == (sizes[-1], None)
+    (tmp_path / "fresh/private").mkdir(exist_ok=True)
+    shutil.copy(run.tools.home / "private/ledger.key", tmp_path / "fresh/private/ledger.key")
     assert budget_commands.verify(None)["problems"] == []
     assert open_ledger(tmp_path / "fresh").datasets() == ["desk"]
 
@@ -92,7 +98,7 @@ def test_an_older_backup_is_refused_by_the_releases_where_the_book_is_lost(run: 
         ledger_backup.restore(tmp_path / "old.db")
     assert not book_of(run).exists()
     ledger_backup.restore(tmp_path / "new.db")
-    assert budget_commands.verify(None) == {"problems": [], "missing": []}
+    assert budget_commands.verify(None) == {"problems": [], "missing": [], "unsealed": []}
 
 
 def test_a_damaged_book_is_replaced_and_kept(run: Prepared, tmp_path: Path) -> None:
@@ -101,7 +107,7 @@ def test_a_damaged_book_is_replaced_and_kept(run: Prepared, tmp_path: Path) -> N
     told = ledger_backup.restore(tmp_path / "copy.db")
     assert told["compared"] is False
     assert Path(told["kept"]).read_bytes().startswith(b"garbage")
-    assert budget_commands.verify(None) == {"problems": [], "missing": []}
+    assert budget_commands.verify(None) == {"problems": [], "missing": [], "unsealed": []}
     assert stat.S_IMODE(book_of(run).stat().st_mode) == 0o600
 
 

@@ -21,7 +21,7 @@ from flows.engine.prepare import Prepared
 from flows.publish.gate import ledger_head
 from flows.runtime.stores import open_ledger
 from flows.storage.lost_releases import release_file
-from flows.storage.release_check import CheckedReleases, verify
+from flows.storage.release_check import HEAD, CheckedReleases, last_entry, verify
 from flows.storage.removal import remove
 from flows.storage.retention import Going
 from tasks.accounting.composition import filter_epsilon
@@ -133,7 +133,24 @@ def test_a_student_in_the_private_zone_has_no_file_that_could_be_missing(tmp_pat
     charge = exposure_charge("a student trained on the private rows as they are")
     book.reserve("desk", BudgetPlan("only-0", "only_private", 1e-5, (charge,)), "owner")
     book.release_once(ReleaseRequest("desk", "only-0", slots.PLAIN_TRAINING, "key", charge), lambda: b"told")
-    assert verify(open_artifacts(tmp_path, None), book, "desk") == CheckedReleases()
+    unkeyed = ["desk: entries 1-3 were written without the ledger key"]
+    assert verify(open_artifacts(tmp_path, None), book, "desk") == CheckedReleases(unsealed=unkeyed)
+
+
+def test_a_ledger_without_the_entry_that_a_run_recorded_is_a_problem(tmp_path: Path) -> None:
+    book = open_ledger(tmp_path)
+    book.register("desk", "fingerprint", ["0" * 64], "owner")
+    charge = exposure_charge("a student trained on the private rows as they are")
+    book.reserve("desk", BudgetPlan("only-0", "only_private", 1e-5, (charge,)), "owner")
+    book.release_once(ReleaseRequest("desk", "only-0", slots.PLAIN_TRAINING, "key", charge), lambda: b"told")
+    book.finish("desk", "only-0")
+    head = last_entry(book, "desk", "only-0")
+    assert head == {"dataset": "desk", "number": 4, "hash": book.history("desk")[-1].hash}
+    store = open_artifacts(tmp_path, None)
+    store.write_text(f"runs/only-0/{HEAD}", json.dumps(head))
+    assert verify(store, book, "desk") == CheckedReleases()
+    store.write_text(f"runs/only-0/{HEAD}", json.dumps(head | {"hash": "0" * 64}))
+    assert ["only-0 recorded entry 4" in problem for problem in verify(store, book, "desk").problems] == [True]
 
 
 def test_a_party_writes_no_files_and_its_coordinator_does(tmp_path: Path) -> None:
@@ -155,7 +172,7 @@ def test_verify_leaves_no_thread_behind_that_could_abort_the_exit(run: Prepared)
         "from flows.cli import budget_commands\n"
         "from tasks.accounting.composition import second_opinion\n"
         "before = set(os.listdir('/proc/self/task'))\n"
-        "assert budget_commands.verify(None) == {'problems': [], 'missing': []}\n"
+        "assert budget_commands.verify(None) == {'problems': [], 'missing': [], 'unsealed': []}\n"
         "print(len(set(os.listdir('/proc/self/task')) - before))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
