@@ -33,6 +33,10 @@ def finished(
     (folder / "owner").mkdir()
     path = planted_rows(folder / "owner" / "rows.parquet")
     config = config_file(pipeline, ONLY_PRIVATE, private={"path": path, "name": "planted"})
+    refused = pipeline.call("run", "only_private", "--config", str(config), "--json")
+    assert refused.returncode == 3, "nobody capped the rows, so they have the default cap"
+    lifted = pipeline.call("budget", "cap", "planted", "--epsilon", "inf", "--reason", "a comparison")
+    assert lifted.returncode == 0, lifted.stderr
     done = pipeline.call("run", "only_private", "--config", str(config), "--json")
     assert done.returncode == 0, done.stderr[-4000:]
     return pipeline, last_json(done.stdout), done.stdout + done.stderr
