@@ -11,7 +11,7 @@ from prefect import flow
 from flows.compare.config import CompareConfig
 from flows.compare.run import compare_name, comparing, run_cell
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.compare import show_comparison
+from tasks.prefect.public import show_comparison
 from tasks.prefect.runtime import run_step
 
 

@@ -26,7 +26,8 @@ from tasks.core.refs import Weights, Written
 from tasks.metrics.iteration_record import Facts, facts_of, with_privacy
 from tasks.prefect.federation import federated_vote
 from tasks.prefect.private import vote
-from tasks.prefect.runtime import label_softly, run_step
+from tasks.prefect.public import label_softly
+from tasks.prefect.runtime import run_step
 from tasks.reporting.report_model import Touched
 from tasks.steps.density import Shift
 from tasks.steps.evaluation import MeasureJob, TrainJob

@@ -43,7 +43,8 @@ def usefulness(
 
 
 def _baseline(run: Run, generated: Sequence[Written], releases: Sequence[ArtifactRef]) -> tuple[Baseline | None, str]:
-    from tasks.prefect.runtime import measure_baseline, run_step
+    from tasks.prefect.public import measure_baseline
+    from tasks.prefect.runtime import run_step
     from tasks.steps.baseline import BaselineJob, read_baseline  # not needed by commands that only read a summary
 
     if run.trained is None:

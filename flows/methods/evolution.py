@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from flows.engine.run import Run
 from tasks.core.refs import AHEAD, Written
-from tasks.prefect.evolution import look_ahead, vary
-from tasks.prefect.runtime import embedded, run_step
+from tasks.prefect.public import embedded, look_ahead, vary
+from tasks.prefect.runtime import run_step
 from tasks.selection.survivors import Survival
 from tasks.steps.evolution import SURVIVORS, SurviveJob
 from tasks.steps.texts import WriteJob

@@ -12,8 +12,8 @@ from flows.releases.label_counts import part_line, part_noise, part_outcome, par
 from tasks.accounting.teachers import PartNoise, affordable_answers, survival
 from tasks.core.refs import Written
 from tasks.prefect.private import ask_teachers, check_teachers, teach
-from tasks.prefect.runtime import embed_samples, results, run_step, submit_step
-from tasks.prefect.teachers import select_texts, train_discriminator
+from tasks.prefect.public import embed_samples, select_texts, train_discriminator
+from tasks.prefect.runtime import results, run_step, submit_step
 from tasks.steps.teachers import SelectSpec, TeacherSpec
 
 if TYPE_CHECKING:

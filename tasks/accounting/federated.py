@@ -140,15 +140,6 @@ def sum_excess(share_int: float, parties: int) -> float:
     return 10 * math.fsum(math.exp(-2 * math.pi**2 * share_int**2 * k / (k + 1)) for k in range(1, parties))
 
 
-def sum_zcdp_epsilon(share_int: float, parties: int, sensitivity_int: float, coordinates: int) -> float:
-    """Return e such that one noisy sum is (e^2 / 2)-zero-concentrated DP.
-
-    Kairouz, Liu and Steinke 2021, Theorem 1. `sensitivity_int`: L2, in integer steps; `coordinates`: length of the sum.
-    """
-    tau, spread = sum_excess(share_int, parties), sensitivity_int / (math.sqrt(parties) * share_int)
-    return min(math.sqrt(spread**2 + tau * coordinates / 2), spread + tau * math.sqrt(coordinates))
-
-
 def shared_event(noise: SharedNoise) -> Event:
     """Return one release of the sum as an accounting event.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def null_fid(reference: Vectors, sizes: tuple[int, int], seed: int, draws: int =
 
     It is the mean over `draws`. The two samples are disjoint. A reference too small for that gives smaller samples,
     whose null is larger. Sampling with replacement instead would underestimate it (measured: by half with 100 rows in
-    384 dimensions). See `fid_with_null` for a comparison at sizes that the reference does allow.
+    384 dimensions).
     """
     rows = _matrix(reference, least=4)
     if min(sizes) < 2 or draws < 1:
@@ -66,24 +66,6 @@ def null_sizes(rows: int, sizes: tuple[int, int]) -> tuple[int, int]:
     return small, min(max(sizes), rows - small)
 
 
-def fid_with_null(synthetic: Vectors, reference: Vectors, seed: int, draws: int = 5) -> tuple[float, float]:
-    """Return (FID, null FID) at one and the same size, which makes them comparable.
-
-    Each draw halves the reference at random; the synthetic rows and one half are both compared with the other half,
-    all three cut to the size of the smallest. Both numbers are means over the draws.
-    """
-    ours, rows = _matrix(synthetic), _matrix(reference, least=4)
-    size = min(len(ours), len(rows) // 2)
-    generator = np.random.default_rng(seed)
-    pairs = []
-    for _ in range(max(1, draws)):
-        order, chosen = generator.permutation(len(rows)), generator.permutation(len(ours))[:size]
-        half, other = rows[order[:size]], rows[order[size : 2 * size]]
-        pairs.append((fid(ours[chosen], half), fid(other, half)))
-    distance, null = np.mean(pairs, axis=0)
-    return float(distance), float(null)
-
-
 def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = NEIGHBOURS) -> tuple[float, float]:
     """Return (precision, recall) of k-nearest-neighbour manifolds, each 0 to 1.
 
@@ -94,25 +76,6 @@ def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = N
     if a.shape[1] != b.shape[1] or min(len(a), len(b)) <= neighbours:
         raise InputError(f"Precision and recall need equal dimensions and more than {neighbours} rows in each set.")
     return _covered(a, b, neighbours), _covered(b, a, neighbours)
-
-
-def length_statistics(texts: Sequence[str]) -> dict[str, float]:
-    """Return mean, median, p05, p95, minimum and maximum of text lengths in words.
-
-    Raises InputError without texts.
-    """
-    if not len(texts):
-        raise InputError("Length statistics need at least one text.")
-    words = np.array([len(text.split()) for text in texts], dtype=np.float64)
-    low, middle, high = np.percentile(words, [5, 50, 95])
-    return {
-        "mean": float(words.mean()),
-        "median": float(middle),
-        "p05": float(low),
-        "p95": float(high),
-        "minimum": float(words.min()),
-        "maximum": float(words.max()),
-    }
 
 
 def map_2d(vectors: Vectors, seed: int, tsne: bool = False) -> NDArray[np.float32]:

@@ -41,7 +41,7 @@ STEPS = {
         "weigh_models",
     ),
     "flows.engine.run": ("vote",),
-    "tasks.prefect.runtime": ("embed_samples", "measure_baseline"),
+    "tasks.prefect.public": ("embed_samples", "measure_baseline"),
 }
 """The steps of the flow by the module whose name for them is called."""
 
@@ -75,7 +75,7 @@ def clocked(carry_out: Callable[..., Any]) -> Iterator[Clock]:
     """Take the times of one run; `carry_out` carries a step out that is waited for."""
     from flows.engine.lifecycle import running
     from tasks.prefect import page
-    from tasks.prefect.runtime import embedded
+    from tasks.prefect.public import embedded
 
     clock = Clock()
     with ExitStack() as stack:
@@ -103,18 +103,18 @@ def steps() -> Iterator[tuple[str, str, Any]]:
 def without_prefect(workers: int) -> Iterator[None]:
     """Take Prefect out of the flow and its steps."""
     import tasks.prefect.private
-    import tasks.prefect.runtime
+    import tasks.prefect.public
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(workers))
         for module, name, step in steps():
             stack.enter_context(patch(f"{module}.{name}", PlainStep(step, pool)))
-        for steps_of in (tasks.prefect.runtime, tasks.prefect.private):
+        for steps_of in (tasks.prefect.public, tasks.prefect.private):
             stack.enter_context(patch.object(steps_of, "outcome", lambda value, *_: value))
-        stack.enter_context(patch("tasks.prefect.runtime.get_run_logger"))
-        stack.enter_context(patch("tasks.prefect.runtime.as_completed", as_completed))
-        stack.enter_context(patch("tasks.prefect.runtime.value_of", Future.result))
-        stack.enter_context(patch("tasks.prefect.runtime.submit_step", PlainStep.submit))
+        stack.enter_context(patch("tasks.prefect.public.get_run_logger"))
+        stack.enter_context(patch("tasks.prefect.public.as_completed", as_completed))
+        stack.enter_context(patch("tasks.prefect.public.value_of", Future.result))
+        stack.enter_context(patch("tasks.prefect.public.submit_step", PlainStep.submit))
         for name in PAGE:
             stack.enter_context(patch(f"tasks.prefect.page.{name}"))
         yield

@@ -11,8 +11,8 @@ from flows.methods.evolution import EvolutionRun
 from flows.releases.vocabulary import vocabulary_spec
 from tasks.accounting.keyphrase_budget import WordsNoise
 from tasks.core.refs import Weights, Written
-from tasks.prefect.keyphrases import choose_terms
 from tasks.prefect.private import count_terms
+from tasks.prefect.public import choose_terms
 from tasks.prefect.runtime import run_step
 from tasks.selection.survivors import Survival
 from tasks.steps.evolution import SURVIVORS

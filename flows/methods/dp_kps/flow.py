@@ -15,17 +15,18 @@ from flows.methods.dp_kps.run import DpKpsRun
 from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.keyphrases import choose_terms, draw_phrases
 from tasks.prefect.private import count_terms, estimate_densities
-from tasks.prefect.runtime import (
+from tasks.prefect.public import (
+    choose_terms,
     collect,
+    draw_phrases,
     embedded,
     generate,
     measure_iteration,
     record_iteration,
-    run_step,
     train_student,
 )
+from tasks.prefect.runtime import run_step
 
 
 @flow(name="dp_kps", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

@@ -14,8 +14,8 @@ from tasks.accounting.keyphrase_budget import KeyphrasesNoise
 from tasks.accounting.keyphrases import KeyphraseNoise
 from tasks.core.refs import Reference, Written
 from tasks.keyphrases.sequences import SequenceChoice
-from tasks.prefect.keyphrases import phrases_as_texts
-from tasks.prefect.runtime import embed_samples, run_step
+from tasks.prefect.public import embed_samples, phrases_as_texts
+from tasks.prefect.runtime import run_step
 from tasks.steps.keyphrases import DensitySpec, PhraseRows, Terms, VocabularySpec
 from tasks.steps.texts import Seeds, WriteJob
 from tasks.text.class_balance import texts_per_class

@@ -16,15 +16,8 @@ from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.private import tune
-from tasks.prefect.runtime import (
-    collect,
-    embedded,
-    generate,
-    measure_iteration,
-    record_iteration,
-    run_step,
-    train_student,
-)
+from tasks.prefect.public import collect, embedded, generate, measure_iteration, record_iteration, train_student
+from tasks.prefect.runtime import run_step
 
 
 @flow(name="dp_sgd_gen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

@@ -14,17 +14,17 @@ from flows.methods.fusegen.config import FuseGenConfig
 from flows.methods.fusegen.run import FuseGenRun
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
-from tasks.prefect.fusegen import fuse, judge
-from tasks.prefect.runtime import (
+from tasks.prefect.public import (
     collect,
     embedded,
+    fuse,
     generate,
+    judge,
     measure_iteration,
     record_iteration,
-    run_step,
-    submit_step,
     train_student,
 )
+from tasks.prefect.runtime import run_step, submit_step
 
 
 @flow(name="fusegen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

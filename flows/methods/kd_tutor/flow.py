@@ -14,15 +14,8 @@ from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.runtime import (
-    collect,
-    embedded,
-    generate,
-    measure_iteration,
-    record_iteration,
-    run_step,
-    train_student,
-)
+from tasks.prefect.public import collect, embedded, generate, measure_iteration, record_iteration, train_student
+from tasks.prefect.runtime import run_step
 
 
 @flow(name="kd_tutor", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

@@ -18,17 +18,17 @@ from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
-from tasks.prefect.runtime import (
+from tasks.prefect.public import (
     collect,
     embedded,
     generate,
     measure_iteration,
     record_iteration,
-    run_step,
     select_examples,
     train_student,
     weigh_models,
 )
+from tasks.prefect.runtime import run_step
 
 
 @flow(name="wasp", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

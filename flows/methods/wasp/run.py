@@ -13,7 +13,8 @@ from tasks.accounting.density import GuidanceNoise
 from tasks.core.refs import Weights, Written
 from tasks.core.slots import GUIDANCE
 from tasks.prefect.private import estimate_density
-from tasks.prefect.runtime import appraise, run_step, settle
+from tasks.prefect.public import appraise, settle
+from tasks.prefect.runtime import run_step
 from tasks.steps.appraisal import AppraiseJob
 from tasks.steps.density import GuideSpec, SettleJob, Shift
 from tasks.steps.evaluation import TrainJob

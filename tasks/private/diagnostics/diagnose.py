@@ -6,7 +6,6 @@ are. Here they are off by default and cannot be written without the mark "not pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +47,3 @@ def private_fid(vectors: Vectors, private_vectors: Vectors) -> NotPrivate:
             "FID against private rows needs two sets of finite vectors from one embedder, each with at least 2 rows."
         ) from None
     return NotPrivate(distance, "Frechet distance to private rows, computed without noise")
-
-
-def private_accuracy(truth: Sequence[str], predicted: Sequence[str]) -> NotPrivate:
-    """Return the accuracy on private rows, marked not private."""
-    if not len(truth) or len(truth) != len(predicted):
-        raise InputError("Accuracy on private rows needs one prediction per row, and at least one row.")
-    correct = sum(true == guess for true, guess in zip(truth, predicted, strict=True))
-    return NotPrivate(correct / len(truth), "accuracy on private rows, computed without noise")

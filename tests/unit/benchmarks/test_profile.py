@@ -31,7 +31,7 @@ RUN = code(ROOT / "flows/cli/main.py", "<module>")
 STEP = (
     RUN,
     code(ROOT / "tasks/prefect/runtime.py", named(busy).__code__.co_name),
-    code(ROOT / "tasks/prefect/runtime.py", "measure_iteration"),
+    code(ROOT / "tasks/prefect/public.py", "measure_iteration"),
 )
 FID = (*STEP, code(ROOT / "tasks/steps/evaluation.py", "measure"), code(ROOT / "tasks/metrics/metrics.py", "fid"))
 IMPORTING = code("<frozen importlib._bootstrap>", "_find_and_load")

@@ -24,7 +24,8 @@ from flows.methods.wasp.config import WaspConfig
 from flows.runtime import stores
 from flows.runtime.stores import SharedStores
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.runtime import generate, record_iteration, run_step, step, submit_step, value_of
+from tasks.prefect.public import generate, record_iteration
+from tasks.prefect.runtime import run_step, step, submit_step, value_of
 from tests.support.runs.pipeline import values
 
 DURATION = 0.3

@@ -26,7 +26,6 @@ from tasks.accounting.federated import (
     shared_charge,
     shared_event,
     sum_excess,
-    sum_zcdp_epsilon,
 )
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate, sides_of, vote_charge
@@ -102,16 +101,6 @@ def test_the_sum_of_real_shares_follows_the_exact_convolution():
     expected = number * np.add.reduceat(exact, np.concatenate([[0], edges + 1]))
     assert chi2.sf(float(((observed - expected) ** 2 / expected).sum()), len(edges)) > ALARM
     assert drawn.std() == pytest.approx(noise.total.sigma_int, rel=0.03)
-
-
-def test_zcdp_of_the_sum_is_that_of_the_central_release():
-    noise = noise_of(10)
-    sensitivity = USUAL.sensitivity * USUAL.scale
-    assert sum_zcdp_epsilon(noise.share_int, 10, sensitivity, 24_000) == pytest.approx(1 / USUAL.noise_multiplier)
-    coarse = sum_zcdp_epsilon(1.0, 10, 3.0, 1000)
-    tau = sum_excess(1.0, 10)
-    assert coarse == pytest.approx(min(math.sqrt(0.9 + tau * 500), 3 / math.sqrt(10) + tau * math.sqrt(1000)))
-    assert coarse > 3 / math.sqrt(10)
 
 
 # --- shares

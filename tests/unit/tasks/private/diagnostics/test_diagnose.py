@@ -9,7 +9,7 @@ from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import InputError
 from tasks.metrics.metrics import fid
 from tasks.private.diagnostics import diagnose
-from tasks.private.diagnostics.diagnose import NotPrivate, private_accuracy, private_fid
+from tasks.private.diagnostics.diagnose import NotPrivate, private_fid
 
 
 def _sets():
@@ -20,18 +20,16 @@ def _sets():
 def test_the_value_is_the_plain_measure():
     a, b = _sets()
     assert private_fid(a, b).value == fid(a, b)
-    assert private_accuracy(["x", "y", "y", "x"], ["x", "y", "x", "x"]).value == 0.75
 
 
 @pytest.mark.parametrize("shown", [str, repr, "{}".format, "{:.3f}".format, canonical, lambda n: f"FID {n:.1f}"])
 def test_every_way_to_write_the_number_says_not_private(shown):
     a, b = _sets()
-    for number in (private_fid(a, b), private_accuracy(["x"], ["x"])):
-        assert "not private" in shown(number)
+    assert "not private" in shown(private_fid(a, b))
 
 
 def test_the_marked_number_does_not_turn_into_a_plain_one_unnoticed():
-    number = private_accuracy(["x"], ["x"])
+    number = private_fid(*_sets())
     with pytest.raises(TypeError):
         float(number)
     with pytest.raises(TypeError):
@@ -47,10 +45,6 @@ def test_errors_do_not_tell_how_many_private_rows_there_are_or_what_they_hold():
     with pytest.raises(InputError) as caught:
         private_fid(synthetic, np.full((73, 8), np.nan))
     assert "73" not in str(caught.value)
-    with pytest.raises(InputError) as caught:
-        private_accuracy(["secret label"] * 73, ["x"])
-    assert "73" not in str(caught.value)
-    assert "secret" not in str(caught.value)
 
 
 def test_the_module_neither_prints_nor_logs():
