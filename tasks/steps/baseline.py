@@ -21,6 +21,7 @@ from tasks.metrics.usefulness import Accuracy, Baseline
 from tasks.steps.density import shift_vectors
 from tasks.steps.evaluation import TrainJob
 from tasks.steps.moments import unlabelled_of
+from tasks.steps.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import load_student, train_student
@@ -65,6 +66,8 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     parameters["unlabelled"] = trained.unlabelled.content if trained.unlabelled else ""
     parameters["moments"] = trained.moments.release.sha256 if trained.moments else ""
     parameters["shift"] = trained.shift.release.sha256 if trained.shift else ""
+    if trained.soft is not None:
+        parameters["soft"] = trained.soft.sha256
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}
     inputs = {name: content([entry.samples for entry in written]) for name, written in tables.items()}
     key = step_key("baseline", parameters, inputs)
@@ -86,7 +89,7 @@ def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
     chosen = sample_indices(zero_shot["label"].to_numpy(dtype=str), texts, seed, job.balanced)
     if zero_shot["label"].iloc[chosen].nunique() < 2:
         return {"unmeasured": TOO_FEW}
-    plain = replace(trained, moments=None, shift=None, student=_unadapted(job))
+    plain = replace(trained, moments=None, shift=None, soft=None, student=_unadapted(job))
     adapted = replace(trained, student=job.student)
     vectors = read_vectors(tools, job.zero_shot)
     correct = {"zero_shot": _correct(tools, plain, zero_shot.iloc[chosen], vectors[chosen])}
@@ -94,7 +97,8 @@ def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
     if trained.shift is not None:
         vectors = shift_vectors(tools, trained.shift, trained.written, labels, vectors)
     chosen = sample_indices(labels, texts, seed)
-    correct["guided"] = _correct(tools, adapted, guided.iloc[chosen], vectors[chosen])
+    learned = with_soft_labels(tools, guided.iloc[chosen], trained.soft if trained.shift is None else None)
+    correct["guided"] = _correct(tools, adapted, learned, vectors[chosen])
     assert trained.test is not None
     rows = len(tools.read_rows(trained.test.where))
     return correct | {"texts": texts, "rows": rows, "student": job.student.kind, "unmeasured": ""}
@@ -127,7 +131,8 @@ def _unadapted(job: BaselineJob) -> StudentSpec:
 
 def _correct(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix) -> int:
     """Return the number of correct test rows of a student trained on the texts."""
-    rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors)
+    labels, soft = learned_labels(samples, job.labels)
+    rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
     if job.moments is not None:
         rows = replace(rows, unlabelled_vectors=unlabelled_of(tools, job.moments, vectors, job.student.seed))
     elif job.unlabelled is not None:

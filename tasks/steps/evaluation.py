@@ -17,14 +17,13 @@ from connectors.interfaces.ledger import Look
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.density.soft_labels import harden
 from tasks.metrics.metrics import map_2d, thin
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
 from tasks.private.diagnostics.internal import fid_against_private
 from tasks.reporting.report_model import MapPoints
 from tasks.steps.density import Shift, shift_vectors
 from tasks.steps.moments import Moments, unlabelled_of
-from tasks.steps.soft_labels import SOFT, with_soft_labels
+from tasks.steps.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
@@ -167,15 +166,12 @@ def _value(metric: Metric, rows: MetricInput | None) -> float | None:
 
 
 def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str, Any]:
-    samples, targets = read_samples(tools, job.written), None
-    if job.soft is not None and job.shift is None:
-        samples = with_soft_labels(tools, samples, job.soft)
-        targets = np.array(samples[SOFT].tolist(), dtype=np.float64)
-        samples = samples.assign(label=harden(targets, job.labels))
+    samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft if job.shift is None else None)
+    labels, soft = learned_labels(samples, job.labels)
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
     if job.shift is not None and vectors is not None:
         vectors = shift_vectors(tools, job.shift, job.written, samples["label"].to_numpy(dtype=str), vectors)
-    rows = TrainingRows(samples["text"].tolist(), samples["label"].tolist(), job.labels, vectors, soft=targets)
+    rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
     if job.unlabelled is not None:
         frame, unlabelled = reference_rows(tools, job.unlabelled)
         rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(unlabelled))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,9 @@ from tasks.core.tools import Tools
 from tasks.density.soft_labels import DIGITS, class_shares, harden, soft_labels
 from tasks.steps.density import Shift, expected_rows, shift_vectors
 from tasks.steps.texts import content, read_samples, read_vectors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SOFT = "label_soft"
 """Column with the probability of each class, in the order of the task's labels."""
@@ -63,3 +67,11 @@ def with_soft_labels(tools: Tools, samples: pd.DataFrame, soft: ArtifactRef | No
         return samples
     table = tools.artifacts.read_table(soft).set_index("sample_id").loc[samples["sample_id"]]
     return samples.assign(label=table["label"].to_numpy(), **{SOFT: table[SOFT].tolist()})
+
+
+def learned_labels(samples: pd.DataFrame, classes: Sequence[str]) -> tuple[list[str], NDArray[np.float64] | None]:
+    """Return the labels and probabilities that a student learns: the most likely classes if there are soft labels."""
+    if SOFT not in samples:
+        return samples["label"].tolist(), None
+    probabilities = np.array(samples[SOFT].tolist(), dtype=np.float64)
+    return harden(probabilities, classes), probabilities
