@@ -35,6 +35,14 @@ MEANING = {
         "tasks/text/variation.py",
     ],
     "embed": ["tasks/steps/embed.py"],
+    "soft_labels": ["tasks/steps/soft_labels.py", "tasks/density/soft_labels.py"],
+    "exam": [
+        "tasks/steps/exam.py",
+        "tasks/private/releases/exam.py",
+        "tasks/private/releases/label_counts.py",
+        *NOISE,
+        "tasks/private/data/rows.py",
+    ],
     "reference": ["tasks/steps/embed.py"],
     "vote": [
         *COUNTING,
