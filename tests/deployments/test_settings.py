@@ -8,6 +8,7 @@ from connectors.interfaces.errors import ConfigError
 from deployments.stack import processes, services
 from deployments.stack.postgres import postgres_service
 from deployments.stack.settings import Settings, settings_of, stack_secrets
+from flows.runtime.state_folder import REGISTERED_ONLY
 from tests.support.servers.stack import RunningStack, clean_environment
 
 AUTH = "keeper:a long enough password"
@@ -58,6 +59,13 @@ def test_an_open_address_is_allowed_with_a_password(tmp_path) -> None:
     assert shown.prefect_page == "http://stack.example.org:4200"
     mlflow = services.mlflow_service(shown, stack_secrets(shown.folder)).environment
     assert "stack.example.org:*" in mlflow["MLFLOW_SERVER_ALLOWED_HOSTS"]
+
+
+def test_a_stack_with_a_password_accepts_registered_datasets_only(tmp_path) -> None:
+    alone, others = Settings(tmp_path, tmp_path, "sqlite"), Settings(tmp_path, tmp_path, "sqlite", auth=AUTH)
+    assert REGISTERED_ONLY not in services.worker_service(alone, "").environment
+    assert services.worker_service(others, "").environment[REGISTERED_ONLY] == "1"
+    assert REGISTERED_ONLY not in services.client_environment(others, ""), "an owner's own commands are not limited"
 
 
 def test_no_password_stands_on_a_command_line_or_in_a_shown_service(tmp_path) -> None:
