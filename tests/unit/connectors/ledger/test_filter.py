@@ -84,7 +84,7 @@ def best_delta(allowed: Rule, looks: int, own_delta: float) -> float:
         current = [gaussian_event(1 / sizes[index])] if index else []
         epsilon = most(lambda cost, past=current: allowed(past, training(cost, own_delta)), 2 * EPSILON)
         if epsilon:
-            rest = allowed([*current, training(epsilon, own_delta)], gaussian_event(1e6))
+            rest = allowed([training(epsilon, own_delta)], gaussian_event(1 / whole))
             free = np.maximum(free, after_training(trained if rest else end, epsilon, own_delta))
         if index:
             variance = sizes[index] ** 2 - sizes[index - 1] ** 2
