@@ -14,8 +14,11 @@ from flows.catalog import find_flow
 from flows.config.base import RunConfig
 from flows.config.execution import PACE
 from flows.config.files import load_config
+from flows.engine.datasets import view_of
 from flows.engine.method import FlowEntry
 from flows.engine.run_summary import RunSummary
+from flows.runtime.state_folder import state_folder
+from flows.runtime.stores import open_ledger
 from tasks.core.reuse import VERSIONS
 from tasks.metrics.comparison import CellResult
 from tasks.metrics.registry import added_versions, compared_names
@@ -157,6 +160,8 @@ def _stamps(config: RunConfig) -> list[list[Any]]:
     from flows.config.paths import place
 
     paths = [rows.path for rows in (config.private, config.test, config.public) if rows is not None]
+    if config.private is not None and config.private.dataset is not None:
+        paths.append(view_of(open_ledger(state_folder()), config.private.dataset).path)
     names = [*paths, config.task, *(plm.model or "" for plm in config.models)]
     files = [Path(place(name, config.data_root)).expanduser() for name in names if name]
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files if file.is_file()]

@@ -70,6 +70,10 @@ class Corpus:
         """The classes."""
         return tuple(sorted(self.texts["label"].unique()))
 
+    def labels_of(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return the names of numbered classes."""
+        return np.array(self.labels)[numbers]
+
     @cached_property
     def plms(self) -> tuple[str, ...]:
         """The writers."""

@@ -10,6 +10,7 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.cli import dataset_commands
+from flows.compare.cells import _stamps
 from flows.config.files import check_config, load_config
 from flows.config.rows import PrivateRows
 from flows.engine.checks import problems_of
@@ -123,3 +124,11 @@ def test_a_server_for_others_accepts_registered_names_only(home: Path, monkeypat
     assert problems_of(load_config(WaspConfig, DEMO), home) == [], "the package's own rows are fictitious"
     (problem,) = problems_of(demo("clinic", test={**inline, "text": "note"}), home)
     assert "private rows of dataset 'clinic'" in str(problem)
+
+
+def test_changed_rows_of_a_registered_dataset_make_another_cell_of_a_comparison(home: Path) -> None:
+    add()
+    before = _stamps(demo("clinic"))
+    with (home.parent / "notes.csv").open("a") as file:
+        file.write("my line is dead,slow_internet,p9\n")
+    assert _stamps(demo("clinic")) != before

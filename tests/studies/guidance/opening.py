@@ -1,0 +1,187 @@
+"""`python -m tests.studies.guidance.opening --folder OUT`: the worth of opening the private rows by `guidance: auto`.
+
+Data set x private rows x epsilon x seed. Every cell draws N texts of the pool and other private rows, applies the rule
+of `tasks.density.opening`, makes the release that it chooses with the product's noise, and trains linear students:
+
+- `zero`: on the texts, no private row (floor); `zero_soft`: on soft labels of the zero-shot head, no private row;
+- `head`: on the vectors moved by the release, with both maps and by the rule;
+- `soft`: on soft labels of the adapted head, by the rule: what an exported data set carries;
+- `means`: nearest mean of the cosine release alone, without texts (direct DP learner);
+- `real`: on the private rows without noise (ceiling, NOT PRIVATE).
+
+Finished cells are in OUT/opening.jsonl and are not computed again. Ends with OUT/opening.md and OUT/opening.yaml, which
+is `flows/releases/opening_measured.yaml`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from tasks.density.kernels import Kernel, body
+from tasks.density.matching import Density
+from tasks.density.opening import choose_opening, opening_index
+from tasks.density.soft_labels import soft_labels
+from tasks.private.releases.density import noisy_density
+from tasks.private.voting.ballot import Ballot
+from tasks.steps.density import Texts, relate_to_density
+from tasks.students.heads import LEAST_PART, PROBE_STRENGTH, fit_logistic
+from tests.studies.guidance.cells import density_noise
+from tests.studies.guidance.corpora import DATA, Corpus, corpus, folder_of_data
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+ROWS = (100, 300, 1000, 2000)
+EPSILONS = (1.0, 2.0, 4.0, 8.0)
+MAPS = ("discriminant", "cosine")
+
+
+def run(data: Corpus, rows: int, epsilon: float, seed: int, samples: int) -> dict[str, Any]:
+    """Return the accuracies of one cell on held-out rows."""
+    draw = np.random.default_rng([seed, rows])
+    places = draw.choice(len(data.texts), min(samples, len(data.texts)), replace=False)
+    texts = Texts(data.texts.iloc[places].assign(sample_id=places).reset_index(drop=True), data.vectors[places])
+    private = draw.choice(len(data.train), rows, replace=False)
+    vectors, labels = data.train[private], data.train_labels[private]
+    noise = density_noise(epsilon, "add_remove")
+    opening = choose_opening(rows, len(data.labels), noise.sigma)
+    zero = accuracy(data, texts.vectors, one_hot(data, texts.labels))
+    found: dict[str, Any] = {"index": opening_index(rows, len(data.labels), noise.sigma), "opening": opening}
+    found |= {"zero": zero, "real": accuracy(data, vectors, one_hot(data, labels))}
+    found["zero_soft"] = accuracy(
+        data, texts.vectors, soft_labels(texts.vectors, texts.vectors, texts.labels, data.labels)
+    )
+    for name in MAPS:
+        kernel = Kernel(name).learn(texts.vectors, texts.labels)  # type: ignore[arg-type]
+        drawn = noisy_density(
+            Ballot(np.ascontiguousarray(vectors), labels.tolist(), 1, sides=1), data.labels, kernel, noise
+        )
+        sums = drawn.sums.reshape(len(data.labels), -1) / drawn.steps
+        density = Density(data.labels, sums, drawn.scale_int / drawn.steps)
+        moved = move(texts, relate_to_density(texts, kernel, density), data)
+        found[name] = accuracy(data, moved, one_hot(data, texts.labels))
+        if name == opening:
+            soft = soft_labels(texts.vectors, moved, texts.labels, data.labels)
+            found |= {"head": found[name], "soft": accuracy(data, texts.vectors, soft)}
+        if name == "cosine":
+            found["means"] = float(
+                (data.labels_of(np.argmax(units(data.test) @ units(body(sums)).T, axis=1)) == data.test_labels).mean()
+            )
+    return {"head": zero, "soft": found["zero_soft"]} | found
+
+
+def move(texts: Texts, related: Texts, data: Corpus) -> NDArray[np.float32]:
+    """Return the vectors of texts, moved per class to their expected means, as `tasks.steps.density.shift_vectors`."""
+    expected, points, labels = related.with_density
+    moved, lengths = np.array(texts.vectors, dtype=np.float64), np.linalg.norm(texts.vectors, axis=1)
+    for label in data.labels:
+        own = labels == label
+        if own.any():
+            moved[own] += (expected.of(label) - points[own].mean(axis=0)) * lengths[own].mean()
+    return moved.astype(np.float32)
+
+
+def one_hot(data: Corpus, labels: NDArray[Any]) -> Floats:
+    """Return hard labels as probabilities, (rows, classes)."""
+    return np.asarray(np.eye(len(data.labels))[np.searchsorted(data.labels, labels)])
+
+
+def accuracy(data: Corpus, vectors: NDArray[Any], soft: Floats) -> float:
+    """Return the accuracy on held-out rows of the linear student, which learns probabilities (rows, classes)."""
+    positions, targets = np.nonzero(soft >= LEAST_PART)
+    weights = soft[positions, targets]
+    slopes, offsets = fit_logistic(
+        np.asarray(vectors[positions], np.float32), targets, weights, len(data.labels), PROBE_STRENGTH
+    )
+    return float((data.labels_of((data.test @ slopes.T + offsets).argmax(axis=1)) == data.test_labels).mean())
+
+
+def units(vectors: Floats) -> Floats:
+    """Return vectors of length 1."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compute the missing cells, then write tables."""
+    parser = argparse.ArgumentParser(prog="python -m tests.studies.guidance.opening", description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="vectors, cells and tables")
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--data", nargs="+", choices=list(DATA), default=list(DATA))
+    parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
+    parser.add_argument("--epsilons", nargs="+", type=float, default=list(EPSILONS))
+    parser.add_argument("--samples", type=int, default=1200, help="texts of a run (N)")
+    chosen, data = parser.parse_args(arguments), folder_of_data()
+    if data is None:
+        sys.exit("The folder of the data is missing: set WASP_DATA to it.")
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    book = chosen.folder / "opening.jsonl"
+    lines = book.read_text(encoding="utf-8").splitlines() if book.exists() else []
+    done = [json.loads(line) for line in lines if line.endswith("}")]
+    names = {(cell["data"], cell["rows"], cell["epsilon"], cell["seed"]) for cell in done}
+    for name in chosen.data:
+        source = corpus(name, data, chosen.folder / "corpora")
+        for seed in range(chosen.seeds):
+            for rows in (rows for rows in chosen.rows if rows <= len(source.train)):
+                for epsilon in (e for e in chosen.epsilons if (name, rows, e, seed) not in names):
+                    cell = {"data": name, "classes": len(source.labels), "rows": rows, "epsilon": epsilon, "seed": seed}
+                    done.append(cell | run(source, rows, epsilon, seed, chosen.samples))
+                    with book.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(done[-1]) + "\n")
+    tell(pd.DataFrame(done), chosen.folder)
+
+
+def tell(cells: pd.DataFrame, folder: Path) -> None:
+    """Write the table of all places (data set, rows, epsilon) and what `wasp advise` reads."""
+    import yaml
+
+    heads = ["data", "rows", "epsilon", "index", "opening", "zero", "zero_soft", "head", "soft", "means", "real"]
+    heads += ["gain of head", "gain of soft texts"]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    places = []
+    for (name, rows, epsilon), group in cells.groupby(["data", "rows", "epsilon"], sort=False):
+        head, soft = interval(group["head"] - group["zero"]), interval(group["soft"] - group["zero_soft"])
+        means = [f"{group[column].mean():.3f}" for column in ("zero", "zero_soft", "head", "soft", "means", "real")]
+        index, opening = group["index"].iloc[0], group["opening"].iloc[0]
+        gains = [f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" for mean, low, high in (head, soft)]
+        lines.append(
+            "| " + " | ".join([str(name), str(rows), f"{epsilon:g}", f"{index:.1f}", opening, *means, *gains]) + " |"
+        )
+        place = {
+            "data": str(name),
+            "classes": int(group["classes"].iloc[0]),
+            "rows": int(rows),
+            "epsilon": float(epsilon),
+        }
+        place |= {
+            "index": round(float(index), 2),
+            "opening": opening,
+            "zero_shot": round(float(group["zero"].mean()), 4),
+        }
+        places.append(place | {"head": [round(x, 4) for x in head], "soft": [round(x, 4) for x in soft]})
+    (folder / "opening.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "opening.yaml").write_text(
+        yaml.safe_dump(places, sort_keys=False, default_flow_style=None), encoding="utf-8"
+    )
+
+
+def interval(differences: pd.Series[float]) -> tuple[float, float, float]:
+    """Return mean and Student's 95 % interval of paired differences over seeds."""
+    from scipy.stats import t
+
+    mean, number = float(differences.mean()), len(differences)
+    half = float(t.ppf(0.975, number - 1) * differences.std(ddof=1) / number**0.5) if number > 1 else float("nan")
+    return mean, mean - half, mean + half
+
+
+if __name__ == "__main__":
+    main()
