@@ -12,12 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.packages import install_command
 from connectors.interfaces.redaction import redact
 from flows.cli.party_doctor import coordinator_checks, party_checks
 from flows.cli.secret_doctor import check_stored_secrets
-from flows.config.task_files import load_task
 from flows.runtime.state_folder import check_closed, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from flows.federation.party import Party
 
 LEAST_FREE_BYTES = 2 * 1024**3
-MOST_LISTED = 20
-"""Problems of private rows that are listed in the terminal."""
 
 
 def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str, Any]:
@@ -56,6 +52,8 @@ def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str,
     if config is not None:
         report = _with_configuration(config, checks, home)
         if private:
+            from flows.engine.prepare import check_private_rows
+
             rows = _check("private rows", partial(check_private_rows, config), home)
             report["checks"].append(rows)
             report["healthy"] = report["healthy"] and rows["ok"]
@@ -105,26 +103,6 @@ def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any
         return {"what": name, "ok": True, "found": check(home)}
     except Exception as error:  # noqa: BLE001  (a doctor reports every failure)
         return {"what": name, "ok": False, "found": redact(str(error)) or type(error).__name__}
-
-
-def check_private_rows(config: AnyConfig, home: Path) -> str:
-    """Report that every private row can be used; raise ConfigError with the problems, which are not private."""
-    from flows.engine.prepare import public_texts
-    from flows.engine.tools import RunTools
-    from tasks.private.data.rows import describe_problems, problems_file
-
-    tools, card = RunTools(config, home), load_task(config.task)
-    problems = describe_problems(tools.zone, tools.private, card.label_names, public_texts(tools, card))
-    if not problems:
-        return "all can be used; none is a test or public row"
-    lines = [
-        f"row {problem['row']}: {problem['reason']}" if "row" in problem else str(problem["reason"])
-        for problem in problems
-    ]
-    more = f"; and {len(lines) - MOST_LISTED} more" if len(lines) > MOST_LISTED else ""
-    raise ConfigError(
-        f"{'; '.join(lines[:MOST_LISTED])}{more}. A run lists all in {problems_file(tools.zone, tools.private)}"
-    )
 
 
 def _python(_: Path) -> str:

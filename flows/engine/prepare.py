@@ -34,7 +34,7 @@ from flows.storage.lost_releases import check_book
 from tasks.accounting.federated import shared_charge
 from tasks.accounting.votes import Noise
 from tasks.core.refs import Reference
-from tasks.private.data.rows import Identity, identify
+from tasks.private.data.rows import Identity, describe_problems, identify, problems_file
 from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import AT_LEAST
 
@@ -55,6 +55,10 @@ EXECUTION_SETTINGS: dict[str, Any] = {
     "vocabulary": {"embedder": {"backend"}},
 }
 """Execution settings that do not affect the run id."""
+
+
+MOST_LISTED = 20
+"""Problems of private rows that are listed in the terminal of their owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,22 @@ def public_texts(tools: RunTools, card: TaskCard) -> list[str]:
 
 def _texts(*tables: pd.DataFrame | None) -> list[str]:
     return [text for rows in tables if rows is not None for text in rows["text"].tolist()]
+
+
+def check_private_rows(config: AnyConfig, home: Path) -> str:
+    """Report that every private row can be used; raise ConfigError with the problems, which are not private."""
+    tools, card = RunTools(config, home), load_task(config.task)
+    problems = describe_problems(tools.zone, tools.private, card.label_names, public_texts(tools, card))
+    if not problems:
+        return "all can be used; none is a test or public row"
+    lines = [
+        f"row {problem['row']}: {problem['reason']}" if "row" in problem else str(problem["reason"])
+        for problem in problems
+    ]
+    more = f"; and {len(lines) - MOST_LISTED} more" if len(lines) > MOST_LISTED else ""
+    raise ConfigError(
+        f"{'; '.join(lines[:MOST_LISTED])}{more}. A run lists all in {problems_file(tools.zone, tools.private)}"
+    )
 
 
 def releases_of(config: AnyConfig) -> Releases:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,8 @@ def _step(_: Any, total: Any) -> Any:
 
 def _student(spec: Any, rows: Any, folder: Any, advance: Any = None) -> Any:
     """Train a student on made-up rows after the private ones have trained another."""
-    _train(spec, rows, folder / "of the private rows", advance)
+    with tempfile.TemporaryDirectory() as other:
+        _train(spec, rows, Path(other), advance)
     classes = tuple(rows.classes)
     labels = [classes[number % len(classes)] for number in range(40)]
     vectors = None

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from connectors.interfaces.errors import ConfigError, WaspError
-from flows.cli.doctor import check_private_rows
 from flows.config.files import check_config
+from flows.engine.prepare import check_private_rows
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
 from tests.support.runs.pipeline import values
