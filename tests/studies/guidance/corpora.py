@@ -48,6 +48,7 @@ DATA = {
     "IMDb": Wanted("imdb", "imdb", 2000, 600, 1000),
     "Banking": Wanted("banking10", "banking10", 1401, 199, 1500),
     "Yelp-Rating": Wanted("yelp_rating", "yelp_rating", 2000, 800, 1500),
+    "Yelp-Category": Wanted("yelp_category", "yelp_category", 2000, 800, 1500),
     "DBPedia": Wanted("dbpedia14", "dbpedia14", 2000, 800, 1540),
 }
 """DBPedia and Yelp-Rating: a part, so that embedding takes minutes."""
