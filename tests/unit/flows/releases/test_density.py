@@ -196,7 +196,7 @@ def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
     done = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc-by-4.0")
     assert done.returncode == 0, done.stderr
     card = (tmp_path / "bundle" / "README.md").read_text()
-    assert "a noisy density of their vectors" in " ".join(card.split())
+    assert "one sum of features per class" in " ".join(card.split())
     assert "only voted" not in " ".join(card.split())
 
 
