@@ -46,9 +46,9 @@ TIMED = {
     "state_timestamp",
     "estimated_run_time",
     "total_run_time",
-    "wait_for",
+    "task_inputs",
 }
-"""Names of values that are times, durations, process ids, or the tasks that were unfinished when another began."""
+"""Names of values that are times, durations, process ids, or links that Prefect finds by timing."""
 PATTERNS = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(\+00:00| ?Z| UTC)?", "TIME"),
