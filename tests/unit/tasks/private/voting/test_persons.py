@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.private.voting.persons import join
 from tests.support.data.elections import ballot, candidates, counts, elections, noise_for, squared_bound
 
 FEW = settings(deadline=None, max_examples=60)
@@ -78,3 +79,9 @@ def test_an_average_gives_each_person_the_weight_of_one_row_however_many_vote():
     assert (apart == alone // 2).all()
     both = counts(ballot([[0.2]] * 3, 8, persons=["p", "p", "q"]), line, **privacy)
     assert (both == 2 * once).all()
+
+
+def test_a_person_gives_a_text_the_largest_vote_of_their_rows_and_not_the_sum() -> None:
+    rows, bins, weights = np.array([0, 1, 2, 3]), np.array([5, 5, 5, 6]), np.array([8, 4, 8, 2])
+    joined = join(["a", "a", "b", "a"], rows, bins, weights)
+    assert sorted(zip(*(part.tolist() for part in joined), strict=True)) == [(5, 8), (5, 8), (6, 2)]
