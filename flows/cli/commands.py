@@ -6,7 +6,8 @@ Each returns one JSON-serialisable value, which `flows.cli.main` formats and pri
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,27 @@ def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
     """
     entry = find_flow(flow)
     return dict(entry.plan(load_config(entry.config, path, changes)))
+
+
+def advise(path: Path | None, changes: Sequence[str], numbers: Mapping[str, float | None]) -> dict[str, Any]:
+    """Return the expected worth of opening private rows, for a configuration of `wasp` or for numbers.
+
+    `numbers`: rows, classes, epsilon and delta. ConfigError if one is missing or not allowed.
+    """
+    from flows.methods.wasp.config import WaspConfig
+    from flows.releases.opening_expected import advise as advise_numbers
+
+    if path is not None:
+        config = load_config(WaspConfig, path, changes)
+        privacy = config.privacy
+        return advise_numbers(config.declared_rows, config.classes, privacy.epsilon, privacy.delta).to_json()
+    missing = [name for name, value in numbers.items() if not value or not 0 < value < math.inf]
+    if missing:
+        raise ConfigError(f"--{missing[0]}: write a positive number, or name a configuration with --config.")
+    values = {name: value or 0.0 for name, value in numbers.items()}
+    if values["classes"] < 2:
+        raise ConfigError(f"--classes: {values['classes']:g} is too small. Write the number of classes, at least 2.")
+    return advise_numbers(int(values["rows"]), int(values["classes"]), values["epsilon"], values["delta"]).to_json()
 
 
 def preview(path: Path, changes: Sequence[str], rows: int, flow: str = "wasp") -> dict[str, Any]:

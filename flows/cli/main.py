@@ -104,6 +104,24 @@ def plan(flow: FlowName, config: Config, set_: Changes = None, json_: Json = Fal
 
 
 @app.command()
+def advise(  # noqa: PLR0913 - the options of the command
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="Configuration of `wasp` (YAML).")] = None,
+    set_: Changes = None,
+    json_: Json = False,
+    rows: Annotated[int | None, typer.Option(help="Rounded number of private rows.")] = None,
+    classes: Annotated[int | None, typer.Option(help="Number of classes.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Epsilon of one release.")] = None,
+    delta: Annotated[float, typer.Option(help="Delta of the release.")] = 1e-5,
+) -> None:
+    """Show the expected worth of opening private rows; open none, spend nothing."""
+    from flows.cli import commands
+    from flows.releases.opening_expected import advice_text
+
+    numbers = {"rows": rows, "classes": classes, "epsilon": epsilon, "delta": delta}
+    _answer(commands.advise(config, set_ or [], numbers), json_, advice_text)
+
+
+@app.command()
 def preview(
     config: Config,
     set_: Changes = None,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from flows.engine.method import OWN_DATA, PARTIES, Method, Preset
 from flows.methods.wasp.config import WaspConfig
-from flows.methods.wasp.releases import wasp_releases
-from flows.releases.exam import exam_sections
+from flows.methods.wasp.releases import wasp_releases, wasp_sections
 
 METHOD = Method(
     name="wasp",
@@ -20,5 +19,5 @@ METHOD = Method(
         Preset("federated", "federated_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
     ),
     releases=wasp_releases,
-    sections=exam_sections,
+    sections=wasp_sections,
 )

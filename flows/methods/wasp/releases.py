@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from flows.engine.method import Release, ReleasePlan, Releases
 from flows.methods.wasp.config import WaspConfig
@@ -11,11 +12,15 @@ from flows.releases.budget import share_budget
 from flows.releases.closed_rows import ClosedRows
 from flows.releases.density import DensityRelease, density_hint
 from flows.releases.density_expected import expected_lines, expected_of
+from flows.releases.exam import exam_sections
+from flows.releases.opening_expected import Advice, advice_lines, advise
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.density import GuidanceNoise, calibrate_density
 from tasks.accounting.no_noise import no_release
+from tasks.reporting.report_model import Section
 
 if TYPE_CHECKING:
+    from flows.engine.run import Run
     from tasks.accounting.votes import Noise
     from tasks.text.prompts import TaskCard
 
@@ -40,8 +45,27 @@ class WaspDensity(DensityRelease):
     """The density of a WASP run."""
 
     def plan(self, card: TaskCard) -> ReleasePlan:
-        """Return the plan of the density with its expected effect."""
-        return _with_expected(super(WaspDensity, self).plan(card), self.config, card)
+        """Return the plan of the density with its expected effect; under `auto` with the advice."""
+        plan = _with_expected(super(WaspDensity, self).plan(card), self.config, card)
+        advice = advice_of(self.config)
+        if advice is None:
+            return plan
+        return ReleasePlan({**plan.values, "advice": advice.to_json()}, (*plan.lines, *advice_lines(advice)))
+
+
+def advice_of(config: WaspConfig) -> Advice | None:
+    """Return the advice for a configuration; None without `auto`, without private rows or without noise."""
+    if config.opening is None or config.private is None or math.isinf(config.epsilon):
+        return None
+    return advise(config.declared_rows, config.classes, config.privacy.epsilon, config.privacy.delta)
+
+
+def wasp_sections(run: Run) -> tuple[Section, ...]:
+    """Return the sections of the report: the advice, and the exam if there was one."""
+    advice = advice_of(cast("WaspConfig", run.prepared.asked))
+    lines = () if advice is None else tuple(line.strip() for line in advice_lines(advice))
+    section = Section("Worth of the private records", ". ".join(" ".join(line.split()) for line in lines) + ".")
+    return (*((section,) if lines else ()), *exam_sections(run))
 
 
 def wasp_releases(config: WaspConfig) -> Releases:
