@@ -72,11 +72,12 @@ def advise(path: Path | None, changes: Sequence[str], numbers: Mapping[str, floa
 
     `numbers`: rows, classes, epsilon and delta. ConfigError if one is missing or not allowed.
     """
+    from flows.engine.datasets import with_declared_rows
     from flows.methods.wasp.config import WaspConfig
     from flows.releases.opening_expected import advise as advise_numbers
 
     if path is not None:
-        config = load_config(WaspConfig, path, changes)
+        config = with_declared_rows(load_config(WaspConfig, path, changes), lambda: open_ledger(state_folder()))
         privacy = config.privacy
         return advise_numbers(config.declared_rows, config.classes, privacy.epsilon, privacy.delta).to_json()
     missing = [name for name, value in numbers.items() if not value or not 0 < value < math.inf]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import PrivateRef, RowsRef
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
 
 OpenLedger = Callable[[], "PrivacyLedger"]
+Configured = TypeVar("Configured", bound=AnyConfig)
 
 
 def view_of(ledger: PrivacyLedger, name: str) -> DatasetView:
@@ -70,6 +71,15 @@ def private_ref(private: PrivateRows, open_ledger: OpenLedger, root: str | None,
     where = rows_ref(view, None)
     drawn = replace(where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, person=view.person)
     return PrivateRef(private.dataset, drawn, view.separate)
+
+
+def with_declared_rows(config: Configured, open_ledger: OpenLedger) -> Configured:
+    """Return a configuration with the number of rows that the owner of its registered dataset declared, if any."""
+    private = config.private
+    if private is None or private.dataset is None or private.declared_rows is not None:
+        return config
+    declared = view_of(open_ledger(), private.dataset).declared_rows
+    return config.model_copy(update={"private": private.model_copy(update={"declared_rows": declared})})
 
 
 def require_person(config: AnyConfig, where: RowsRef) -> None:

@@ -44,6 +44,7 @@ def planned(config: AnyConfig) -> dict[str, Any]:
     from flows.runtime.state_folder import state_folder
 
     problems: list[WaspError] = []
+    config = _declared(config)
     try:
         problems += problems_of(config.without_rows(), state_folder())
         numbers = numbers_of(config)
@@ -52,6 +53,14 @@ def planned(config: AnyConfig) -> dict[str, Any]:
         raise_problems(list({str(problem): problem for problem in (error, *problems)}.values()))
         raise
     return numbers | {"problems": [str(problem) for problem in problems]}
+
+
+def _declared(config: AnyConfig) -> AnyConfig:
+    from flows.engine.datasets import with_declared_rows
+    from flows.runtime.state_folder import state_folder
+    from flows.runtime.stores import open_ledger
+
+    return with_declared_rows(config, lambda: open_ledger(state_folder()))
 
 
 def numbers_of(config: AnyConfig) -> dict[str, Any]:
@@ -66,6 +75,7 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     from flows.engine.warnings import warnings_of
     from flows.runtime.state_folder import state_folder
 
+    config = _declared(config)
     card = load_task(config.task)
     check_numbers(config, card)
     releases = releases_of(config)

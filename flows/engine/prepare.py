@@ -23,13 +23,14 @@ from flows.config.paths import rows_ref
 from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
 from flows.engine.checks import require_ready
-from flows.engine.datasets import notify_owner
+from flows.engine.datasets import notify_owner, with_declared_rows
 from flows.engine.federation import Federation, federation_of
 from flows.engine.method import Releases
 from flows.engine.run_summary import check_metric_names
 from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.state_folder import who
+from flows.runtime.stores import open_ledger
 from flows.storage.lost_releases import check_book
 from tasks.accounting.federated import shared_charge
 from tasks.accounting.votes import Noise
@@ -99,6 +100,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     Raises ConfigError, InputError or PrivateInputError, and any error of `ask`. None of them depends on the content of
     a private row: such a refusal would be an answer without noise.
     """
+    config = with_declared_rows(config, lambda: open_ledger(home))
     card, asked = load_task(config.task), config
     method = find_method(config.flow_name)
     check_numbers(config, card)

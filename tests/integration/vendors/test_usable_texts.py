@@ -31,7 +31,7 @@ from tests.support.servers.vendor_messages import Reply, Request, ok, text_for
 
 REFUSAL = "I am sorry, but I cannot help with that request."
 RUNS: dict[str, type[Run]] = {"wasp": WaspRun, "aug_pe": AugPeRun, "pre_text": PreTextRun, "kd_tutor": KdRun}
-SHORT = {"iterations": 2, "samples": 48, "votes": 4, "examples": 4}
+SHORT = {"guidance": "votes", "iterations": 2, "samples": 48, "votes": 4, "examples": 4}
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
 from tasks.steps.texts import embed_samples, write_samples
 from tests.support.data.short_texts import LABELS, WORDS
+from tests.support.runs.caps import lift_cap
 from tests.support.runs.pipeline import SMALL
 
 
@@ -40,7 +41,7 @@ def opened(folder: Path, private: list[tuple[str, str]] | None = None, **changes
     for name, change in changes.items():
         values[name] = {**values.get(name, {}), **change} if isinstance(change, dict) else change
     prepared = prepare("kd_tutor", check_config(KdTutorConfig, values, "the test"), folder / "home")
-    name = prepared.tools.called
+    name = lift_cap(prepared).tools.called
     prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
     return KdRun(prepared, open_book("kd_tutor", prepared), 0.0)
 

@@ -285,7 +285,7 @@ def test_the_plan_of_a_run_is_the_same_whatever_the_rows_are(home: Path, tmp_pat
         prepared = start(home, private={"path": path, "name": "desk"} | EDGES[edge][1])
         plans.append((prepared.plan.charges, prepared.plan.delta, prepared.noise, prepared.warnings))
     assert plans[0] == plans[1]
-    assert {entry.kind for entry in open_ledger(home).history("desk")} <= {"register", "version"}
+    assert {entry.kind for entry in open_ledger(home).history("desk")} <= {"register", "version", "cap"}
 
 
 def test_a_class_without_private_rows_is_no_error(home: Path, tmp_path: Path) -> None:

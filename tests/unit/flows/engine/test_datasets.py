@@ -107,7 +107,7 @@ def test_a_removed_name_is_unknown_to_runs_and_keeps_its_budget(home: Path) -> N
 def test_persons_need_a_person_column_of_the_owner(home: Path) -> None:
     add("records", person=None)
     add("persons", label="kind")
-    privacy = {"epsilon": 4.0, "delta": 1e-5, "protects": "person", "rows_per_person": 2}
+    privacy = {"epsilon": 4.0, "delta": 1e-5, "protects": "person", "rows_per_person": 2, "joined_by": "mean"}
     assert problems_of(demo("persons", privacy=privacy), home) == []
     (problem,) = problems_of(demo("records", privacy=privacy), home)
     assert "--person" in str(problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -140,17 +141,18 @@ def test_a_student_in_the_private_zone_has_no_file_that_could_be_missing(tmp_pat
 def test_a_ledger_without_the_entry_that_a_run_recorded_is_a_problem(tmp_path: Path) -> None:
     book = open_ledger(tmp_path)
     book.register("desk", "fingerprint", ["0" * 64], "owner")
+    book.set_cap("desk", math.inf, 1e-5, "owner", "lifted")
     charge = exposure_charge("a student trained on the private rows as they are")
     book.reserve("desk", BudgetPlan("only-0", "only_private", 1e-5, (charge,)), "owner")
     book.release_once(ReleaseRequest("desk", "only-0", slots.PLAIN_TRAINING, "key", charge), lambda: b"told")
     book.finish("desk", "only-0")
     head = last_entry(book, "desk", "only-0")
-    assert head == {"dataset": "desk", "number": 4, "hash": book.history("desk")[-1].hash}
+    assert head == {"dataset": "desk", "number": 6, "hash": book.history("desk")[-1].hash}
     store = open_artifacts(tmp_path, None)
     store.write_text(f"runs/only-0/{HEAD}", json.dumps(head))
     assert verify(store, book, "desk") == CheckedReleases()
     store.write_text(f"runs/only-0/{HEAD}", json.dumps(head | {"hash": "0" * 64}))
-    assert ["only-0 recorded entry 4" in problem for problem in verify(store, book, "desk").problems] == [True]
+    assert ["only-0 recorded entry 6" in problem for problem in verify(store, book, "desk").problems] == [True]
 
 
 def test_a_party_writes_no_files_and_its_coordinator_does(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from tasks.private.data.rows import problems_file
 from tasks.private.releases import keyphrases
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.steps import keyphrases as keyphrasing
+from tests.support.runs.caps import lift_cap
 from tests.support.runs.pipeline import SMALL
 
 WORDS = ("router", "invoice", "password", "parcel", "light", "cable", "refund", "signal", "reset", "email", "screen")
@@ -53,7 +54,7 @@ def opened(folder: Path, **changes: Any) -> DpKpsRun:
 
 
 def run_of(prepared: Prepared) -> DpKpsRun:
-    name = prepared.tools.called
+    name = lift_cap(prepared).tools.called
     prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
     return DpKpsRun(prepared, open_book("dp_kps", prepared), 0.0)
 

@@ -15,13 +15,14 @@ from flows.runtime.manifest import RunBook
 from tasks.private.training import plain_train
 from tasks.steps.plain_student import train_on_rows
 from tests.support.data.short_texts import Row, rows
+from tests.support.runs.caps import lift_cap
 from tests.support.runs.method_configs import ONLY_PRIVATE
 
 
 def opened(home: Path, path: Path, private: list[Row], **changes: Any) -> Prepared:
     path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in private))
     values = ONLY_PRIVATE | {"private": {"path": str(path), "name": "desk"}} | changes
-    return prepare("only_private", check_config(OnlyPrivateConfig, values, "the test"), home)
+    return lift_cap(prepare("only_private", check_config(OnlyPrivateConfig, values, "the test"), home))
 
 
 def trained(run: Prepared, reserve: bool = True) -> dict[str, Any]:
