@@ -55,19 +55,22 @@ def advise(rows: int, classes: int, epsilon: float, delta: float) -> Advice:
     """Return the advice for a declared number of rows, a number of classes and a guarantee per record."""
     sigma = calibrate_density(VotePrivacy(epsilon, delta, 1, votes=1, sides=1)).sigma
     index, opening = opening_index(rows, classes, sigma), choose_opening(rows, classes, sigma)
-    places = similar_places(index, opening)
+    places = similar_places(index, opening, classes)
     names = tuple(f"{case['data']}, {case['rows']} rows, epsilon {case['epsilon']:g}" for case in places)
     gains = [_range([case[kind][0] for case in places]) for kind in ("head", "soft")]
     return Advice(rows, classes, epsilon, sigma, index, opening, gains[0], gains[1], names)
 
 
-def similar_places(index: float, opening: Opening) -> list[dict[str, Any]]:
-    """Return the measurements with the same map whose index is within a factor of 1.5."""
+def similar_places(index: float, opening: Opening, classes: int) -> list[dict[str, Any]]:
+    """Return the measurements with the same map whose index is within a factor of 1.5.
+
+    Only those with half to twice as many classes, if there are any.
+    """
     if opening == "none":
         return []
-    return [
-        case for case in _measured() if case["opening"] == opening and 1 / SIMILAR <= case["index"] / index <= SIMILAR
-    ]
+    ratios = [(case, case["index"] / index) for case in _measured() if case["opening"] == opening]
+    cases = [case for case, ratio in ratios if 1 / SIMILAR <= ratio <= SIMILAR]
+    return [case for case in cases if 0.5 <= case["classes"] / classes <= 2] or cases
 
 
 def advice_lines(advice: Advice) -> list[str]:
@@ -87,7 +90,7 @@ def advice_lines(advice: Advice) -> list[str]:
         f"expect        student {100 * middle:+.0f} points of accuracy over texts alone ({100 * low:+.0f} to "
         f"{100 * high:+.0f}), exported texts with soft labels {100 * between:+.0f} ({100 * least:+.0f} to "
         f"{100 * most:+.0f})",
-        f"              in {len(advice.places)} measurements with a similar index: {'; '.join(advice.places)}",
+        f"              in {len(advice.places)} similar measurements: {'; '.join(advice.places)}",
         f"advice        {verdict}",
     ]
 
@@ -100,8 +103,15 @@ def advice_text(value: dict[str, Any]) -> str:
         f"index         {advice.index:.1f} = {advice.rows} rows / ({advice.classes} classes x sigma {advice.sigma:.2f})"
         f" at epsilon {advice.epsilon:g}; rows are opened from {CLOSED:g} on"
     )
-    settings = ["set           private.declared_rows: " + str(advice.rows), "              method.guidance: auto"]
-    return "\n".join([head, *advice_lines(advice), *settings, f"              privacy.epsilon: {advice.epsilon:g}"])
+    if advice.opening != "none" and not advice.opens:
+        settings = ["set           private: null   (texts without private rows, epsilon 0)"]
+    else:
+        settings = [
+            f"set           private.declared_rows: {advice.rows}",
+            "              method.guidance: auto",
+            f"              privacy.epsilon: {advice.epsilon:g}",
+        ]
+    return "\n".join([head, *advice_lines(advice), *settings])
 
 
 def _range(values: list[float]) -> tuple[float, ...]:

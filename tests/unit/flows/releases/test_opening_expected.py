@@ -19,10 +19,17 @@ def test_few_rows_of_many_classes_stay_closed_and_the_advice_names_what_opens_th
 def test_many_rows_open_with_gains_of_measured_places() -> None:
     advice = advise(1000, 10, 1.0, 1e-5)
     assert advice.opening == "cosine"
-    assert len(advice.places) == len(similar_places(advice.index, "cosine")) > 0
+    assert len(advice.places) == len(similar_places(advice.index, "cosine", 10)) > 0
     assert advice.head[0] <= advice.head[1] <= advice.head[2]
     assert advice.opens
     assert "private.declared_rows: 1000" in advice_text(advice.to_json())
+
+
+def test_two_classes_are_compared_with_two_classes_where_opening_gained_nothing() -> None:
+    advice = advise(300, 2, 1.0, 1e-5)
+    assert advice.opening == "cosine"
+    assert not advice.opens
+    assert "keep your budget" in advice_lines(advice)[-1]
 
 
 @pytest.mark.parametrize(
