@@ -25,7 +25,7 @@ SECRETS = {
     "LEDGER_DB_PASSWORD": "pg3",
     "PREFECT_SERVER_ENCRYPTION_KEY": "eTj6VgGK1tRQtTHddNRKCVTEp-hl2_dvIA0yYjtL7h0=",
 }
-_VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^{}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(\w+)(?::([-?+])([^{}]*))?\}")
 
 
 class MissingVariable(Exception):
@@ -54,6 +54,8 @@ def _one(match: re.Match[str], variables: dict[str, str]) -> str:
     name, mark, rest = match.groups()
     if mark == "?" and not variables.get(name):
         raise MissingVariable(f"{name}: {rest}")
+    if mark == "+":
+        return rest if variables.get(name) else ""
     return variables.get(name) or (rest if mark == "-" else "")
 
 
