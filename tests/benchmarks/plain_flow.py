@@ -104,6 +104,7 @@ def without_prefect(workers: int) -> Iterator[None]:
     """Take Prefect out of the flow and its steps."""
     import tasks.prefect.private
     import tasks.prefect.public
+    import tasks.prefect.runtime
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(workers))
@@ -113,8 +114,9 @@ def without_prefect(workers: int) -> Iterator[None]:
             stack.enter_context(patch.object(steps_of, "outcome", lambda value, *_: value))
         stack.enter_context(patch("tasks.prefect.public.get_run_logger"))
         stack.enter_context(patch("tasks.prefect.public.as_completed", as_completed))
-        stack.enter_context(patch("tasks.prefect.public.value_of", Future.result))
-        stack.enter_context(patch("tasks.prefect.public.submit_step", PlainStep.submit))
+        for steps_of in (tasks.prefect.public, tasks.prefect.runtime):
+            stack.enter_context(patch.object(steps_of, "value_of", Future.result))
+            stack.enter_context(patch.object(steps_of, "submit_step", PlainStep.submit))
         for name in PAGE:
             stack.enter_context(patch(f"tasks.prefect.page.{name}"))
         yield

@@ -81,7 +81,8 @@ def released_slots(pipeline: Pipeline) -> list[str]:
 
 def private_names(s3: S3Server) -> list[str]:
     """Return the names in the shared store that should not be there."""
-    return [name for name in s3.names("wasp-test") if any(word in name for word in ("private", "ledger", ".db"))]
+    names = [name for name in s3.names("wasp-test") if not name.endswith("/ledger_head.json")]  # a hash, public
+    return [name for name in names if any(word in name for word in ("private", "ledger", ".db"))]
 
 
 def result(pipeline: Pipeline, **changes: Any) -> tuple[dict[str, Any], dict[str, bytes], bytes]:

