@@ -59,6 +59,8 @@ def run(root: Path, flow: str, rows: pd.DataFrame, declared: int | None = None) 
         config = config_file(pipeline, FUSEGEN)
     elif method == "only_private":
         config = config_file(pipeline, ONLY_PRIVATE, private=private)
+        lifted = pipeline.call("budget", "cap", "desk", "--epsilon", "inf", "--reason", "no noise", "--declare")
+        assert lifted.returncode == 0, lifted.stderr
     else:
         config = pipeline.config(private=private, **further)
     command = [sys.executable, "-m", "tests.support.processes.fixed_releases", "run", method, "--config", str(config)]

@@ -163,6 +163,8 @@ def _rows(path: Path, table: str) -> list[dict[str, Any]]:
 
 
 def _query(path: Path, query: str) -> list[tuple[Any, ...]]:
+    if not path.exists():  # a run that opens no private row has no ledger
+        return []
     with closing(sqlite3.connect(path)) as database:
         return database.execute(query).fetchall()
 
