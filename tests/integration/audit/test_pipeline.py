@@ -52,7 +52,7 @@ main()
 @pytest.fixture
 def small(tmp_path: Path) -> AuditConfig:
     """The attack on a pipeline of two small models; with enough texts to hold what leaks."""
-    values = SMALL | {"method": {"iterations": 3, "samples": 600, "votes": 8, "examples": 4}}
+    values = SMALL | {"method": {"guidance": "votes", "iterations": 3, "samples": 600, "votes": 8, "examples": 4}}
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(values))
     whole = {"canaries": 600, "guesses": 250}
     return AuditConfig.model_validate({"wasp_config": str(tmp_path / "small.yaml"), "pipeline": whole})
