@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from flows.catalog import find_flow, flow_names
-from flows.config.files import check_config, load_config
+from flows.config.files import load_config, read_stored
 from flows.engine.run_summary import RunSummary
 from flows.runtime.manifest import in_use, is_held, read_book
 from flows.runtime.state_folder import check_room, ended_in_order, state_folder
@@ -39,10 +39,10 @@ def resume(run_id: str, respend: bool = False) -> dict[str, Any]:
     """
     manifest = _resumable_manifest(run_id)
     entry = find_flow(manifest["flow"])
-    values = manifest["config"]
     if respend:
-        values = values | {"privacy": values["privacy"] | {"on_lost_artifacts": "respend"}}
-    return _run_flow(entry, check_config(entry.config, values, f"manifest of {run_id}"), run_id)
+        privacy = manifest["config"]["privacy"] | {"on_lost_artifacts": "respend"}
+        manifest = manifest | {"config": manifest["config"] | {"privacy": privacy}}
+    return _run_flow(entry, read_stored(entry.config, manifest), run_id)
 
 
 def _run_flow(entry: FlowEntry, config: Any, resumes: str | None = None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import redact
 from connectors.security.secret_patterns import find_secrets, hide_secrets
-from flows.config.form import explain_secret
+from flows.config.form import Strict, explain_secret
 from flows.config.yaml_files import parse_yaml
 
 Config = TypeVar("Config", bound=BaseModel)
@@ -52,6 +52,13 @@ def check_config(model: type[Config], values: dict[str, Any], source: str) -> Co
     except ValidationError as error:
         lines = [_explain(model, dict(problem)) for problem in error.errors()]
         raise ConfigError(f"{source}:\n  " + "\n  ".join(lines)) from None
+
+
+def read_stored(model: type[Config], manifest: Mapping[str, Any]) -> Config:
+    """Return the configuration in the manifest of a run, of this version or an earlier one."""
+    values = manifest["config"]
+    values = model.stored(values) if issubclass(model, Strict) else values
+    return check_config(model, values, f"manifest of {manifest['run_id']}")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -92,6 +92,17 @@ class Strict(NoBooleans):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
     rules: ClassVar[dict[str, Schema]] = {}
     hidden: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def stored(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of a manifest with fields that an earlier version left out, if their default changed."""
+        return values
+
+    @classmethod
+    def identifying(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values that determine the id of a run, without those that earlier versions left out."""
+        return values
+
     is_whole: ClassVar[bool] = False
 
     @model_validator(mode="before")

@@ -157,7 +157,6 @@ class WaspMethod(RoundsMethod):
 
     guidance: Guidance = Field(
         "auto",
-        exclude_if=partial(eq, "auto"),
         description="Release that guides generation. auto: by the declared number of rows, classes and epsilon, a "
         "density (kernel), a few directions (discriminant), or nothing, and the rows stay closed. votes: votes on "
         "texts in every iteration but the last (paper). votes_smoothed: votes, smoothed over neighbouring texts. "

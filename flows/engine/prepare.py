@@ -228,7 +228,7 @@ def _name(
             notify_owner(tools.ledger, dataset, tools.home)
         check_book(tools.artifacts, tools.ledger, dataset, fingerprint)
     excluded = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
-    settings = config.model_dump(mode="json", exclude={**excluded, **EXECUTION_SETTINGS})
+    settings = config.identifying(config.model_dump(mode="json", exclude={**excluded, **EXECUTION_SETTINGS}))
     for rows in ("private", "test", "public", "few_shot", "vocabulary"):
         if settings.get(rows) is not None:
             settings[rows] |= {"path": "", "name": ""}

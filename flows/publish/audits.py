@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import AuditError
 from flows.catalog import find_flow
-from flows.config.files import check_config
+from flows.config.files import read_stored
 from flows.engine.prepare import releases_of
 from flows.storage.audit_findings import audits_of_releases
 from tasks.reporting.ledger_page_model import AuditLine
@@ -23,9 +23,7 @@ def require_no_red_audit(
 
     Raises AuditError if one of them failed.
     """
-    config: Any = check_config(
-        find_flow(manifest["flow"]).config, manifest["config"], f"manifest of {manifest['run_id']}"
-    )
+    config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
     releases = releases_of(config).items
     audits, never = audits_of_releases(
         artifacts, {release.name: release.audits() for release in releases if release.charges()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.errors import ArtifactError, ConfigError, LedgerError, PlaceError, PrivateInputError
 from connectors.interfaces.ledger import Look
 from flows.catalog import find_flow
-from flows.config.files import check_config
+from flows.config.files import read_stored
 from flows.config.paths import rows_ref
 from flows.config.task_files import load_task
 from flows.config.vocabulary import terms_ref, vocabulary_of
@@ -81,9 +81,7 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
     fingerprint = _fingerprint(artifacts, manifest["run_id"])
     if fingerprint is None:
         return None
-    config: Any = check_config(
-        find_flow(manifest["flow"]).config, manifest["config"], f"manifest of {manifest['run_id']}"
-    )
+    config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
     if config.parties is not None:
         raise ConfigError(
             f"Nothing was exported: only the parties of run {manifest['run_id']} have its private rows, so the "

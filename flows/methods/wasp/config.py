@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,17 @@ class WaspConfig(RunConfig):
     flow_name: ClassVar[str] = "wasp"
 
     method: WaspMethod = Field(WaspMethod(), description="Settings of WASP (Algorithm 1).")
+
+    @classmethod
+    def stored(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of a manifest; one without `method.guidance` releases votes, as in earlier versions."""
+        return values | {"method": {"guidance": "votes", **values["method"]}}
+
+    @classmethod
+    def identifying(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values that determine the id of a run; votes are the guidance of earlier versions."""
+        method = {name: value for name, value in values["method"].items() if (name, value) != ("guidance", "votes")}
+        return values | {"method": method}
 
     @model_validator(mode="after")
     def _refuse_counts_of_parties(self) -> Self:
