@@ -19,9 +19,9 @@ from flows.engine.method import Releases
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.prepare import Prepared, prepare
 from flows.engine.run import Run
+from flows.engine.spending import return_reservation
 from flows.engine.tools import RunTools
 from flows.engine.tracking import tracked_parameters
-from flows.engine.usable_texts import return_reservation
 from flows.runtime.failure import Story, in_words, told
 from flows.runtime.heartbeat import beating
 from flows.runtime.manifest import RunBook, held, in_use, now, open_book
