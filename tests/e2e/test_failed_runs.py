@@ -20,7 +20,7 @@ import connectors.models.ngram.model as models
 import tasks.steps.students.evaluation as judging
 from connectors.interfaces.errors import FinalError
 here = pathlib.Path(__file__).parent
-whole, sync, distance = models.NgramModel.complete, files.os.fsync, judging._distance
+whole, sync, values = models.NgramModel.complete, files.os.fsync, judging._values
 
 def complete(self, prompts, *rest):
     if self.name == "novelist" and (here / "down").exists():
@@ -33,12 +33,12 @@ def fsync(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device", name)
     return sync(descriptor)
 
-def odd(tools, job, vectors):
+def odd(tools, job):
     if (here / "odd").exists():
         raise KeyError("fid of tomorrow")
-    return distance(tools, job, vectors)
+    return values(tools, job)
 
-models.NgramModel.complete, files.os.fsync, judging._distance = complete, fsync, odd
+models.NgramModel.complete, files.os.fsync, judging._values = complete, fsync, odd
 """
 NOVELIST = {"name": "novelist", "connector": "ngram", "model": "stories"}
 SHORT = {"method": {"iterations": 2, "samples": 24}}
