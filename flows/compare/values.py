@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from connectors.interfaces.rows import BUILTIN
 from flows.compare.cells import Cell, cells_of, split_cells
 from flows.engine.checks import Memo, problems_of
 from flows.engine.plan import numbers_of
@@ -14,7 +15,6 @@ from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
-from tasks.private.data.marks import BUILTIN
 from tasks.reporting.compare_report import Comparison, claims
 
 if TYPE_CHECKING:

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.rows import PrivateRef, RowsRef
+from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
 from flows.config.base import AnyConfig
 from flows.config.datasets import DatasetView
 from flows.config.files import check_config
 from flows.config.paths import dataset_name, rows_ref
 from flows.config.rows import PrivateRows
 from flows.runtime.state_folder import registered_only, who
-from tasks.private.data.marks import BUILTIN
 from tasks.private.data.quarantine import write_for_owner
 from tasks.private.data.rows import Zone, check_source, identify
 

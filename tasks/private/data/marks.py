@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.ledger import Marks
-from connectors.interfaces.rows import PrivateRef, RowsRef
+from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
 from connectors.interfaces.text_forms import normal_form
 from tasks.private.data.near_copies import sketch
 
 if TYPE_CHECKING:
     import pandas as pd
-
-BUILTIN = "builtin:"
-"""Prefix of rows that come with the package. They are fictitious."""
 
 
 @dataclass(frozen=True, slots=True)
