@@ -1,4 +1,4 @@
-"""Identity of a private dataset, keyed hashes, sketch and ledger, against the hashes and minima it cannot do without."""
+"""Identity of a private dataset: keyed hashes, sketch and ledger, against bare hashes and minima of the same texts."""
 
 import hashlib
 import hmac
