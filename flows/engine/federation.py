@@ -220,7 +220,6 @@ def _about(federation: Federation, noise: Noise) -> dict[str, Any]:
 
 
 MOST_NAMES = 6
-READ_BACK = "reused from the ledger, no message to a party"
 
 
 def planned_lines(values: Mapping[str, Any], epsilon: Any) -> list[str]:
@@ -242,23 +241,3 @@ def planned_lines(values: Mapping[str, Any], epsilon: Any) -> list[str]:
             f"if {case['colluding']:>3} collude{mark}: epsilon {epsilon(case['epsilon'])}, the guarantee {holds}"
         )
     return lines
-
-
-def happened_lines(values: Mapping[str, Any]) -> list[str]:
-    """Return lines about the messages of each round and its dropped parties."""
-    lines = []
-    for vote in values["rounds"]:
-        lines.append(f"parties     iteration {vote['iteration']}: {_round(vote)}")
-        lines += [f"            without {party}: {why}" for party, why in vote["dropped"].items()]
-    return lines
-
-
-def _round(vote: Mapping[str, Any]) -> str:
-    traffic = vote["bytes"]
-    line = (
-        f"{vote['parties']} in attempt {vote['attempt']}, {traffic['down']} bytes down, {traffic['between']} between, "
-        f"{traffic['up']} up"
-    )
-    if not vote.get("read_back"):
-        return line
-    return f"{READ_BACK}; original vote: {line}" if vote["parties"] else f"{READ_BACK}, original vote unknown"

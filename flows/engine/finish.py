@@ -45,8 +45,8 @@ from tasks.reporting.report_model import (
     from_json,
     to_json,
 )
-from tasks.steps.evaluation import map_points
 from tasks.steps.federation.round_plans import end_run
+from tasks.steps.students.evaluation import map_points
 from tasks.steps.texts import read_samples
 
 if TYPE_CHECKING:

@@ -19,13 +19,12 @@ from flows.engine.method import Releases
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.prepare import Prepared, prepare
 from flows.engine.run import Run
+from flows.engine.spending import return_reservation
 from flows.engine.tools import RunTools
 from flows.engine.tracking import tracked_parameters
-from flows.engine.usable_texts import return_reservation
 from flows.runtime.failure import Story, in_words, told
 from flows.runtime.heartbeat import beating
 from flows.runtime.manifest import RunBook, held, in_use, now, open_book
-from flows.runtime.prefect_progress import PAGE
 from flows.runtime.state_folder import check_room, state_folder, who
 from flows.runtime.terminal_progress import display
 from flows.storage.removal import standing
@@ -117,7 +116,6 @@ def _record_failure(run: AnyRun, story: Story) -> Iterator[AnyRun]:
         page.flush(page.PATIENCE_SECONDS if isinstance(error, Exception) else 1.0)
         raise
     else:  # the run is finished and stored: errors while its page is flushed must not mark it as failed
-        PAGE.flush()
         page.flush()
 
 

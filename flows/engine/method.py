@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tasks.accounting.votes import Noise
     from tasks.audit.attacks import Attack
     from tasks.reporting.report_model import Section, Touched
-    from tasks.steps.evaluation import TrainJob
+    from tasks.steps.students.evaluation import TrainJob
     from tasks.text.keyphrase_prompts import Seeding
     from tasks.text.prompts import TaskCard
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.errors import FinalError, TooFewTextsError, in_step
 from flows.engine.federation import traffic_of
 from flows.engine.method import TrainingAid
 from flows.engine.prepare import Prepared
@@ -18,7 +19,6 @@ from flows.engine.preview import is_up
 from flows.engine.run_page import RunPage
 from flows.engine.spending import emit_high_budget, look_of, paid_for
 from flows.engine.tools import RunTools
-from flows.engine.usable_texts import require_texts
 from flows.runtime.manifest import RunBook
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
@@ -30,16 +30,17 @@ from tasks.prefect.public import label_softly
 from tasks.prefect.runtime import run_step
 from tasks.reporting.report_model import Touched
 from tasks.steps.density import Shift
-from tasks.steps.evaluation import MeasureJob, TrainJob
 from tasks.steps.federation.coordinator import Dropped
 from tasks.steps.federation.vote import FederatedVote
 from tasks.steps.selection import shares
-from tasks.steps.soft_labels import SoftJob
+from tasks.steps.students.evaluation import MeasureJob, TrainJob
+from tasks.steps.students.soft_labels import SoftJob
 from tasks.steps.texts import WriteJob
 from tasks.steps.vote import VoteSpec
 from tasks.students.spec import StudentSpec
 from tasks.text.class_balance import Shares
 from tasks.text.prompts import TaskCard
+from tasks.text.usable_texts import require_usable
 from tasks.text.variation import USUAL, Manner
 
 if TYPE_CHECKING:
@@ -197,8 +198,25 @@ class Run:
         )
 
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
-        """Raise when every PLM is down, or when too few texts are usable for the next step."""
-        require_texts(self, iteration, written)
+        """Raise FinalError when every PLM is down, TooFewTextsError when too few texts are usable for the next step.
+
+        The release checks again (`tasks.steps.release_artifact.write_release`); this check fails earlier.
+        """
+        new = [table for table in written if table.iteration == iteration]
+        if new and all(table.down for table in new):
+            reasons = "; ".join(f"{table.plm}: {table.down}" for table in new)
+            error = FinalError(f"Every PLM is down in iteration {iteration}. {reasons}")
+            in_step(error, f"generate t={iteration}")
+            raise error
+        released = self.tools.artifacts.exists(f"runs/{self.tools.run_id}/iteration={iteration}/release.parquet")
+        try:
+            if self.is_voted_on(iteration) and not released:
+                require_usable(self.tools, self.votable(iteration, written), self.needed)
+            elif not any(table.samples.rows for table in written):
+                require_usable(self.tools, written)
+        except TooFewTextsError as stop:
+            in_step(stop, f"generate t={iteration}")
+            raise
 
     def is_voted_on(self, iteration: int) -> bool:  # noqa: ARG002  (methods without votes)
         """Return whether the next step after generating an iteration's texts is a release."""

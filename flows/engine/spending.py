@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import Look
-from connectors.ledger.state import charge_fields, drawn_releases, events_of, unreleased
+from connectors.ledger.state import RELEASING, charge_fields, drawn_releases, events_of, unreleased
 from flows.runtime.state_folder import who
 from flows.storage.lost_releases import RELEASES
 
@@ -102,6 +102,17 @@ def exposure_of(artifacts: Artifacts, run_id: str) -> set[str]:
     text = artifacts.read_text(f"runs/{run_id}/student.json")
     entry = json.loads(text).get("ledger_entry") if text else None
     return {entry} if entry else set()
+
+
+def return_reservation(run: Run) -> str:
+    """Return the reservation of a stopped run without releases to the budget; return a message about it."""
+    name = run.tools.called
+    if not name.dataset:
+        return ""
+    if any(entry.kind in RELEASING for entry in run.tools.ledger.history(name.dataset) if entry.run_id == name.run_id):
+        return f"Its remaining budget is still reserved. Return it with: wasp abandon {name.run_id}."
+    run.tools.ledger.finish(name.dataset, name.run_id)
+    return "The reserved budget was returned."
 
 
 def look_of(run: Run, iteration: int) -> Look:

@@ -6,12 +6,11 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.money import format_dollars, of_which_estimated
-from flows.engine.federation import happened_lines
 from flows.engine.run_summary import RunSummary
 from flows.engine.usefulness import advice, usefulness_lines
 
@@ -99,7 +98,7 @@ def summary(value: dict[str, Any]) -> str:
         *(f"warning     {warning}" for warning in run.warnings),
         *budget_lines(run),
         *([f"cost        {_cost(run.dollars, run.dollars_estimated)}"] if run.dollars else []),
-        *(happened_lines(run.parties) if run.parties else []),
+        *(_rounds(run.parties) if run.parties else []),
         *([f"removed     {run.removed}"] if run.removed else []),
         "",
         f"artifacts   {run.folder}",
@@ -109,6 +108,29 @@ def summary(value: dict[str, Any]) -> str:
         "next        " + "\n            ".join(_next(run)),
     ]
     return "\n".join(lines)
+
+
+READ_BACK = "reused from the ledger, no message to a party"
+
+
+def _rounds(values: Mapping[str, Any]) -> list[str]:
+    """Return lines about the messages of each round and its dropped parties."""
+    lines = []
+    for vote in values["rounds"]:
+        lines.append(f"parties     iteration {vote['iteration']}: {_round(vote)}")
+        lines += [f"            without {party}: {why}" for party, why in vote["dropped"].items()]
+    return lines
+
+
+def _round(vote: Mapping[str, Any]) -> str:
+    traffic = vote["bytes"]
+    line = (
+        f"{vote['parties']} in attempt {vote['attempt']}, {traffic['down']} bytes down, {traffic['between']} between, "
+        f"{traffic['up']} up"
+    )
+    if not vote.get("read_back"):
+        return line
+    return f"{READ_BACK}; original vote: {line}" if vote["parties"] else f"{READ_BACK}, original vote unknown"
 
 
 def outcome(run: RunSummary) -> str:

@@ -45,7 +45,10 @@ def usefulness(
 def _baseline(run: Run, generated: Sequence[Written], releases: Sequence[ArtifactRef]) -> tuple[Baseline | None, str]:
     from tasks.prefect.public import measure_baseline
     from tasks.prefect.runtime import run_step
-    from tasks.steps.baseline import BaselineJob, read_baseline  # not needed by commands that only read a summary
+    from tasks.steps.students.baseline import (  # not needed by commands that only read a summary
+        BaselineJob,
+        read_baseline,
+    )
 
     if run.trained is None:
         return None, NO_TEXTS

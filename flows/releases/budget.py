@@ -16,7 +16,10 @@ from flows.releases.exam import ExamRelease
 from flows.releases.filter import TeacherAnswersRelease
 from flows.releases.label_counts import LabelCountsRelease
 from flows.releases.moments import MomentsRelease, add_moments_release
+from flows.releases.training import TrainingRelease, training_noise
+from flows.releases.votes import VotesRelease, vote_noise
 from tasks.accounting.composition import epsilon_of
+from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.accounting.teachers import (
     PartNoise,
     TeacherPrivacy,
@@ -55,6 +58,21 @@ def share_budget(
     answers = [TeacherAnswersRelease(part, choice) for part in teaching if choice]
     moments = [MomentsRelease(noise.moments)] if noise.moments else []
     return Releases(noise, (*labels, *exams, *wrap(noise), *answers, *moments))
+
+
+def vote_releases(config: RunConfig) -> Releases:
+    """Return the releases of a method whose private records vote."""
+    return share_budget(config, vote_noise, lambda noise: (VotesRelease(config, noise),))
+
+
+def training_releases(config: RunConfig) -> Releases:
+    """Return the releases of a method that trains on private records by DP-SGD."""
+
+    def wrap(noise: Noise) -> tuple[Release, ...]:
+        assert isinstance(noise, TrainingNoise)
+        return (TrainingRelease(noise),)
+
+    return share_budget(config, training_noise, wrap)
 
 
 def add_teacher_releases(config: RunConfig, own: Callable[[RunConfig], Noise]) -> Noise:

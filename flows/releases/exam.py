@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
-from flows.releases.label_counts import part_line, part_noise, part_outcome, part_values
+from flows.releases.parts import part_line, part_noise, part_outcome, part_values
 from tasks.prefect.private import take_exam
 from tasks.prefect.runtime import run_step
 from tasks.reporting.report_model import Section

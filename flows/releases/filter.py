@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
-from flows.releases.label_counts import part_line, part_noise, part_outcome, part_values
+from flows.releases.parts import part_line, part_noise, part_outcome, part_values
 from tasks.accounting.teachers import PartNoise, affordable_answers, survival
 from tasks.core.refs import Written
 from tasks.prefect.private import ask_teachers, check_teachers, teach

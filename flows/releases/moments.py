@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flows.config.base import RunConfig
     from flows.engine.run import Run
     from tasks.accounting.votes import Noise
-    from tasks.steps.evaluation import TrainJob
+    from tasks.steps.students.evaluation import TrainJob
     from tasks.text.prompts import TaskCard
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from connectors.interfaces.errors import ConfigError
-from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan, Releases
-from flows.releases.budget import share_budget
+from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
 from tasks.audit.attacks import Attack
 from tasks.reporting.report_model import Touched
@@ -15,7 +14,6 @@ from tasks.reporting.report_model import Touched
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from flows.config.base import RunConfig
-    from tasks.accounting.votes import Noise
     from tasks.text.prompts import TaskCard
 
 
@@ -91,13 +89,3 @@ def training_noise(config: RunConfig) -> TrainingNoise:
     if training is None:
         raise ConfigError("method: this configuration has no DP-SGD training. Set its training steps.")
     return calibrate_training(training, privacy.epsilon, privacy.delta)
-
-
-def training_releases(config: RunConfig) -> Releases:
-    """Return the releases of a method that trains on private records by DP-SGD."""
-
-    def wrap(noise: Noise) -> tuple[Release, ...]:
-        assert isinstance(noise, TrainingNoise)
-        return (TrainingRelease(noise),)
-
-    return share_budget(config, training_noise, wrap)

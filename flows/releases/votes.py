@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
-from flows.releases.budget import share_budget
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate, signal_index
 from tasks.reporting.report_model import Touched
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from flows.config.base import RunConfig
     from flows.config.method import Casting
     from flows.config.privacy import Promise
-    from flows.engine.method import Releases
     from tasks.text.prompts import TaskCard
 
 
@@ -125,8 +123,3 @@ def vote_privacy(promise: Promise, casting: Casting) -> VotePrivacy:
 def vote_noise(config: RunConfig) -> Noise:
     """Return the noise of the votes of a configuration."""
     return calibrate(vote_privacy_of(config))
-
-
-def vote_releases(config: RunConfig) -> Releases:
-    """Return the releases of a method whose private records vote."""
-    return share_budget(config, vote_noise, lambda noise: (VotesRelease(config, noise),))

@@ -1,7 +1,4 @@
-"""Publishes progress artifacts to Prefect from a background thread.
-
-No step waits for the API.
-"""
+"""Progress of long steps on the run's page in Prefect; no step waits for the API."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from uuid import UUID
 from connectors.interfaces import cancellation
 from connectors.interfaces.progress import Advance
 from flows.runtime.terminal_progress import Note, display, format_rate, no_note
+from tasks.prefect import page
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -30,9 +28,20 @@ PAUSE_SECONDS = 30.0
 """Pause of updates after the API failed."""
 
 
+@dataclass(slots=True)
+class Outage:
+    """The last failure of the API: no update is sent until `until`, and only the first failure is logged."""
+
+    until: float = 0.0
+    logged: bool = False
+
+
+OUTAGE = Outage()
+
+
 @dataclass(slots=True, eq=False)
 class Piece:
-    """A piece of work in a step of a flow run, and its last published state."""
+    """A piece of work of a flow run, and its last published state."""
 
     what: str
     total: int
@@ -40,11 +49,28 @@ class Piece:
     flow_run: UUID
     task_run: UUID | None
     log: Any
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    """Settings of the run (its server); steps advance from threads that do not inherit them."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
     started: float = field(default_factory=time.monotonic)
+    updated: float = field(default_factory=time.monotonic)
     done: int = 0
     shown: int = -1
-    over: bool = False
+    is_queued: bool = False
     artifact: UUID | None = None
+
+    def advance(self, units: int) -> None:
+        """Add finished units; queue an update if the last one is long enough ago."""
+        with self.lock:
+            self.done += units
+            if time.monotonic() - self.updated >= EVERY_SECONDS:
+                self._queue()
+
+    def finish(self) -> None:
+        """Queue the last update of work that is shown."""
+        with self.lock:
+            if self.artifact is not None and self.done != self.shown:
+                self._queue()
 
     def describe(self) -> str:
         """Return units, rate and time left; Prefect's page itself shows only a percentage."""
@@ -53,103 +79,28 @@ class Piece:
         rate = format_rate(self.done, self.total, seconds)
         return f"{self.what}: {self.done} of {self.total}, {rate}{', ' if note else ''}{note}"
 
-    def due(self) -> bool:
-        """Return True if the state changed and the work is long enough to publish."""
-        age = time.monotonic() - self.started
-        return self.done != self.shown and (self.artifact is not None or (age >= EVERY_SECONDS and not self.over))
+    def _queue(self) -> None:
+        if not self.is_queued:
+            self.is_queued = True
+            self.context.run(page.later, self._publish)
 
-
-class LivePage:
-    """Publisher of one progress artifact per long piece of work."""
-
-    def __init__(self) -> None:
-        self._pieces: list[Piece] = []
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._wake = threading.Event()
-        self._quiet_until = 0.0
-        self._has_warned = False
-
-    @contextmanager
-    def work(self, what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
-        """Show a piece of work of a flow run; an unreachable API does not affect the work."""
-        piece = _piece(what, total, note)
-        if piece is None:
-            yield _ignore
-            return
-        self._begin(piece)
-
-        def advance(units: int) -> None:
-            with self._lock:
-                piece.done += units
-
-        try:
-            yield advance
-        finally:
-            piece.over = True
-            self._wake.set()
-
-    def flush(self, seconds: float = TIMEOUT_SECONDS) -> None:
-        """Wait until the state of all finished work is published, at most `seconds`."""
-        thread = self._thread
-        if thread is not None:
-            self._wake.set()
-            thread.join(seconds)
-
-    def _begin(self, piece: Piece) -> None:
-        with self._lock:
-            self._pieces.append(piece)
-            if self._thread is None:
-                # The context contains the settings of the run (its server); threads do not inherit it.
-                run = contextvars.copy_context().run
-                self._thread = threading.Thread(target=run, args=(self._publish_loop,), daemon=True)
-                self._thread.start()
-
-    def _publish_loop(self) -> None:
-        while True:
-            self._wake.wait(EVERY_SECONDS)
-            self._wake.clear()
-            with self._lock:
-                pieces = list(self._pieces)
-                finished = [piece for piece in pieces if piece.over]
-            self._publish([piece for piece in pieces if piece.due()])
-            with self._lock:
-                self._pieces = [piece for piece in self._pieces if piece not in finished]
-                if not self._pieces:
-                    self._thread = None
-                    return
-
-    def _publish(self, pieces: list[Piece]) -> None:
-        if not pieces or time.monotonic() < self._quiet_until:
-            return
+    def _publish(self) -> None:
         from prefect import get_client
 
+        with self.lock:
+            self.is_queued, self.updated = False, time.monotonic()
+        if self.updated < OUTAGE.until:
+            return
         try:
             with get_client(sync_client=True, httpx_settings={"timeout": TIMEOUT_SECONDS}) as client:
-                for piece in pieces:
-                    _publish_piece(client, piece)
+                _publish_piece(client, self)
         except Exception as error:  # noqa: BLE001  (a display error must not stop the run)
-            self._quiet_until = time.monotonic() + PAUSE_SECONDS
-            if not self._has_warned:
-                self._has_warned = True
-                pieces[0].log.warning(
+            OUTAGE.until = time.monotonic() + PAUSE_SECONDS
+            if not OUTAGE.logged:
+                OUTAGE.logged = True
+                self.log.warning(
                     "Progress cannot be sent to Prefect (%s). The run is not affected", type(error).__name__
                 )
-
-
-def _piece(what: str, total: int, note: Note) -> Piece | None:
-    """Return the piece of work of the current flow run; None outside a flow run."""
-    from prefect import get_run_logger, runtime
-    from prefect.exceptions import MissingContextError
-
-    flow_run, task_run = runtime.flow_run.id, runtime.task_run.id
-    if flow_run is None or total <= 0:
-        return None
-    try:
-        log: Any = get_run_logger()
-    except MissingContextError:
-        log = logging.getLogger(__name__)
-    return Piece(what, total, note, UUID(str(flow_run)), UUID(str(task_run)) if task_run else None, log)
 
 
 def _publish_piece(client: SyncPrefectClient, piece: Piece) -> None:
@@ -173,21 +124,35 @@ def _publish_piece(client: SyncPrefectClient, piece: Piece) -> None:
     piece.shown = done
 
 
-def _ignore(units: int) -> None: ...
+def _piece(what: str, total: int, note: Note) -> Piece | None:
+    """Return the piece of work of the current flow run; None outside a flow run."""
+    from prefect import get_run_logger, runtime
+    from prefect.exceptions import MissingContextError
 
-
-PAGE = LivePage()
-"""Publisher for the runs of this process."""
+    flow_run, task_run = runtime.flow_run.id, runtime.task_run.id
+    if flow_run is None or total <= 0:
+        return None
+    try:
+        log: Any = get_run_logger()
+    except MissingContextError:
+        log = logging.getLogger(__name__)
+    return Piece(what, total, note, UUID(str(flow_run)), UUID(str(task_run)) if task_run else None, log)
 
 
 @contextmanager
 def shown(what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
     """Show a piece of work on the display of this process and in Prefect."""
-    with display().work(what, total, note) as advance_display, PAGE.work(what, total, note) as advance_page:
+    piece = _piece(what, total, note)
+    with display().work(what, total, note) as advance_display:
 
         def advance(units: int) -> None:
             cancellation.raise_if_stopped()
             advance_display(units)
-            advance_page(units)
+            if piece is not None:
+                piece.advance(units)
 
-        yield advance
+        try:
+            yield advance
+        finally:
+            if piece is not None:
+                piece.finish()

@@ -74,10 +74,8 @@ def calibrate_density(privacy: VotePrivacy) -> GuidanceNoise:
         widening *= 2
 
 
-def describe_density(noise: Noise) -> str:
-    """Describe the release in a sentence; empty for other noise."""
-    if not isinstance(noise, GuidanceNoise):
-        return ""
+def describe_density(noise: GuidanceNoise) -> str:
+    """Describe the release in a sentence."""
     how = "without noise" if noise.non_private else f"with integer Gaussian noise, sigma {noise.sigma:.4f}"
     return (
         f"one sum of features per class, {how}; one {noise.privacy.protects} moves all of them together by at most "

@@ -124,11 +124,11 @@ def training_charge(noise: TrainingNoise) -> Charge:
     )
 
 
-def describe_training(noise: Noise) -> str:
-    """Describe a training in a sentence; empty for the noise of votes."""
-    if not isinstance(noise, TrainingNoise) or noise.training is None:
-        return ""
+def describe_training(noise: TrainingNoise) -> str:
+    """Describe a training in a sentence; empty without training steps."""
     plan = noise.training
+    if plan is None:
+        return ""
     how = "no noise" if noise.non_private else f"Gaussian noise of {noise.noise_multiplier:.4g} times that norm"
     return (
         f"{plan.steps} steps of DP-SGD; a row takes part in each with chance {plan.sample_rate:.4g} ({plan.batch_rows} "

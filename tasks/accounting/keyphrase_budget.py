@@ -101,10 +101,8 @@ def split_epsilon(epsilon: float, delta: float, setting: str, vocabulary: float 
     return vocabulary, gaussian_epsilon(math.sqrt(rest), delta)
 
 
-def describe_keyphrases(noise: Noise) -> str:
-    """Describe the two releases in a sentence; empty for other noise."""
-    if not isinstance(noise, KeyphrasesNoise):
-        return ""
+def describe_keyphrases(noise: KeyphrasesNoise) -> str:
+    """Describe the two releases in a sentence."""
     first, second = noise.parts
     return (
         f"how many documents contain each public term (first {first.privacy.terms} of each; epsilon "

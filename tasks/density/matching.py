@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tasks.density.herding import AT_ONCE, TEMPTING, herd
 from tasks.density.kernels import COUNTING, body, counted
 from tasks.density.posterior import shrink_shifts
 from tasks.selection.examples import bad_of
@@ -56,12 +57,6 @@ TAME: Final = 0.03
 
 STIFF: Final = 0.01
 """Ridge of the linear map from features to points, in units of the mean variance of features."""
-
-TEMPTING: Final = 0.1
-"""Part of a class that is good enough, or bad enough, for an example."""
-
-AT_ONCE: Final = 4000
-"""Number of texts in one selection, which compares every pair of them."""
 
 TINY: Final = 1e-12
 
@@ -177,21 +172,6 @@ def witness(expected: Expected, points: Floats, labels: NDArray[Any]) -> Floats:
         own = labels == label
         scores[own] = points[own] @ (expected.of(str(label)) - points[own].mean(axis=0))
     return scores
-
-
-def herd(points: Floats, target: Floats, count: int) -> Ints:
-    """Return positions of `count` points whose mean embedding is close to `target`.
-
-    Greedy, each position once. Kernel herding (Chen, Welling and Smola 2010): the next point is similar to the target
-    and dissimilar to earlier ones.
-    """
-    similarity, taken = points @ target, np.zeros(len(points))
-    free, order = np.ones(len(points), dtype=bool), np.empty(min(count, len(points)), dtype=np.int64)
-    for turn in range(len(order)):
-        best = int(np.argmax(np.where(free, similarity - taken / (turn + 1), -np.inf)))
-        order[turn], free[best] = best, False
-        taken += points @ points[best]
-    return order
 
 
 def examples(points: Floats, target: Floats, surplus: Floats, count: int, per_hub: int = 0) -> tuple[Ints, Ints]:

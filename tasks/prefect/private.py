@@ -14,17 +14,18 @@ from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.prefect.runtime import in_flow_process, outcome, step
-from tasks.steps import density, dp_classifier, dp_sgd, exam, keyphrases, label_counts, teachers
+from tasks.steps import density, dp_sgd, exam, keyphrases, label_counts, teachers
 from tasks.steps import moments as adapting
 from tasks.steps import vote as voting
 from tasks.steps.density import GuideSpec
-from tasks.steps.dp_classifier import ClassifySpec
 from tasks.steps.dp_sgd import TuneSpec
 from tasks.steps.exam import ExamSpec
 from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
 from tasks.steps.label_counts import LabelSpec
 from tasks.steps.moments import MomentsSpec
-from tasks.steps.plain_student import PlainJob, train_on_rows
+from tasks.steps.students import dp_classifier
+from tasks.steps.students.dp_classifier import ClassifySpec
+from tasks.steps.students.plain_student import PlainJob, train_on_rows
 from tasks.steps.teachers import TeacherSpec
 from tasks.steps.vote import VoteSpec
 

@@ -20,31 +20,20 @@ from tasks.core.tools import Tools
 from tasks.metrics.iteration_record import Facts, sentence, table
 from tasks.prefect import page
 from tasks.prefect.runtime import in_flow_process, outcome, results, step, submit_step, value_of
-from tasks.steps import (
-    appraisal,
-    baseline,
-    density,
-    dp_classifier,
-    evaluation,
-    evolution,
-    fusegen,
-    keyphrases,
-    soft_labels,
-    teachers,
-    texts,
-)
+from tasks.steps import appraisal, density, evolution, fusegen, keyphrases, teachers, texts
 from tasks.steps import selection as guiding
 from tasks.steps.appraisal import AppraiseJob
-from tasks.steps.baseline import BaselineJob
 from tasks.steps.density import SettleJob
-from tasks.steps.dp_classifier import ClassifySpec
 from tasks.steps.dp_sgd import Tuned
-from tasks.steps.evaluation import MeasureJob, TrainJob
 from tasks.steps.evolution import SurviveJob
 from tasks.steps.fusegen import FuseJob, JudgeJob
 from tasks.steps.keyphrases import DensitySpec, PhraseRows, Terms, VocabularySpec
 from tasks.steps.selection import SelectJob, WeighJob
-from tasks.steps.soft_labels import SoftJob
+from tasks.steps.students import baseline, dp_classifier, evaluation, soft_labels
+from tasks.steps.students.baseline import BaselineJob
+from tasks.steps.students.dp_classifier import ClassifySpec
+from tasks.steps.students.evaluation import MeasureJob, TrainJob
+from tasks.steps.students.soft_labels import SoftJob
 from tasks.steps.teachers import SelectSpec, TeacherSpec
 from tasks.steps.texts import WriteJob
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from tasks.density.herding import AT_ONCE, TEMPTING, herd
 from tasks.density.kernels import Kernel, body
-from tasks.density.matching import AT_ONCE, TEMPTING, herd
 from tasks.selection.examples import bad_of, concat_examples, example_table, join_votes
 from tasks.selection.hubs import spaced
 from tasks.selection.weights import Weighting, totals_of, transformed

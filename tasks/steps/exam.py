@@ -17,8 +17,7 @@ from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.private.releases.exam import PublicHead, release_exam
 from tasks.private.releases.parts import TeacherReleaseJob
-from tasks.steps.label_counts import release_key
-from tasks.steps.release_artifact import sums_table, write_release
+from tasks.steps.release_artifact import release_key, sums_table, write_release
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 

@@ -1,6 +1,6 @@
-"""Step of the tutor (noisy label counts) and the key of additional releases.
+"""Step of the tutor: noisy label counts (Song et al. 2024, Eq. 3).
 
-Song et al. 2024, Eq. 3. Only tasks/private/releases/label_counts.py reads private rows.
+Only tasks/private/releases/label_counts.py reads private rows.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from connectors.interfaces.artifacts import ArtifactRef, StepKey
-from tasks.core.reuse import step_key
+from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.tools import Tools
 from tasks.private.releases.label_counts import release_labels
 from tasks.private.releases.parts import TeacherReleaseJob
-from tasks.steps.release_artifact import sums_table, write_release
+from tasks.steps.release_artifact import release_key, sums_table, write_release
 from tasks.text.class_balance import Shares, shares_of
 
 if TYPE_CHECKING:
@@ -42,25 +41,3 @@ def count_labels(tools: Tools, spec: LabelSpec) -> tuple[ArtifactRef, str]:
 def read_shares(tools: Tools, release: ArtifactRef) -> Shares:
     """Return the tutor's class shares from a release of label counts."""
     return shares_of(tools.artifacts.read_table(release)["sum"].to_numpy())
-
-
-def release_key(
-    tools: Tools,
-    fingerprint: str,
-    noise: PartNoise,
-    more: dict[str, object],
-    inputs: dict[str, str],
-) -> StepKey:
-    """Return the key of a release from its noise, its rows and the parameters `more`."""
-    where = tools.private.where
-    parameters: dict[str, object] = {
-        "event": noise.event,
-        "scale_int": noise.scale_int,
-        "steps": noise.steps,
-        "adjacency": noise.privacy.adjacency,
-        "numbers": noise.privacy.numbers,
-        "private": fingerprint,
-        "rows": where.choice,
-        **more,
-    }
-    return step_key(noise.privacy.part, parameters, inputs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import StoredRelease
+from tasks.core.reuse import step_key
 from tasks.core.tools import Tools
 from tasks.private.releases.keyphrase_release import MAGIC as SUMS
 from tasks.private.releases.keyphrase_release import NoisySums
@@ -17,6 +18,8 @@ from tasks.private.voting.votes import NoisyVotes
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tasks.accounting.teachers import PartNoise
 
 READ_BACK = "reused because the ledger contains this release: no noise drawn, no charge"
 
@@ -71,3 +74,25 @@ def table_of(output: bytes) -> pd.DataFrame | None:
     if output.startswith(SUMS):
         return pd.DataFrame(NoisySums.from_bytes(output).columns())
     return None
+
+
+def release_key(
+    tools: Tools,
+    fingerprint: str,
+    noise: PartNoise,
+    more: dict[str, object],
+    inputs: dict[str, str],
+) -> StepKey:
+    """Return the key of a release from its noise, its rows and the parameters `more`."""
+    where = tools.private.where
+    parameters: dict[str, object] = {
+        "event": noise.event,
+        "scale_int": noise.scale_int,
+        "steps": noise.steps,
+        "adjacency": noise.privacy.adjacency,
+        "numbers": noise.privacy.numbers,
+        "private": fingerprint,
+        "rows": where.choice,
+        **more,
+    }
+    return step_key(noise.privacy.part, parameters, inputs)

@@ -31,8 +31,7 @@ from tasks.private.releases.teachers import (
     release_answers,
     train_teacher,
 )
-from tasks.steps.label_counts import release_key
-from tasks.steps.release_artifact import sums_table, write_release
+from tasks.steps.release_artifact import release_key, sums_table, write_release
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import load_student, train_student

@@ -171,7 +171,7 @@ def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Ma
 
 def collect(tools: Tools, written: Sequence[Written], soft: ArtifactRef | None = None) -> tuple[ArtifactRef, str]:
     """Write all texts of a run to one table, synthetic.parquet, with their soft labels if there are any."""
-    from tasks.steps.soft_labels import with_soft_labels
+    from tasks.steps.students.soft_labels import with_soft_labels
 
     path = f"runs/{tools.run_id}/synthetic.parquet"
     inputs = {"samples": content([entry.samples for entry in written])} | ({"soft": soft.sha256} if soft else {})

@@ -17,7 +17,7 @@ FAULTS = """
 import errno, pathlib
 import connectors.artifacts.atomic_files as files
 import connectors.models.ngram.model as models
-import tasks.steps.evaluation as judging
+import tasks.steps.students.evaluation as judging
 from connectors.interfaces.errors import FinalError
 here = pathlib.Path(__file__).parent
 whole, sync, distance = models.NgramModel.complete, files.os.fsync, judging._distance

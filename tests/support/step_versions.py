@@ -35,7 +35,7 @@ MEANING = {
         "tasks/text/variation.py",
     ],
     "embed": ["tasks/steps/embed.py"],
-    "soft_labels": ["tasks/steps/soft_labels.py", "tasks/density/soft_labels.py"],
+    "soft_labels": ["tasks/steps/students/soft_labels.py", "tasks/density/soft_labels.py"],
     "exam": [
         "tasks/steps/exam.py",
         "tasks/private/releases/exam.py",
@@ -84,6 +84,7 @@ MEANING = {
     "select_matching": [
         "tasks/density/kernels.py",
         "tasks/selection/hubs.py",
+        "tasks/density/herding.py",
         "tasks/density/matching.py",
         "tasks/steps/density.py",
     ],
@@ -96,6 +97,7 @@ MEANING = {
     "basis": ["tasks/density/kernels.py"],
     "select_smoothed": [
         "tasks/selection/smoothing.py",
+        "tasks/density/herding.py",
         "tasks/selection/hubs.py",
         "tasks/selection/examples.py",
         "tasks/density/kernels.py",
@@ -141,6 +143,7 @@ MEANING = {
         *NOISE,
         "tasks/private/data/rows.py",
         "tasks/steps/label_counts.py",
+        "tasks/steps/release_artifact.py",
     ],
     "teach": ["tasks/private/releases/teachers.py", "tasks/private/data/rows.py", "tasks/steps/teachers.py"],
     "checks": [
@@ -162,9 +165,9 @@ MEANING = {
         "tasks/private/training/dp_train.py",
         "tasks/private/noise/entropy.py",
         "tasks/private/data/rows.py",
-        "tasks/steps/dp_classifier.py",
+        "tasks/steps/students/dp_classifier.py",
     ],
-    "test_classifier": ["tasks/steps/dp_classifier.py", "tasks/students/train.py"],
+    "test_classifier": ["tasks/steps/students/dp_classifier.py", "tasks/students/train.py"],
     "select": ["tasks/selection/examples.py"],
     "judge": ["tasks/steps/fusegen.py", "tasks/students/boosting.py"],
     "fuse": ["tasks/steps/fusegen.py", "tasks/selection/fusegen.py"],
@@ -174,11 +177,11 @@ MEANING = {
     "measure": [
         "tasks/metrics/metrics.py",
         "tasks/metrics/registry.py",
-        "tasks/steps/evaluation.py",
+        "tasks/steps/students/evaluation.py",
         "tasks/students/heads.py",
     ],
     "baseline": [
-        "tasks/steps/baseline.py",
+        "tasks/steps/students/baseline.py",
         "tasks/students/train.py",
         "tasks/students/heads.py",
         "tasks/students/loop.py",
@@ -186,7 +189,7 @@ MEANING = {
     "collect": ["tasks/steps/texts.py"],
     "plain_train": [
         "tasks/private/training/plain_train.py",
-        "tasks/steps/plain_student.py",
+        "tasks/steps/students/plain_student.py",
         "tasks/private/data/rows.py",
         "tasks/students/train.py",
         "tasks/students/finetune.py",

@@ -17,9 +17,9 @@ from tasks.prefect.public import appraise, settle
 from tasks.prefect.runtime import run_step
 from tasks.steps.appraisal import AppraiseJob
 from tasks.steps.density import GuideSpec, SettleJob, Shift
-from tasks.steps.evaluation import TrainJob
 from tasks.steps.selection import SelectJob, WeighJob
-from tasks.steps.soft_labels import SoftJob
+from tasks.steps.students.evaluation import TrainJob
+from tasks.steps.students.soft_labels import SoftJob
 
 
 class WaspRun(Run):

@@ -23,7 +23,7 @@ from tasks.core.refs import Written
 from tasks.prefect import page as page_steps
 from tasks.prefect.page import Page
 from tasks.prefect.runtime import run_step, step, submit_step
-from tasks.steps.evaluation import MeasureJob
+from tasks.steps.students.evaluation import MeasureJob
 from tests.support.runs.served_flow import artifacts, ask
 from tests.support.servers.ports import free_port
 

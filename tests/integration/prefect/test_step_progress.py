@@ -11,7 +11,8 @@ from prefect import flow, runtime, task
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from flows.runtime import prefect_progress
-from flows.runtime.prefect_progress import LivePage, Piece, shown
+from flows.runtime.prefect_progress import Outage, Piece, shown
+from tasks.prefect import page
 from tests.support.runs.served_flow import artifacts
 from tests.support.servers.ports import free_port
 
@@ -42,7 +43,7 @@ def test_a_long_step_shows_done_and_wanted_rate_and_time_left(server: str) -> No
     @flow
     def work() -> str:
         write()
-        prefect_progress.PAGE.flush()
+        page.flush()
         return str(runtime.flow_run.id)
 
     last = artifacts(server, work())["progress-write-clerk-t-2"]
@@ -56,39 +57,34 @@ def test_a_long_step_shows_done_and_wanted_rate_and_time_left(server: str) -> No
     assert last["description"].startswith("write clerk t=2: 8 of 8")
 
 
-def test_a_short_step_and_work_outside_of_a_run_are_not_shown(server: str) -> None:
+def test_a_short_step_and_work_outside_of_a_run_are_not_shown(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     @flow
     def work() -> str:
         with shown("embed", 3) as advance:
             advance(3)
-        prefect_progress.PAGE.flush()
+        page.flush()
         return str(runtime.flow_run.id)
 
     assert artifacts(server, work()) == {}
-    before = prefect_progress.PAGE._thread
+    queued: list[object] = []
+    monkeypatch.setattr(page, "later", queued.append)
+    monkeypatch.setattr(prefect_progress, "EVERY_SECONDS", 0.0)
     with shown("preview", 3) as advance:
         advance(3)
-    assert prefect_progress.PAGE._thread is before
+    assert not queued
 
 
-def test_a_server_that_is_away_delays_nothing_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    page = LivePage()
+def test_a_server_that_is_away_delays_nothing_and_is_told_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefect_progress, "OUTAGE", Outage())
+    monkeypatch.setattr(prefect_progress, "EVERY_SECONDS", 0.0)
     log = logging.getLogger("page")
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api", PREFECT_CLIENT_MAX_RETRIES: 0}):
         started = time.monotonic()
         for number in range(3):
-            piece = Piece(f"write {number}", 10, lambda: "", UUID(int=1), None, log)
-            piece.started -= 60
-            page._begin(piece)
-            piece.done = 5
+            Piece(f"write {number}", 10, lambda: "", UUID(int=1), None, log).advance(5)
         assert time.monotonic() - started < 0.5
-        deadline = time.monotonic() + 20
-        while not caplog.records and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(1)
+        page.flush()
     told = [record.getMessage() for record in caplog.records if record.name == "page"]
     assert told == ["Progress cannot be sent to Prefect (ConnectError). The run is not affected"]
-    for piece in page._pieces:
-        piece.over = True
-    page.flush()
-    assert page._thread is None

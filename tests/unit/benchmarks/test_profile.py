@@ -9,7 +9,7 @@ from types import CodeType
 import pytest
 
 from tasks.prefect.runtime import named
-from tests.benchmarks.profile_run import group_of, step_of, table
+from tests.benchmarks.profile_run import GROUPS, group_of, step_of, table
 from tests.benchmarks.sampling import TASKS, Sampler
 from tests.support.paths import ROOT
 
@@ -33,7 +33,11 @@ STEP = (
     code(ROOT / "tasks/prefect/runtime.py", named(busy).__code__.co_name),
     code(ROOT / "tasks/prefect/public.py", "measure_iteration"),
 )
-FID = (*STEP, code(ROOT / "tasks/steps/evaluation.py", "measure"), code(ROOT / "tasks/metrics/metrics.py", "fid"))
+FID = (
+    *STEP,
+    code(ROOT / "tasks/steps/students/evaluation.py", "measure"),
+    code(ROOT / "tasks/metrics/metrics.py", "fid"),
+)
 IMPORTING = code("<frozen importlib._bootstrap>", "_find_and_load")
 PANDAS, ARROW = (code(SITE / name / "__init__.py", "<module>") for name in ("pandas", "pyarrow"))
 
@@ -63,7 +67,7 @@ def test_processor_time_goes_to_the_thread_that_used_it_and_not_to_one_that_wait
          "measure_iteration", "FID"),
         ((RUN, code(ROOT / "flows/engine/finish.py", "finish_run"),
           code(ROOT / "tasks/reporting/plot_style.py", "picture"),
-          code(SITE / "matplotlib/figure.py", "savefig")), "end of the run", "pictures"),
+          code(SITE / "matplotlib/figure.py", "savefig")), "end of the run", "plots"),
         ((RUN, IMPORTING, code(ROOT / "flows/methods/wasp/flow.py", "<module>"), IMPORTING, PANDAS, IMPORTING, ARROW),
          "command", "import of pandas"),
         ((RUN, IMPORTING, code(ROOT / "flows/methods/wasp/flow.py", "<module>")), "command", "import of own modules"),
@@ -71,7 +75,7 @@ def test_processor_time_goes_to_the_thread_that_used_it_and_not_to_one_that_wait
          "beside the steps", "Prefect"),
         ((), "beside the steps", "threads of libraries"),
     ],
-    ids=["fid", "below fid", "pictures", "import", "own import", "beside", "nothing"],
+    ids=["fid", "below fid", "plots", "import", "own import", "beside", "nothing"],
 )  # fmt: skip
 def test_a_stack_belongs_to_its_innermost_step_and_to_what_it_was_called_for(
     stack: tuple[CodeType, ...], step: str, group: str
@@ -87,3 +91,10 @@ def test_the_tables_show_ten_costs_and_add_up_by_step():
     assert "group 09" in shown
     assert "group 10" not in shown
     assert "90.00 s   51.7%  step 0" in shown
+
+
+def test_groups_name_files_that_exist():
+    own = [place.split(":")[0] for place, _ in GROUPS if place.startswith(("tasks/", "connectors/", "flows/"))]
+    assert own
+    missing = [place for place in own if not list(ROOT.glob(f"{place.rstrip('/')}*"))]
+    assert not missing

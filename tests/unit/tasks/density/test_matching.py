@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tasks.density.herding import herd
 from tasks.density.kernels import Kernel, body
-from tasks.density.matching import Density, examples, expect, herd, matched, tilt, tilted, witness
+from tasks.density.matching import Density, examples, expect, matched, tilt, tilted, witness
 
 LABELS = ("a", "b")
 WIDTH = 24

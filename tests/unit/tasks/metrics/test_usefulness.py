@@ -16,8 +16,8 @@ from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import step_key
 from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness, usefulness_of
-from tasks.steps.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
-from tasks.steps.evaluation import TrainJob
+from tasks.steps.students.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
+from tasks.steps.students.evaluation import TrainJob
 from tasks.steps.texts import embed_samples
 from tasks.students.spec import StudentSpec
 from tests.support.data.reports import made_up_report

@@ -13,7 +13,7 @@ from flows.methods.only_private.config import OnlyPrivateConfig
 from flows.methods.only_private.run import OnlyPrivateRun
 from flows.runtime.manifest import RunBook
 from tasks.private.training import plain_train
-from tasks.steps.plain_student import train_on_rows
+from tasks.steps.students.plain_student import train_on_rows
 from tests.support.data.short_texts import Row, rows
 from tests.support.runs.caps import lift_cap
 from tests.support.runs.method_configs import ONLY_PRIVATE

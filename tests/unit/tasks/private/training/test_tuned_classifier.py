@@ -10,7 +10,7 @@ from tasks.accounting.dp_sgd import Training
 from tasks.private.training.dp_train import EncodedRows, gradient_norms, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.tuned_classifier import vector_head
-from tasks.steps.dp_classifier import classify
+from tasks.steps.students.dp_classifier import classify
 from tasks.students.recipe import Recipe
 from tests.support.models.tiny import save_roberta
 

@@ -19,9 +19,9 @@ from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
 from tasks.metrics.usefulness import Accuracy, Baseline
 from tasks.steps.density import shift_vectors
-from tasks.steps.evaluation import TrainJob
 from tasks.steps.moments import unlabelled_of
-from tasks.steps.soft_labels import learned_labels, with_soft_labels
+from tasks.steps.students.evaluation import TrainJob
+from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import load_student, train_student

@@ -19,7 +19,7 @@ from tasks.core.tools import Tools
 from tasks.private.releases.teachers import CLASSES, PublicTexts
 from tasks.private.training.tuned_classifier import ClassifierJob, train_classifier
 from tasks.steps.dp_sgd import Tuned, recipe_of, trained_once
-from tasks.steps.evaluation import test_on
+from tasks.steps.students.evaluation import test_on
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.students.recipe import Recipe
 from tasks.students.spec import StudentSpec, settings

@@ -23,7 +23,7 @@ from tasks.private.diagnostics.internal import fid_against_private
 from tasks.reporting.report_model import MapPoints
 from tasks.steps.density import Shift, shift_vectors
 from tasks.steps.moments import Moments, unlabelled_of
-from tasks.steps.soft_labels import learned_labels, with_soft_labels
+from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student, units_of_work

@@ -17,7 +17,7 @@ from tasks.core.reuse import make_once, step_key
 from tasks.core.slots import PLAIN_TRAINING
 from tasks.core.tools import Tools
 from tasks.private.training.plain_train import train_on_private_rows
-from tasks.steps.evaluation import test_on
+from tasks.steps.students.evaluation import test_on
 from tasks.students.spec import StudentSpec, settings
 
 

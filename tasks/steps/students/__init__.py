@@ -1,0 +1,1 @@
+"""Steps that train, measure and compare students."""
