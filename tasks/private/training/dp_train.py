@@ -185,10 +185,10 @@ class _Stepper:
             else:
                 losses.sum().backward()
                 factors, finite = self._factors(self._row_norms())
-                kept = list(zip(finite.nonzero().flatten().tolist(), factors.tolist(), strict=True))
+                finite_rows = list(zip(finite.nonzero().flatten().tolist(), factors.tolist(), strict=True))
                 for name, parameter in self.parameters.items():
                     if _used(parameter):
-                        for row, factor in kept:
+                        for row, factor in finite_rows:
                             self.sums[name].add_(parameter.grad_sample[row].double(), alpha=factor)
                         parameter.grad_sample = None
         self.optimizer.zero_grad(set_to_none=True)
