@@ -116,6 +116,8 @@ def list_files(path: str, name: str) -> tuple[Any, list[str], str]:
     """
     import fsspec
 
+    if "::" in path:  # a cache or archive around a file would hide which file is read
+        raise PlaceError(f"{name}: chained addresses (::) are not supported. Write the address of the file itself.")
     try:
         system, root = fsspec.core.url_to_fs(path)
     except ImportError as error:

@@ -126,6 +126,24 @@ def test_a_server_for_others_accepts_registered_names_only(home: Path, monkeypat
     assert "private rows of dataset 'clinic'" in str(problem)
 
 
+def test_no_field_of_a_configuration_reads_a_private_file_on_a_server_for_others(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add()
+    file = home.parent / "notes.csv"
+    (home.parent / "link.csv").symlink_to(file)
+    recorded = [{"name": "clerk", "connector": "recorded", "model": str(home.parent / "link.csv")}]
+    before = [str(problem) for problem in problems_of(demo("clinic", plms=recorded), home)]
+    assert not any("private file" in problem for problem in before), "on the owner's own machine it is allowed"
+    monkeypatch.setenv(REGISTERED_ONLY, "1")
+    problems = [str(problem) for problem in problems_of(demo("clinic", plms=recorded), home)]
+    assert any("plms.0.model: this is a private file of dataset 'clinic'" in problem for problem in problems)
+    assert any(
+        "DuckDB" in str(problem)
+        for problem in problems_of(demo("clinic", test={"path": "duckdb:///:memory:", "query": "select 1"}), home)
+    )
+
+
 def test_changed_rows_of_a_registered_dataset_make_another_cell_of_a_comparison(home: Path) -> None:
     add()
     before = _stamps(demo("clinic"))
