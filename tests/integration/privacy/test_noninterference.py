@@ -111,7 +111,7 @@ def slower(one: Outcome, again: Outcome, other: Outcome) -> set[str]:
 
 def assert_visible(outcome: Outcome) -> None:
     """Fail if the comparison would see nothing: every kind of trace of a run must be there, and not be empty."""
-    for ending in ("output", "prefect.db", "mlflow.db", "/report.json", "/summary.json", "/manifest.json", ".parquet"):
+    for ending in ("output", "prefect.db", "mlflow.db", "/report.json", "/summary.json", "/manifest.json"):
         assert any(lines for name, lines in outcome.traces.items() if name.endswith(ending)), ending
     assert outcome.durations
 
