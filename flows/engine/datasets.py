@@ -106,6 +106,18 @@ def require_public(field: str, where: RowsRef, open_ledger: OpenLedger) -> None:
             raise ConfigError(f"{field}.path: these are private rows of dataset '{name}'. Use other rows.")
 
 
+def require_noise(config: AnyConfig) -> None:
+    """Raise ConfigError if a run measures the private rows without noise, on a server for others.
+
+    A user who may start any number of runs would learn the rows from such numbers, which cost no budget.
+    """
+    if registered_only() and config.private is not None and config.evaluation.fid_reference == "private":
+        raise ConfigError(
+            "evaluation.fid_reference: is 'private', which is computed without noise. A server for others does not "
+            "measure private rows. Write test or none, or let their owner run it."
+        )
+
+
 def require_no_private_file(config: AnyConfig, open_ledger: OpenLedger) -> None:
     """Raise ConfigError if any value of a configuration is a file of a registered dataset, on a server for others.
 

@@ -126,6 +126,16 @@ def test_a_server_for_others_accepts_registered_names_only(home: Path, monkeypat
     assert "private rows of dataset 'clinic'" in str(problem)
 
 
+def test_private_rows_are_not_measured_without_noise_on_a_server_for_others(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add()
+    config = demo("clinic", evaluation={"fid_reference": "private"})
+    assert problems_of(config, home) == [], "on the owner's own machine it is allowed, and marked"
+    monkeypatch.setenv(REGISTERED_ONLY, "1")
+    assert [str(problem).partition(":")[0] for problem in problems_of(config, home)] == ["evaluation.fid_reference"]
+
+
 def test_no_field_of_a_configuration_reads_a_private_file_on_a_server_for_others(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
