@@ -96,7 +96,7 @@ def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
 # --- rows
 def _source_checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
     root = config.data_root
-    yield f"files {config!r}", partial(require_no_private_file, config, partial(open_ledger, home))
+    yield f"files {config!r}", partial(require_no_private_file, config, home)
     yield f"noise {config.private!r} {config.evaluation.fid_reference}", partial(require_noise, config)
     if config.private is not None:
         key = f"private {config.private!r} {root} {getattr(config.privacy, 'protects', '')}"
@@ -123,7 +123,7 @@ def _check_public(field: str, where: RowsRef, home: Path) -> None:
     from connectors.rows.headers import read_header
     from tasks.core.headers import check_header
 
-    require_public(field, where, partial(open_ledger, home))
+    require_public(field, where, home)
     check_header(field, where, read_header, is_public=True)
 
 

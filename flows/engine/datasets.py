@@ -17,6 +17,7 @@ from flows.config.files import check_config
 from flows.config.paths import dataset_name, place, rows_ref
 from flows.config.rows import PrivateRows
 from flows.runtime.state_folder import registered_only, who
+from flows.runtime.stores import open_ledger as open_home_ledger
 from tasks.private.data.quarantine import write_for_owner
 from tasks.private.data.rows import Zone, check_source, identify
 
@@ -92,8 +93,11 @@ def require_person(config: AnyConfig, where: RowsRef) -> None:
         )
 
 
-def require_public(field: str, where: RowsRef, open_ledger: OpenLedger) -> None:
-    """Raise ConfigError if public rows are in a file or database of a registered dataset, on a server for others."""
+def require_public(field: str, where: RowsRef, home: Path) -> None:
+    """Raise ConfigError if public rows are in a file or database of a registered dataset, on a server for others.
+
+    The private zone of the state folder and the ledger are as private.
+    """
     from connectors.rows.places import bases_of
 
     if not registered_only():
@@ -101,7 +105,9 @@ def require_public(field: str, where: RowsRef, open_ledger: OpenLedger) -> None:
     if where.path.startswith("duckdb"):
         raise ConfigError(f"{field}.path: DuckDB reads files that its address does not name. Use a file or a database.")
     bases = set(bases_of(where))
-    for name, view in _views(open_ledger()):
+    if any(_is_private(home, base.removeprefix("sqlite ")) for base in bases):
+        raise ConfigError(f"{field}.path: this is in the private zone of the server. Use other rows.")
+    for name, view in _views(open_home_ledger(home)):
         if bases & set(bases_of(view)):
             raise ConfigError(f"{field}.path: these are private rows of dataset '{name}'. Use other rows.")
 
@@ -118,8 +124,8 @@ def require_noise(config: AnyConfig) -> None:
         )
 
 
-def require_no_private_file(config: AnyConfig, open_ledger: OpenLedger) -> None:
-    """Raise ConfigError if any value of a configuration is a file of a registered dataset, on a server for others.
+def require_no_private_file(config: AnyConfig, home: Path) -> None:
+    """Raise ConfigError if a value of a configuration is a file of a registered dataset, on a server for others.
 
     A vocabulary or recorded completions are read without noise, like public rows.
     """
@@ -127,13 +133,22 @@ def require_no_private_file(config: AnyConfig, open_ledger: OpenLedger) -> None:
 
     if not registered_only():
         return
-    files = {base: name for name, view in _views(open_ledger()) for base in bases_of(view)}
+    files = {base: name for name, view in _views(open_home_ledger(home)) for base in bases_of(view)}
     rows = {"private", "test", "public", "few_shot"}  # `require_public` checks them
     for field, value in _texts(config.model_dump(mode="json", exclude=rows)):
-        path = Path(place(value.removeprefix("file://"), config.data_root)).expanduser()
-        name = files.get(os.path.realpath(path)) if "\0" not in value else None
-        if name is not None:
-            raise ConfigError(f"{field}: this is a private file of dataset '{name}'. Use another file.")
+        if "\0" in value:
+            continue
+        path = os.path.realpath(Path(place(value.removeprefix("file://"), config.data_root)).expanduser())
+        if path in files:
+            raise ConfigError(f"{field}: this is a private file of dataset '{files[path]}'. Use another file.")
+        if _is_private(home, path):
+            raise ConfigError(f"{field}: this is in the private zone of the server. Use another file.")
+
+
+def _is_private(home: Path, path: str) -> bool:
+    """Return True for the private zone of a state folder and for its ledger."""
+    private = [Path(os.path.realpath(home)) / name for name in ("private", "ledger.db")]
+    return any(Path(path).is_relative_to(part) for part in private)
 
 
 def _views(ledger: PrivacyLedger) -> list[tuple[str, RowsRef]]:

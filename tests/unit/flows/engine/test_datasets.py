@@ -136,6 +136,18 @@ def test_private_rows_are_not_measured_without_noise_on_a_server_for_others(
     assert [str(problem).partition(":")[0] for problem in problems_of(config, home)] == ["evaluation.fid_reference"]
 
 
+@pytest.mark.parametrize("query", [None, "select kind as text, who as label from ledger_entries"])
+def test_the_private_zone_and_the_ledger_are_no_public_rows_on_a_server_for_others(
+    home: Path, monkeypatch: pytest.MonkeyPatch, query: str | None
+) -> None:
+    add()
+    (home / "private" / "answers.csv").write_text("text,label\nhello,login_problem\n")
+    path = str(home / "private" / "answers.csv") if query is None else f"sqlite:///{home}/ledger.db"
+    config = demo("clinic", test={"path": path, **({"query": query} if query else {})})
+    monkeypatch.setenv(REGISTERED_ONLY, "1")
+    assert any("test.path: this is in the private zone" in str(problem) for problem in problems_of(config, home))
+
+
 def test_no_field_of_a_configuration_reads_a_private_file_on_a_server_for_others(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
