@@ -101,10 +101,11 @@ class BudgetError(WaspError):
     """An insufficient privacy budget; nothing was spent.
 
     The message has the amounts and the next action. `dataset`: the dataset whose cap would be exceeded; within a
-    `group` it can differ from the requested dataset.
+    `group` it can differ from the requested dataset. `default`: no owner set the cap, it is the ledger's.
     """
 
     exit_code: ClassVar[int] = 3
+    default = False
 
     def __init__(
         self,
@@ -125,9 +126,20 @@ class BudgetError(WaspError):
         self.needs, self.left, self.missing = needs, left, missing
         self.dataset, self.cap, self.group = dataset, cap, group
 
+    def __str__(self) -> str:
+        return f"{super().__str__()}{default_cap_advice(self.dataset) if self.default else ''}"
+
     def __reduce__(self) -> tuple[Any, ...]:
         numbers = (self.needs, self.left, self.missing, self.dataset, self.cap, self.group)
         return type(self), numbers, self.__dict__
+
+
+def default_cap_advice(dataset: str, declare: str = "") -> str:
+    """Return the sentence for the owner of a dataset that nobody capped."""
+    return (
+        ". No owner set this cap: it is the ledger's default. If the rows are a public benchmark, lift it: "
+        f"wasp budget cap {dataset} --epsilon inf{declare} --reason 'public benchmark'"
+    )
 
 
 class DeltaBudgetError(BudgetError):

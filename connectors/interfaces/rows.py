@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+BUILTIN = "builtin:"
+"""Prefix of rows that come with the package. They are fictitious."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowsRef:
     """The location of rows: file, URL or SQL, and the columns. Contains no row.

@@ -88,9 +88,16 @@ class Gate:
         `requested` alone. left: the cap minus the epsilon of `current`, at least 0. missing: the excess of the total
         over the cap. It is less than needs - left, because epsilons of noisy releases compose sublinearly.
         """
-        cap = state.cap
-        if cap is None or not requested:
-            return None
+        refusal = None
+        if state.cap is not None and requested:
+            refusal = self._refusal(state, state.cap, current, requested, delta)
+        if refusal is not None and state.capped_by_default:
+            refusal.default = True
+        return refusal
+
+    def _refusal(
+        self, state: State, cap: Cap, current: Sequence[Event], requested: Sequence[Event], delta: float
+    ) -> BudgetError | None:
         left = max(0.0, cap.epsilon - self.total(current, cap.delta))
         if any(exposes(event) for event in requested):
             return BudgetError(math.inf, left, math.inf, state.dataset, cap.epsilon, state.group)

@@ -26,6 +26,7 @@ from connectors.ledger.groups import REPEATED, checked_name, join, join_related,
 from connectors.ledger.identity import find_registered, register_rows, registration
 from connectors.ledger.queries import BookReader
 from connectors.ledger.state import (
+    DEFAULT_REASON,
     EXPOSED,
     LOOK,
     RELEASED,
@@ -78,7 +79,7 @@ class PrivacyLedger(BookReader):
             state = load(db, dataset, lock=True)
             cap = self._missing_cap(state, marks)
             if cap is not None:
-                detail = _cap_detail(cap, "default cap of the ledger")
+                detail = _cap_detail(cap, DEFAULT_REASON)
                 self._line(db, state, Entry(dataset, "cap", who, detail_json=detail), cap.delta)
             return dataset
 

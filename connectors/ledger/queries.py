@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sqlalchemy import select
@@ -116,6 +117,17 @@ class BookReader:
             state = load(db, dataset, lock=False)
             names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
             return status_of(state, db.execute(names).scalars(), self._gate)
+
+    def left(self, name: str) -> tuple[float, bool]:
+        """Return the remaining epsilon of a dataset, and True if no owner set its cap.
+
+        It is infinite without a cap; an unknown dataset has the default cap.
+        """
+        dataset = self.known(name)
+        if dataset is None:
+            return (math.inf, False) if self._default_cap is None else (self._default_cap.epsilon, True)
+        left = self.status(dataset).left
+        return math.inf if left is None else left, self._state(dataset).capped_by_default
 
     def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
         """Recheck the ledger and return its problems; an empty list means it is sound.

@@ -15,6 +15,8 @@ from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import ABOUT, BudgetPlan, Charge
 
 RELEASED, EXPOSED = "release", "expose"
+DEFAULT_REASON = "default cap of the ledger"
+"""Reason of the entry that caps a dataset which nobody capped."""
 RELEASING = (RELEASED, EXPOSED)
 LOOK, EXPORT = "look", "export"
 JOINED = "group"
@@ -182,7 +184,7 @@ class RunAccount:
 class State:
     """A dataset's ledger, read from first to last entry; only `apply` changes it.
 
-    `capped`: a cap was set or lifted; a dataset that nobody capped gets the default.
+    `capped`: a cap was set or lifted; a dataset that nobody capped gets the default (`capped_by_default`).
     `trainings`: the owner's part of the cap for trainings, as fractions of epsilon and delta. `settled`: the first plan
     at the time of the first release (see `first_plan`).
     """
@@ -193,6 +195,7 @@ class State:
     last_at: str = ""
     cap: Cap | None = None
     capped: bool = False
+    capped_by_default: bool = False
     runs: dict[str, RunAccount] = field(default_factory=dict)
     released: list[Entry] = field(default_factory=list)
     voided: int = 0
@@ -224,6 +227,7 @@ class State:
     def _take(self, entry: Entry) -> None:
         if entry.kind == "cap":
             epsilon, self.capped = entry.detail["epsilon"], True
+            self.capped_by_default = entry.detail.get("reason") == DEFAULT_REASON
             protects = entry.detail.get("protects", "record")
             self.cap = None if epsilon is None else Cap(epsilon, entry.detail["delta"], protects)
             part = entry.detail.get("trainings")

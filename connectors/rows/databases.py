@@ -14,7 +14,6 @@ from connectors.rows.queries import check_query
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
-    from sqlalchemy.exc import SQLAlchemyError
 
     from connectors.rows.sources import Columns
 
@@ -45,7 +44,9 @@ def read_sql(address: str, query: str, name: str, lenient: bool = False) -> Colu
     authorizer; transactions of PostgreSQL, MySQL, MariaDB and Oracle are READ ONLY; DuckDB is opened read-only. Other
     databases have no such mode, and nothing is committed there; use an account with read permission only.
 
-    Raises PlaceError and MissingPackageError; with `lenient` NoRowsError if a valid query fails on the values of rows.
+    With `lenient`, bytes of SQLite that are not UTF-8 are replaced, and dates of PostgreSQL that Python cannot
+    represent are text. Raises PlaceError and MissingPackageError; with `lenient` NoRowsError if a valid query fails on
+    the values of rows.
     """
     import sqlalchemy
     from sqlalchemy.exc import SQLAlchemyError
@@ -58,10 +59,12 @@ def read_sql(address: str, query: str, name: str, lenient: bool = False) -> Colu
     engine = _open(address)
     try:
         with _reading(engine) as connection:
+            if lenient:
+                _accept_all_values(connection)
             result = connection.execute(sqlalchemy.text(query))
             columns = list(result.keys())
             rows = result.fetchall()
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, ValueError, OverflowError) as error:
         problem = _public_message(error)
         if lenient and _is_valid(address, query):
             raise NoRowsError(f"{name}: the query failed on its rows ({problem}).") from None
@@ -129,6 +132,29 @@ def _reading(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
+def _accept_all_values(connection: Connection) -> None:
+    """Let the driver return a value for every cell: one row's cell must not make the query fail for all rows."""
+    driver: Any = connection.connection.driver_connection
+    if isinstance(driver, sqlite3.Connection):
+        driver.text_factory = lambda data: data.decode("utf-8", "replace")
+    elif connection.engine.driver == "psycopg2":
+        from psycopg2 import extensions
+
+        for name in ("DATE", "DATETIME", "DATETIMETZ", "TIME", "INTERVAL"):
+            caster = getattr(extensions, f"PY{name}")
+            extensions.register_type(extensions.new_type(caster.values, name, _cast_or_text(caster)), driver)
+
+
+def _cast_or_text(caster: Any) -> Any:
+    def cast(value: str | None, cursor: Any) -> Any:
+        try:
+            return caster(value, cursor)
+        except (ValueError, OverflowError):
+            return value
+
+    return cast
+
+
 def _is_valid(address: str, query: str) -> bool:
     """Return whether a query runs without its rows: database, tables and columns are right."""
     import sqlalchemy
@@ -147,7 +173,7 @@ def _is_valid(address: str, query: str) -> bool:
     return True
 
 
-def _public_message(error: SQLAlchemyError) -> str:
+def _public_message(error: Exception) -> str:
     message = str(getattr(error, "orig", None) or "").strip().split("\n")[0]
     return message if message.startswith(_PUBLIC_PREFIXES) else type(error).__name__
 

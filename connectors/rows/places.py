@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.queries import DIALECTS
@@ -25,19 +27,35 @@ def places_of(where: RowsRef) -> tuple[str, ...]:
     return tuple(str(Path(file).resolve()) if local else f"{system.protocol} {file}" for file in files)
 
 
+def bases_of(where: RowsRef) -> tuple[str, ...]:
+    """Return the files of a reference, or its database with all tables and views. Raises PlaceError."""
+    address = inside_package(address_of(where.path))
+    return places_of(where) if where.query is None else (_database(address),)
+
+
 def _tables(address: str, query: str) -> tuple[str, ...]:
     """Return `database table` for each table of a query; the database alone if it names none."""
     import sqlglot
-    from sqlalchemy.engine import make_url
     from sqlglot import expressions as sql
+    from sqlglot.optimizer.scope import traverse_scope
+
+    statement = sqlglot.parse_one(query, read=DIALECTS.get(re.split(r"[+:]", address)[0]))
+    common = {table.alias_or_name.casefold() for table in statement.find_all(sql.CTE)}
+    named = {table for table in statement.find_all(sql.Table) if table.db or table.name.casefold() not in common}
+    # A common table expression may have the name of the table that it reads.
+    read = {source for scope in traverse_scope(statement) for source in scope.sources.values()}
+    tables = {table.name.casefold() for table in named | read if isinstance(table, sql.Table)}
+    return tuple(f"{_database(address)} {table}" for table in sorted(tables or {""}))
+
+
+def _database(address: str) -> str:
+    """Return kind, server and name of a database; of a database in a file its path, links resolved."""
+    from sqlalchemy.engine import make_url
 
     url = make_url(address)
-    file = url.get_backend_name() in ("sqlite", "duckdb")
-    database = str(url.database or "")
-    if file and database and not database.startswith((":", "file:")):
-        database = str(Path(database).resolve())
-    server = "" if file else f"{url.host or 'localhost'}/"
-    statement = sqlglot.parse_one(query, read=DIALECTS.get(url.get_backend_name()))
-    common = {table.alias_or_name.casefold() for table in statement.find_all(sql.CTE)}
-    tables = {table.name.casefold() for table in statement.find_all(sql.Table)} - common
-    return tuple(f"{url.get_backend_name()} {server}{database} {table}" for table in sorted(tables or {""}))
+    kind, database = url.get_backend_name(), str(url.database or "")
+    if kind not in ("sqlite", "duckdb"):
+        return f"{kind} {url.host or 'localhost'}/{database}"
+    if database.startswith("file:"):
+        database = unquote(urlsplit(database).path)
+    return f"{kind} {database if database[:1] in ('', ':') else Path(database).resolve()}"

@@ -24,7 +24,12 @@ DATA = Path(__file__).parents[1] / "data"
 KNOWN = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 MOST_BYTES = 4 * 1000**3
 """Maximum size of a file after decompression."""
+_NO_PYTHON_VALUE = (ValueError, OverflowError, LookupError)
+"""Errors of a cell that Python cannot represent: a year above 9999, an unknown time zone, bytes that are no text."""
 SEPARATORS = (",", ";", "\t", "|")
+MOST_DIGITS = 4000
+"""Longest integer of JSON that is read as a number; Python converts at most 4300 digits."""
+csv.field_size_limit(MOST_BYTES)  # by default the rest of a longer cell would be read as rows of its own
 
 
 def display_path(where: RowsRef) -> str:
@@ -111,6 +116,8 @@ def list_files(path: str, name: str) -> tuple[Any, list[str], str]:
     """
     import fsspec
 
+    if "::" in path:  # a cache or archive around a file would hide which file is read
+        raise PlaceError(f"{name}: chained addresses (::) are not supported. Write the address of the file itself.")
     try:
         system, root = fsspec.core.url_to_fs(path)
     except ImportError as error:
@@ -172,7 +179,7 @@ def _read_file(system: Any, file: str, name: str, where: RowsRef) -> Columns:
     text = data.decode("utf-8-sig", "replace") if where.lenient else _decode(data, name)
     if ending in (".csv", ".tsv"):
         return _parse_csv(text, name, "\t" if ending == ".tsv" else separator_of(text, required), where.lenient)
-    return _parse_json(text, name, where.lenient)
+    return _parse_json(text, name, where, is_array=ending == ".json")
 
 
 def _require_size(size: int, name: str) -> None:
@@ -207,7 +214,29 @@ def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsR
         if column.name in required and (pa.types.is_nested(column.type) or pa.types.is_binary(column.type)):
             raise InputError(f"{name}, column '{column.name}': contains {column.type}, not text.")
     # The other columns' names are needed for error messages.
-    return {column: table.column(column).to_pylist() if where.whole or column in required else () for column in names}
+    return {
+        column: _cells(table.column(column), where.lenient) if where.whole or column in required else ()
+        for column in names
+    }
+
+
+def _cells(column: Any, lenient: bool) -> list[Any]:
+    """Return the values of a Parquet column; cells that Python cannot represent are missing if `lenient`."""
+    try:
+        return list(column.to_pylist())
+    except _NO_PYTHON_VALUE:
+        if not lenient:
+            raise
+    return [_cell(value) for value in column]
+
+
+def _cell(value: Any) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return value.as_buffer().to_pybytes().decode("utf-8", "replace")
+    except _NO_PYTHON_VALUE:
+        return None
 
 
 def separator_of(text: str, required: Sequence[str]) -> str:
@@ -249,9 +278,20 @@ def _parse_csv(text: str, name: str, separator: str, lenient: bool) -> Columns:
     return {column: [row[position] for row in rows[1:]] for position, column in enumerate(header)}
 
 
-def _parse_json(text: str, name: str, lenient: bool) -> Columns:
+def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns:
+    """Return the columns of a JSON array or of JSON lines.
+
+    In a lenient table, a first line that begins with a bracket does not make an array of a file of lines.
+    """
+    lenient, array = where.lenient, None
     if text.lstrip().startswith("["):
-        rows = list(enumerate(_loaded(text, name, lambda line: line), start=1))
+        try:
+            array = _loaded(text, name, lambda line: line)
+        except (InputError, RecursionError):
+            if is_array or not lenient:
+                raise
+    if array is not None:
+        rows = list(enumerate(array, start=1))
         unit = "row"
     else:
         lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
@@ -263,6 +303,8 @@ def _parse_json(text: str, name: str, lenient: bool) -> Columns:
         if not isinstance(row, dict):
             raise InputError(f"{name}, {unit} {number}: contains {type(row).__name__}, not an object with columns.")
     names = dict.fromkeys(column for _, row in rows for column in row)
+    if lenient and not names:  # no line is an object: as if the file were empty
+        names = dict.fromkeys(column_names(where))
     return {column: [row.get(column) for _, row in rows] for column in names}
 
 
@@ -281,10 +323,14 @@ def _shifted(number: int) -> Callable[[int], int]:
 
 def _loaded(text: str, name: str, line_of: Callable[[int], int]) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=_integer)
     except json.JSONDecodeError as error:
         line, reason = line_of(error.lineno), error.msg
     raise InputError(f"{name}, line {line}: not JSON ({reason}).")
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= MOST_DIGITS else digits
 
 
 # --- hub

@@ -17,6 +17,7 @@ from pathlib import Path
 from connectors.artifacts.atomic_files import sync_folder
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.text_forms import normalizable
 
 KEY_BYTES = 32
 
@@ -126,7 +127,7 @@ def chain_key(secret: bytes) -> bytes:
 
 
 def _normal(value: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", value).split())
+    return " ".join(unicodedata.normalize("NFC", normalizable(value)).split())
 
 
 def _keyed(secret: bytes, purpose: str, message: str) -> str:

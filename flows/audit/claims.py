@@ -26,7 +26,7 @@ from tasks.accounting.teachers import PartNoise, epsilon_share, remaining_epsilo
 from tasks.accounting.teachers import TeacherPrivacy as TeacherPrivacy
 from tasks.accounting.teachers import calibrate_part as calibrate_teachers
 from tasks.accounting.votes import Noise, calibrate
-from tasks.audit.attacks import Attack, AttackResult, likely_vote
+from tasks.audit.attacks import Attack, AttackResult, large_vote_attack, likely_vote
 from tasks.audit.density import density_attack, discriminant_attack
 from tasks.audit.keyphrases import keyphrase_attack
 from tasks.audit.moments import moments_attack
@@ -57,6 +57,9 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
             share = promise.choice_share if calibration == "tight" else 0.0
             noise = calibrate(replace(promise, calibration=calibration, choice_share=share))
             attacks.append(Attack(f"wasp {calibration}", noise, *size))
+    if "large_votes" in config.mechanisms:
+        single = calibrate(replace(promise, calibration="tight", releases=1, choice_share=0.0))
+        attacks.append(large_vote_attack("large votes", single, *size))
     if "pe" in config.mechanisms:
         evolution = replace(
             promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight", choice_share=0.0

@@ -130,14 +130,17 @@ class AuditConfig(Strict):
         5, ge=2, le=100, description="Generation iterations (T). WASP has T - 1 releases, private evolution T."
     )
     votes: int = Field(8, ge=1, le=32, description="Nearest and furthest texts that each private row votes for (Q).")
-    mechanisms: list[Literal["wasp", "pe", "dp_kps", "kd", "federated", "guidance", "moments", "dp_sgd"]] = Field(
+    mechanisms: list[
+        Literal["wasp", "large_votes", "pe", "dp_kps", "kd", "federated", "guidance", "moments", "dp_sgd"]
+    ] = Field(
         ["wasp"],
-        max_length=8,
+        max_length=9,
         json_schema_extra={"uniqueItems": True},
-        description="wasp: near and far votes; pe: private evolution's histogram of nearest votes; dp_kps: vocabulary "
-        "and density of keyphrases; kd: label counts and teachers' answers; federated: sums of several parties' votes; "
-        "guidance: the density of method.guidance: kernel. If wasp_config uses it, it is attacked instead "
-        "of wasp; moments: those of student.adaptation: coral; dp_sgd: a training on private rows.",
+        description="wasp: near and far votes; large_votes: one vote of 200,000 counts, whose noise has its own "
+        "sampler; pe: private evolution's histogram of nearest votes; dp_kps: vocabulary and density of keyphrases; "
+        "kd: label counts and teachers' answers; federated: sums of several parties' votes; guidance: the density of "
+        "method.guidance: kernel. If wasp_config uses it, it is attacked instead of wasp; moments: those of "
+        "student.adaptation: coral; dp_sgd: a training on private rows.",
     )
     calibrations: list[Calibration] = Field(
         ["tight", "paper"],

@@ -53,8 +53,16 @@ def _describe_parties(federation: Federation) -> str:
     parties = federation.parties
     return (
         f"{parties.number} in the registry, at least {parties.minimum} in each sum, guarantee holds with up to "
-        f"{parties.colluding} colluding"
+        f"{parties.colluding} colluding; {_describe_colluding(parties.colluding)}"
     )
+
+
+def _describe_colluding(colluding: int) -> str:
+    """Return whether a guarantee protects parties from each other."""
+    readers = "every party can read the sums and knows its own share of the noise"
+    if colluding == 0:
+        return f"{readers}, so parties are not protected from each other (colluding: 1 protects them)"
+    return f"{readers}, so each counts as one of them"
 
 
 def _exchange(files: ExchangeFiles) -> str:
@@ -114,6 +122,7 @@ def party_checks(party: Party) -> Checks:
     return {
         "key": lambda _: party.public_line,
         "registry": partial(_registry, party),
+        "guarantee": lambda _: _guarantee(party.config.colluding),
         "rows": partial(_rows, party),
         "embedder": partial(_embedder, party),
         "cap": partial(_cap, party),
@@ -124,6 +133,10 @@ def party_checks(party: Party) -> Checks:
 
 def _registry(party: Party, _: Path) -> str:
     return f"{len(party.member.registry)} parties, this one's key among them"
+
+
+def _guarantee(colluding: int) -> str:
+    return f"accepts runs that protect against at least {colluding} colluding; {_describe_colluding(colluding)}"
 
 
 def _rows(party: Party, _: Path) -> str:

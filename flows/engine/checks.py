@@ -18,7 +18,13 @@ from flows.config.models import EmbedderChoice, Plm
 from flows.config.paths import embedder_model, model_spec, rows_ref
 from flows.config.rows import PrivateRows
 from flows.config.vocabulary import VocabularyChoice, vocabulary_of
-from flows.engine.datasets import private_ref, require_person, require_public
+from flows.engine.datasets import (
+    private_ref,
+    require_no_private_file,
+    require_noise,
+    require_person,
+    require_public,
+)
 from flows.runtime.stores import open_ledger
 from flows.runtime.task_runners import check_runner
 
@@ -90,6 +96,8 @@ def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
 # --- rows
 def _source_checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
     root = config.data_root
+    yield f"files {config!r}", partial(require_no_private_file, config, home)
+    yield f"noise {config.private!r} {config.evaluation.fid_reference}", partial(require_noise, config)
     if config.private is not None:
         key = f"private {config.private!r} {root} {getattr(config.privacy, 'protects', '')}"
         yield key, partial(_check_private, config, config.private, home)
@@ -115,8 +123,8 @@ def _check_public(field: str, where: RowsRef, home: Path) -> None:
     from connectors.rows.headers import read_header
     from tasks.core.headers import check_header
 
+    require_public(field, where, home)
     check_header(field, where, read_header, is_public=True)
-    require_public(field, where, partial(open_ledger, home))
 
 
 def _check_vocabulary(choice: VocabularyChoice, root: str | None) -> None:

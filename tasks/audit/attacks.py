@@ -32,6 +32,7 @@ from tasks.audit.bounds import (
     run_sides,
 )
 from tasks.audit.federated import FederatedRun
+from tasks.private.noise.discrete import VERY_MANY
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, RawVotes, clean_votes, noisy_votes
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
+WATCHED = 32
+"""Texts without votes that an attack on many texts compares, for the freshness of their noise."""
 Mechanism = Callable[[Ballot, Candidates, Noise], Sequence[NoisyVotes]]
 """All releases of one run over one election."""
 
@@ -54,9 +57,9 @@ class Attack:
     """One mechanism to attack.
 
     Its name, its claimed noise, and the number of trials on each side. `parties`: the parties that add the noise, where
-    several vote. `run`: the attack itself, where it is not one on votes; trials, confidence, progress -> findings, of
-    which freshness and number are the last. `likely`: trials, confidence -> epsilon expected for a sound mechanism;
-    None for that of votes.
+    several vote. `texts`: least number of texts to vote for. `run`: the attack itself, where it is not one on votes;
+    trials, confidence, progress -> findings, of which freshness and number are the last. `likely`: trials, confidence
+    -> epsilon expected for a sound mechanism; None for that of votes.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Attack:
     trials: int
     confidence: float
     parties: Parties | None = None
+    texts: int = 0
     run: Callable[[int, float, Advance], Sequence[Finding]] | None = None
     likely: Callable[[int, float], float] | None = None
 
@@ -97,8 +101,15 @@ def run_attack(attack: Attack, advance: Advance = ignore_progress) -> AttackResu
         findings = list(attack.run(attack.trials, attack.confidence, advance))
     else:
         run = releases_of_a_run if attack.parties is None else FederatedRun(attack.parties)
-        findings = audit_votes(cast("Noise", attack.noise), attack.trials, run, advance, attack.confidence)
+        findings = audit_votes(
+            cast("Noise", attack.noise), attack.trials, run, advance, attack.confidence, attack.texts
+        )
     return AttackResult(attack, tuple(findings[:-2]), findings[-2], findings[-1])
+
+
+def large_vote_attack(name: str, noise: Noise, trials: int, confidence: float) -> Attack:
+    """Return the attack on votes of so many counts that their noise comes from the table."""
+    return Attack(name, noise, trials, confidence, texts=-(-VERY_MANY // noise.privacy.sides))
 
 
 def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
@@ -115,27 +126,47 @@ def audit_votes(
     run: Mechanism = releases_of_a_run,
     advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
+    texts: int = 0,
 ) -> list[Finding]:
     """Attack the vote `2 * trials` times.
 
     Return findings on its strength, freshness and number of releases. `noise`: the claim of the run. `run`: the
-    mechanism, the product's unless a test sabotages it. `confidence`: of each lower bound. All data is synthetic: no
-    private row is opened and no budget spent.
+    mechanism, the product's unless a test sabotages it. `confidence`: of each lower bound. `texts`: least number of
+    texts to vote for; of many only the canary's and WATCHED more are compared. All data is synthetic: no private row is
+    opened and no budget spent.
     """
     candidates, others, both = canary_election(noise)
-    baseline, all_votes = (_flat(clean_votes(ballot, candidates, noise)) for ballot in (others, both))
+    watched = len(candidates.ids) + (WATCHED if texts else 0)
+    candidates = _with_more_texts(candidates, texts)
+
+    def visible(counts: Ints) -> Ints:
+        bins, choices = np.split(counts, [len(candidates.ids) * noise.privacy.sides])
+        return np.concatenate([bins.reshape(noise.privacy.sides, -1)[:, :watched].ravel(), choices])
+
+    baseline, all_votes = (visible(_flat(clean_votes(ballot, candidates, noise))) for ballot in (others, both))
     direction = (all_votes - baseline).astype(np.float64)
 
     def release(ballot: Ballot) -> list[Ints]:
-        return [_counts(votes) for votes in run(ballot, candidates, noise)]
+        return [visible(_counts(votes)) for votes in run(ballot, candidates, noise)]
 
     sides = run_sides(release, (others, both), baseline, trials, advance)
     claimed = claim_of(noise)
     strengths = [
         gaussian_finding(f"who took part, by {name} votes", claimed, sides, view, noise.releases, confidence)
-        for name, view in _views(direction, len(candidates.ids), noise.privacy.sides).items()
+        for name, view in _views(direction, min(watched, len(candidates.ids)), noise.privacy.sides).items()
     ]
     return [*strengths, *check_noise(sides, noise.releases, trials)]
+
+
+def _with_more_texts(candidates: Candidates, texts: int) -> Candidates:
+    """Return the candidates, and texts of a class without rows up to the number `texts`."""
+    more = max(0, texts - len(candidates.ids))
+    labels = np.concatenate([candidates.labels, np.full(more, "class without rows", dtype=object)])
+    vectors = np.concatenate([candidates.vectors, np.zeros((more, candidates.vectors.shape[1]), dtype=np.float32)])
+    writers = (
+        None if candidates.writers is None else np.concatenate([candidates.writers, np.zeros(more, dtype=np.int64)])
+    )
+    return Candidates(np.arange(len(labels), dtype=np.int64), labels, vectors, writers, candidates.models)
 
 
 def audit_sums(

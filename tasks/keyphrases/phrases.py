@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.text_forms import normalizable
 
 MOST_TERMS: Final = 500_000
 """Largest number of terms of a vocabulary; the ledger stores a noisy count of 8 bytes for each term."""
@@ -78,7 +79,7 @@ def as_text(phrases: Sequence[str]) -> str:
 
 def plain_form(text: str) -> str:
     """Return the words of a text, each between two spaces, for comparisons."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = unicodedata.normalize("NFKC", normalizable(text)).casefold()
     return "".join(f" {word} " for word in _WORD.findall(folded))
 
 

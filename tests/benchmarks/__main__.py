@@ -24,6 +24,7 @@ from tests.benchmarks import (
     ngram,
     numbers,
     parties,
+    registering,
     rounds,
     sequences,
     sharing,
@@ -56,6 +57,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "aggregation": aggregation.aggregation,
     "flow": flow.flow,
     "startup": startup.startup,
+    "registering": registering.registering,
     "rounds": rounds.rounds,
     "parties": parties.parties,
 }

@@ -60,7 +60,7 @@ class Scene:
             "private": None,
             "parties": chosen | ({"minimum": minimum} if minimum else {}),
             "embedder": {"connector": "hashing", "model": "", "options": {}},
-            "method": {"iterations": 2, "samples": 48, "votes": 4, "examples": 4},
+            "method": {"guidance": "votes", "iterations": 2, "samples": 48, "votes": 4, "examples": 4},
         }
         self.config.write_text(yaml.safe_dump(values))
 
@@ -183,7 +183,7 @@ def test_pre_text_with_parties_sends_half_of_what_wasp_sends(scene: Scene) -> No
     values = yaml.safe_load(scene.config.read_text())
     asked: dict[str, dict[str, Any]] = {}
     methods = {
-        "wasp": {"iterations": 2, "samples": 72, "votes": 4, "examples": 4},
+        "wasp": {"guidance": "votes", "iterations": 2, "samples": 72, "votes": 4, "examples": 4},
         "pre_text": {"iterations": 1, "samples": 36, "population": 36, "look_ahead": 0, "mask_rounds": 1},
     }
     for flow, method in methods.items():

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.ledger import Marks
-from connectors.interfaces.rows import PrivateRef, RowsRef
+from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
 from connectors.interfaces.text_forms import normal_form
 from tasks.private.data.near_copies import sketch
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BUILTIN = "builtin:"
-"""Prefix of rows that come with the package. They are fictitious."""
+
+_DECIMALS = re.compile(r"(?<=\d)\.0+$")
+"""Decimals of a number that a table with missing values stores as 7.0 instead of 7."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def marks_of(marker: Marker | None, private: PrivateRef, frame: pd.DataFrame) ->
 
     def hashes(kind: str, column: str) -> tuple[str, ...]:
         values = frame.get(column, ())
-        plain = {normal_form(value) for value in values if isinstance(value, str)} - {""}
+        plain = {_DECIMALS.sub("", normal_form(value)) for value in values if isinstance(value, str)} - {""}
         return tuple(sorted(marker.mark(kind, value) for value in plain))
 
     texts = [text for text in frame["text"] if isinstance(text, str) and text.strip()]

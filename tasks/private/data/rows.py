@@ -249,8 +249,25 @@ def _problems(
             "person": "the person is empty" if "person" in frame and not _is_filled(person) else "",
         }
         problems += [{"row": row, "field": field, "reason": reason} for field, reason in reasons.items() if reason]
+    problems += _problems_of_persons(frame)
     if where.rows is not None and where.of is None and len(frame) < where.rows:
         problems.append({"reason": f"private.rows is {where.rows}, the source has {len(frame)} rows; all are used"})
+    return problems
+
+
+def _problems_of_persons(frame: pd.DataFrame) -> list[dict[str, object]]:
+    """Return the first row of each person whose value differs from an earlier one in case or white space only."""
+    first_rows: dict[str, int] = {}
+    for row, person in zip(frame["row"].tolist(), _persons(frame), strict=True):
+        if _is_filled(person):
+            first_rows.setdefault(person, row)
+    forms: dict[str, int] = {}
+    problems: list[dict[str, object]] = []
+    for person, row in first_rows.items():
+        earlier = forms.setdefault(normal_form(person), row)
+        if earlier != row:
+            reason = f"the person is written differently in row {earlier}, so the two count as different people"
+            problems.append({"row": row, "field": "person", "reason": reason})
     return problems
 
 

@@ -12,7 +12,7 @@ from tests.benchmarks.goals import GOALS, table, toward, verdicts
 from tests.benchmarks.race import compare, line
 
 LONG = ("wire", "parties", "clipping")
-SHORT = ("vote", "incremental", "fid", "noise", "masks")
+SHORT = ("vote", "incremental", "fid", "noise", "masks", "registering")
 """What `make test` tries; `make test-runs` tries the others."""
 
 

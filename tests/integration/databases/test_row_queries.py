@@ -180,3 +180,13 @@ def test_a_transaction_of_postgresql_cannot_write_even_where_a_statement_gets_th
         connection.exec_driver_sql(statement)
     engine.dispose()
     assert read_sql(ward, ROWS, "notes")["text"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("at", ["timestamp '0044-03-15 BC'", "date '20000-01-01'", "timestamptz '0044-03-15 BC'"])
+def test_a_date_of_postgresql_that_python_cannot_represent_is_text_in_a_lenient_table(ward: str, at: str) -> None:
+    query = f"SELECT 'odd' AS text, {at} AS at UNION ALL SELECT text, now() FROM notes"
+    with pytest.raises(PlaceError, match="the query failed"):
+        read_sql(ward, query, "notes")
+    found = read_sql(ward, query, "notes", lenient=True)
+    assert found["text"] == ["odd", "a", "b"]
+    assert [isinstance(value, str) for value in found["at"]] == [True, False, False]

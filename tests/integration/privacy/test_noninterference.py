@@ -2,13 +2,15 @@
 
 Each flow runs on a dataset and on the same dataset without one row, with releases replaced by numbers that depend on no
 row (tests.support.processes.fixed_releases). All files, databases and output are then equal, except for times and
-random ids (tests.support.runs.public_traces).
+random ids (tests.support.runs.public_traces), and every step takes as many times ten seconds. Beside each pair the
+first run is repeated: what differs between two equal runs is chance.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,10 @@ import pytest
 
 import connectors.data
 from tests.support.paths import ROOT
-from tests.support.processes.fixed_releases import LEAKS
+from tests.support.processes.fixed_releases import LEAKS, LINGERS
 from tests.support.runs.method_configs import FUSEGEN, ONLY_PRIVATE, config_file
 from tests.support.runs.pipeline import Pipeline, last_json
-from tests.support.runs.public_traces import differences, traces
+from tests.support.runs.public_traces import blamed, durations, traces
 
 FLOWS: dict[str, tuple[str, dict[str, Any]]] = {
     "wasp": ("wasp", {}),
@@ -43,8 +45,17 @@ ODD = pd.DataFrame({"text": ["", "what is this"], "label": ["login_problem", "no
 """A row without text and one of an unknown class."""
 
 
-def run(root: Path, flow: str, rows: pd.DataFrame, declared: int | None = None) -> tuple[int, dict[str, list[str]]]:
-    """Run a flow on rows at one and the same place; return the exit code and what it left outside the private zone."""
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left outside the private zone, and the duration of its steps."""
+
+    code: int
+    traces: dict[str, list[str]]
+    durations: dict[str, int]
+
+
+def run(root: Path, flow: str, rows: pd.DataFrame, declared: int | None = None) -> Outcome:
+    """Run a flow on rows at one and the same place."""
     method, further = FLOWS[flow]
     for folder in ("user", "owner", "home"):
         (root / folder).mkdir(mode=0o700, exist_ok=True)
@@ -67,17 +78,46 @@ def run(root: Path, flow: str, rows: pd.DataFrame, declared: int | None = None) 
     done = subprocess.run(
         [*command, "--json"], cwd=ROOT, env=pipeline.environment, capture_output=True, text=True, timeout=600
     )
-    found = traces(pipeline.home, done.stdout + done.stderr)
+    outcome = Outcome(done.returncode, traces(pipeline.home, done.stdout + done.stderr), durations(pipeline.home))
     (root / "home").rename(root / f"home-{sum(1 for _ in root.glob('home*'))}")
     if done.returncode == 0:
         assert last_json(done.stdout)["state"] == "done", done.stdout
-    return done.returncode, found
+    return outcome
+
+
+def interference(
+    root: Path, flow: str, first: pd.DataFrame, second: pd.DataFrame, declared: int | None = None
+) -> list[str]:
+    """Return the differences between runs on two tables that are not chance.
+
+    A step is blamed for its duration if it takes equally long in two runs on the first table, and differently in two
+    runs on the second.
+    """
+    one, other, again = (run(root, flow, rows, declared) for rows in (first, second, first))
+    errors = [line for run in (one, other, again) for line in run.traces["output"] if "rror" in line]
+    assert (one.code, other.code, again.code) == (0, 0, 0), errors
+    assert_visible(one)
+    timed = slower(one, again, other)
+    if timed:
+        timed &= slower(one, again, run(root, flow, second, declared))
+    return [*blamed(one.traces, again.traces, other.traces), *sorted(f"duration of {step}" for step in timed)]
+
+
+def slower(one: Outcome, again: Outcome, other: Outcome) -> set[str]:
+    """Return the steps whose duration is the same in two runs and another in the third."""
+    steady = {step for step, time in one.durations.items() if again.durations.get(step) == time}
+    return {step for step in steady if other.durations.get(step) != one.durations[step]}
+
+
+def assert_visible(outcome: Outcome) -> None:
+    """Fail if the comparison would see nothing: every kind of trace of a run must be there, and not be empty."""
+    for ending in ("output", "prefect.db", "mlflow.db", "/report.json", "/summary.json", "/manifest.json"):
+        assert any(lines for name, lines in outcome.traces.items() if name.endswith(ending)), ending
+    assert outcome.durations
 
 
 def assert_equal(root: Path, flow: str, first: pd.DataFrame, second: pd.DataFrame, declared: int | None = None) -> None:
-    (code, one), (other_code, other) = run(root, flow, first, declared), run(root, flow, second, declared)
-    assert (code, other_code) == (0, 0), [line for line in one["output"] + other["output"] if "rror" in line]
-    found = differences(one, other)
+    found = interference(root, flow, first, second, declared)
     assert not found, "\n".join(found[:20])
 
 
@@ -102,5 +142,14 @@ def test_rows_that_cannot_be_used_change_nothing_outside_the_private_zone(tmp_pa
 @pytest.mark.slow
 def test_the_comparison_sees_votes_that_depend_on_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LEAKS, "1")
-    (_, one), (_, other) = run(tmp_path, "wasp", ROWS), run(tmp_path, "wasp", ROWS.drop(index=5))
-    assert any("release.parquet" in difference for difference in differences(one, other))
+    found = interference(tmp_path, "wasp", ROWS, ROWS.drop(index=5))
+    assert any("release.parquet" in difference for difference in found)
+    assert not any("duration" in difference for difference in found)
+
+
+@pytest.mark.slow
+def test_the_comparison_sees_a_step_that_takes_longer_with_one_row_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LINGERS, str(len(ROWS)))
+    assert interference(tmp_path, "wasp", ROWS, ROWS.drop(index=5)) == ["duration of vote t=0", "duration of vote t=1"]

@@ -128,8 +128,16 @@ def _serve(address: str, owner: int) -> list[str]:
             line.settimeout(None)
             return _take(line)
         line.close()
-    shutil.rmtree(Path(address).parent)
+    remove_own_files(Path(address))
     raise SystemExit(0)
+
+
+def remove_own_files(address: Path) -> None:
+    """Remove what a parent wrote beside its address, and the folder if nothing else is in it."""
+    for file in (address, *address.parent.glob(f"{TRACKING}*")):
+        file.unlink(missing_ok=True)
+    with suppress(OSError):  # somebody else's files are in it
+        address.parent.rmdir()
 
 
 def tracking_database(target: Path) -> None:

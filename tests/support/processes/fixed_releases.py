@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import connectors.security.record_hashes
+import tasks.private.data.rows
 import tasks.private.noise.discrete
 import tasks.private.training.dp_train
 import tasks.private.training.plain_train
@@ -23,6 +25,8 @@ from tasks.students.spec import TrainingRows
 
 LEAKS = "RELEASES_LEAK"
 """Environment variable: only the noise is fixed, and the values under it remain, so a comparison has to see them."""
+LINGERS = "ROWS_LINGER"
+"""Environment variable: number of rows from which opening them takes 11 seconds, so a comparison has to see that."""
 
 
 def _drawn(values: Any, scale: float, *, non_private: bool = False) -> Any:
@@ -56,17 +60,30 @@ def _student(spec: Any, rows: Any, folder: Any, advance: Any = None) -> Any:
 _train = tasks.private.training.plain_train.train_student
 
 
-def _replace(name: str, function: Any) -> None:
-    """Replace a function of the noise wherever it is imported, and wherever it will be."""
-    real = getattr(tasks.private.noise.discrete, name)
+def _open_rows(*arguments: Any) -> Any:
+    """Open rows, slowly if there are many."""
+    rows = _open(*arguments)
+    if len(rows.texts) >= int(os.environ[LINGERS]):
+        time.sleep(11)
+    return rows
+
+
+_open = tasks.private.data.rows.open_rows
+
+
+def _replace(home: Any, name: str, function: Any) -> None:
+    """Replace a function of a module wherever it is imported, and wherever it will be."""
+    real = getattr(home, name)
     for module in list(sys.modules.values()):
         if getattr(module, name, None) is real:
             setattr(module, name, function)
 
 
 if __name__ == "__main__":
-    _replace("add_discrete_gaussian", _drawn)
-    _replace("add_discrete_laplace", _drawn)
+    _replace(tasks.private.noise.discrete, "add_discrete_gaussian", _drawn)
+    _replace(tasks.private.noise.discrete, "add_discrete_laplace", _drawn)
+    if LINGERS in os.environ:
+        _replace(tasks.private.data.rows, "open_rows", _open_rows)
     tasks.private.training.dp_train._Stepper._noisy = _step  # type: ignore[method-assign]
     tasks.private.training.plain_train.train_student = _student
     connectors.security.record_hashes.dataset_fingerprint = lambda *_: "0" * 64

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -108,6 +109,30 @@ def differences(first: dict[str, list[str]], second: dict[str, list[str]]) -> li
             lines = [line for line in left if line not in right] + [line for line in right if line not in left]
             found += [f"{name}: {line[:300]}" for line in lines[:6] or ["the same lines in another number"]]
     return found
+
+
+def blamed(first: dict[str, list[str]], again: dict[str, list[str]], other: dict[str, list[str]]) -> list[str]:
+    """Return the differences between a run and another one that are not chance, by a control: the first run again.
+
+    In a file that two equal runs leave equal, every difference counts; in any other, a line that both equal runs have.
+    """
+    varying = {name for name in first.keys() | again.keys() if first.get(name) != again.get(name)}
+    found = differences(
+        *({name: lines for name, lines in run.items() if name not in varying} for run in (first, other))
+    )
+    for name in sorted(varying & first.keys() & again.keys()):
+        lines = set(first[name]) & set(again[name]) - set(other.get(name, ()))
+        found += [f"{name}: {line[:300]}" for line in sorted(lines)[:6]]
+    return found
+
+
+def durations(home: Path) -> dict[str, int]:
+    """Return the duration of every step in units of 10 seconds, rounded up, as the promise states durations."""
+    (database,) = home.rglob("prefect.db")
+    query = (
+        "select name, (julianday(end_time) - julianday(start_time)) * 86400 from task_run where end_time is not null"
+    )
+    return {str(name): math.ceil(seconds / 10) for name, seconds in _query(database, query)}
 
 
 def json_free(line: str) -> str:

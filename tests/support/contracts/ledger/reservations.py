@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -113,8 +114,14 @@ class Registering:
         assert careful.register("bank", "fingerprint-1", ["a", "b", "c"]) == "bank", "also one of an earlier version"
         careful.register("shop", "fingerprint-2", ["x"])
         assert [careful.status(name).cap for name in ("bank", "shop")] == [pytest.approx(ONE)] * 2
-        with pytest.raises(BudgetError, match="wasp budget cap shop --epsilon"):
+        with pytest.raises(BudgetError, match="wasp budget cap shop --epsilon inf --reason") as refused:
             careful.reserve("shop", plan(), "me")
+        assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+        assert careful.left("shop") == careful.left("unknown") == (ONE, True)
+        careful.set_cap("shop", ONE, DELTA, "owner", "agreed")
+        with pytest.raises(BudgetError) as refused:
+            careful.reserve("shop", plan(), "me")
+        assert not refused.value.default
         careful.set_cap("shop", math.inf, DELTA, "owner", "lifted")
         careful.register("shop", "fingerprint-2", ["x"])
         careful.reserve("shop", plan(), "me")

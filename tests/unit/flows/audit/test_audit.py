@@ -107,7 +107,7 @@ def test_all_mechanisms_are_planned_with_what_each_claims() -> None:
     plan = commands.plan("audit", HERE, [])
     claims = {one["mechanism"]: one for one in plan["mechanisms"]}
     assert list(claims) == [
-        "guidance density", "guidance density discriminant", "wasp tight", "wasp paper", "pe",
+        "guidance density", "guidance density discriminant", "wasp tight", "wasp paper", "large votes", "pe",
         "dp_kps vocabulary gaussian", "dp_kps density gaussian",
         "dp_kps vocabulary pure", "dp_kps density pure",
         "dp_kps vocabulary paper", "dp_kps density paper",

@@ -45,6 +45,8 @@ def test_a_party_in_order_lacks_only_the_server_and_tells_nothing_of_its_rows(pa
     assert "no response" in found["prefect server"]["found"]
     assert load_party(parties / "party-1/party.yaml").public_line == found["key"]["found"]
     assert "3 parties" in found["registry"]["found"]
+    assert "at least 1 colluding; every party can read the sums" in found["guarantee"]["found"]
+    assert "so each counts as one of them" in found["guarantee"]["found"]
     assert found["cap"]["found"] == "epsilon 4 at delta 1e-05 for one record; nothing spent yet"
     assert PLANTED not in json.dumps(found)
     assert not list((parties / "exchange").rglob("*.*")), "nothing is left in the exchange"
@@ -64,6 +66,17 @@ def test_a_party_is_told_what_is_wrong_with_its_file(parties: Path, old: str, ne
     found = of_party(parties)[check]
     assert not found["ok"], found
     assert said in found["found"]
+
+
+def test_both_sides_hear_that_0_colluding_protects_no_party_from_another(parties: Path, tmp_path: Path) -> None:
+    words = "parties are not protected from each other"
+    change(parties, "colluding: 1", "colluding: 0")
+    assert words in of_party(parties)["guarantee"]["found"]
+    choice = {"registry": str(parties / "parties.yaml"), "exchange": str(parties / "exchange")}
+    for colluding, is_said in ((0, True), (1, False)):
+        values = SMALL | {"private": None, "parties": choice | {"colluding": colluding}}
+        said = coordinator_checks(check_config(WaspConfig, values, "the test"))["parties"](tmp_path)
+        assert (words in said) is is_said
 
 
 def test_a_party_whose_cap_is_spent_is_told_so(tmp_path: Path) -> None:

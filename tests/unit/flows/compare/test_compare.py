@@ -1,5 +1,6 @@
 """A comparison: every cell a run of its own, none twice, one failure stops no other; the plan adds up first."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from flows.compare.cells import cells_of
 from flows.compare.config import CompareConfig
 from flows.compare.values import planned
 from flows.config.files import check_config, load_config
+from flows.runtime.stores import open_ledger
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL, Pipeline, last_json
 from tests.support.tracking import snapshot
@@ -106,9 +108,27 @@ def test_the_plan_adds_up_and_says_what_the_book_is_charged(home: Path, tmp_path
     (charged,) = value["datasets"]
     assert (charged["dataset"], charged["runs"], charged["releases"]) == ("desk", 4, 4)
     assert 4 < charged["epsilon"] < 16, "four runs at epsilon 4 cost more than one and less than their sum"
+    assert (charged["left"], charged["default_cap"]) == (None, False), "rows of the package have no cap"
     words = text.plan(value)
     assert "every cell is charged" in words
+    assert "wasp budget cap" not in words
     assert not (home / "runs").exists()
+
+
+def test_the_plan_names_the_command_that_lifts_the_default_cap(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\na text,login_problem\n")
+    values = matrix(tmp_path)
+    values["rows"][0]["set"] = values["rows"][0].get("set", {}) | {"private.path": str(tmp_path / "rows.csv")}
+    config = compared(tmp_path, rows=values["rows"][:1], seeds=[0, 1, 2, 3])
+    lift = "wasp budget cap desk --epsilon inf --declare --reason"
+    assert lift in text.plan(planned(config))
+    open_ledger(home).register("desk", "f" * 64, ["a"])
+    open_ledger(home).set_cap("desk", 1.0, 1e-5, "owner", "agreed")
+    words = text.plan(planned(config))
+    assert "The cap leaves epsilon 1, so cells will be refused" in words
+    assert lift not in words
+    open_ledger(home).set_cap("desk", math.inf, 1e-5, "owner", "public benchmark")
+    assert "The cap leaves" not in text.plan(planned(config))
 
 
 def test_a_setting_that_means_nothing_to_a_row_makes_no_second_cell(home: Path, tmp_path: Path) -> None:

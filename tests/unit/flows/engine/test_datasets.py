@@ -126,6 +126,46 @@ def test_a_server_for_others_accepts_registered_names_only(home: Path, monkeypat
     assert "private rows of dataset 'clinic'" in str(problem)
 
 
+def test_private_rows_are_not_measured_without_noise_on_a_server_for_others(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add()
+    config = demo("clinic", evaluation={"fid_reference": "private"})
+    assert problems_of(config, home) == [], "on the owner's own machine it is allowed, and marked"
+    monkeypatch.setenv(REGISTERED_ONLY, "1")
+    assert [str(problem).partition(":")[0] for problem in problems_of(config, home)] == ["evaluation.fid_reference"]
+
+
+@pytest.mark.parametrize("query", [None, "select kind as text, who as label from ledger_entries"])
+def test_the_private_zone_and_the_ledger_are_no_public_rows_on_a_server_for_others(
+    home: Path, monkeypatch: pytest.MonkeyPatch, query: str | None
+) -> None:
+    add()
+    (home / "private" / "answers.csv").write_text("text,label\nhello,login_problem\n")
+    path = str(home / "private" / "answers.csv") if query is None else f"sqlite:///{home}/ledger.db"
+    config = demo("clinic", test={"path": path, **({"query": query} if query else {})})
+    monkeypatch.setenv(REGISTERED_ONLY, "1")
+    assert any("test.path: this is in the private zone" in str(problem) for problem in problems_of(config, home))
+
+
+def test_no_field_of_a_configuration_reads_a_private_file_on_a_server_for_others(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add()
+    file = home.parent / "notes.csv"
+    (home.parent / "link.csv").symlink_to(file)
+    recorded = [{"name": "clerk", "connector": "recorded", "model": str(home.parent / "link.csv")}]
+    before = [str(problem) for problem in problems_of(demo("clinic", plms=recorded), home)]
+    assert not any("private file" in problem for problem in before), "on the owner's own machine it is allowed"
+    monkeypatch.setenv(REGISTERED_ONLY, "1")
+    problems = [str(problem) for problem in problems_of(demo("clinic", plms=recorded), home)]
+    assert any("plms.0.model: this is a private file of dataset 'clinic'" in problem for problem in problems)
+    assert any(
+        "DuckDB" in str(problem)
+        for problem in problems_of(demo("clinic", test={"path": "duckdb:///:memory:", "query": "select 1"}), home)
+    )
+
+
 def test_changed_rows_of_a_registered_dataset_make_another_cell_of_a_comparison(home: Path) -> None:
     add()
     before = _stamps(demo("clinic"))

@@ -12,8 +12,17 @@ import pytest
 
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate
-from tasks.audit.attacks import Mechanism, audit_votes, canary_election, releases_of_a_run
+from tasks.audit.attacks import (
+    Mechanism,
+    audit_votes,
+    canary_election,
+    large_vote_attack,
+    releases_of_a_run,
+    run_attack,
+)
 from tasks.audit.bounds import epsilon_bound, largest_rate, lower_bound
+from tasks.private.noise import table
+from tasks.private.noise.discrete import VERY_MANY
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
 from tests.support.paths import ROOT
@@ -117,6 +126,24 @@ def test_the_sound_mechanism_passes_and_the_bound_comes_near_the_claim(privacy: 
     apart, way = (float(number) for number in re.findall(r"(\d\.\d\d) (?:standard|of the)", strength.remark))
     assert apart == pytest.approx(reach * strength.claimed, abs=6 * (2 / FEW) ** 0.5 + 0.05)
     assert way == pytest.approx(1.0, abs=6 * (2 / FEW) ** 0.5 / strength.claimed / reach)
+
+
+@pytest.mark.runs
+@pytest.mark.statistical
+@pytest.mark.parametrize("factor", [1.0, 0.3])
+def test_the_noise_of_200000_counts_passes_the_same_audit_unless_it_is_too_small(
+    factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = table.draw
+    monkeypatch.setattr(table, "draw", lambda number, sigma: draw(number, sigma * factor))
+    attack = large_vote_attack("large votes", calibrate(VotePrivacy(8, 1e-5, 1)), 100, 0.999)
+    assert 2 * attack.texts >= VERY_MANY
+    found = run_attack(attack)
+    assert found.freshness.passed
+    apart = re.search(r"differ by (\d+\.\d\d) standard", found.strengths[0].remark)
+    assert apart is not None
+    assert float(apart[1]) > 0.5, "the attack sees the canary"
+    assert found.passed == (factor == 1.0), found
 
 
 @pytest.mark.parametrize("how", ["max", "sum", "mean"])

@@ -12,6 +12,7 @@ import pytest
 from connectors.interfaces.errors import InputError, PlaceError, PrivateInputError
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.security.record_hashes import dataset_fingerprint, record_hash
+from tasks.private.data.marks import Marker, marks_of
 from tasks.private.data.rows import Zone, identify, open_rows
 from tests.support.data.private_zone import SECRET, zone
 
@@ -194,6 +195,25 @@ def test_a_source_without_rows_has_an_identity_of_its_own(tmp_path: Path) -> Non
             assert known.records == ()
             names.append(known.fingerprint)
     assert len(set(names)) == 2, "two datasets that are empty today are not one"
+
+
+def test_the_owner_is_shown_persons_that_differ_in_case_or_white_space_only(tmp_path: Path) -> None:
+    frame, private = whose(12), PrivateRef("x", RowsRef("p", person="person"))
+    frame.loc[[1, 2], "person"] = "Patient  0"
+    identify(zone(frame, tmp_path), private, LABELS, [])
+    assert reasons(tmp_path) == [
+        (1, "the person is written differently in row 0, so the two count as different people")
+    ]
+
+
+def test_persons_are_the_same_in_tables_that_store_numbers_differently(tmp_path: Path) -> None:
+    marker = Marker(lambda kind, value: f"{kind} {value}", lambda _: ("here",), b"k" * 32, 16)
+    private = PrivateRef("x", RowsRef("p", person="person"))
+    found = [
+        marks_of(marker, private, source(2).assign(person=persons)).persons
+        for persons in (["7", "8"], ["7.0", "8.0"], [" 7", "8.00"])
+    ]
+    assert found == [("person 7", "person 8")] * 3
 
 
 def whose(number: int) -> pd.DataFrame:

@@ -98,13 +98,37 @@ def vectors(*odd: float) -> EncodedRows:
 @pytest.mark.parametrize("clipping", ["hooks", "ghost"])
 @pytest.mark.parametrize("at_once", [1, 2, 32])
 def test_a_row_without_a_finite_gradient_adds_nothing(clipping, at_once):
-    plan, odd = Training(1, 6, 6, clip=0.5), vectors(np.nan, np.inf, 1e25)
+    plan, odd = Training(1, 6, 6, clip=0.5), vectors(np.nan, np.inf, -np.inf)
     without = EncodedRows(odd.ids[3:], odd.mask[3:], odd.targets[3:])
     changed = {"clipping": clipping, "rows_at_once": at_once}
     found = released(vector_head(4, 3, 0), odd, plan, **changed)
     for mine, wanted in zip(found, released(vector_head(4, 3, 0), without, plan, **changed), strict=True):
         assert torch.isfinite(mine).all()
         assert torch.allclose(mine, wanted, atol=1e-7)
+
+
+def test_the_norm_of_millions_of_weights_is_not_rounded_down():
+    """In float32 the squares of this row add up to too little, and the row would be cut to 1.0004 C."""
+    values = np.random.default_rng(0).standard_normal((1, 3_000_000)).astype(np.float32)
+    data = EncodedRows(values, np.ones((1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64))
+    stepper = dp_train._Stepper(vector_head(values.shape[1], 3, 0), data, recipe(training=Training(1, 1, 1, clip=1.0)))
+    stepper._add(np.array([0]))
+    moved = torch.cat([part.flatten() for part in stepper.sums.values()]).norm()
+    assert 1 - 2e-6 < float(moved) <= 1.0
+
+
+def test_many_rows_of_one_direction_move_the_sum_by_no_more_than_their_number():
+    """The bound of CLIP_MARGIN, where rounding adds up most: 3,000 equal rows, and one less."""
+    values = np.repeat(np.random.default_rng(0).standard_normal((1, 50)).astype(np.float32), 3000, axis=0)
+    sums = []
+    for number in (3000, 2999):
+        data = EncodedRows(values[:number], np.ones((number, 1), dtype=np.int64), np.zeros(number, dtype=np.int64))
+        plan = Training(1, 3000, 3000, clip=1.0)
+        stepper = dp_train._Stepper(vector_head(50, 3, 0), data, recipe(training=plan, rows_at_once=1000))
+        for start in range(0, number, 1000):
+            stepper._add(np.arange(start, min(start + 1000, number)))
+        sums.append(torch.cat([part.flatten() for part in stepper.sums.values()]))
+    assert 1 - 2e-6 < float((sums[0] - sums[1]).norm()) <= 1.0
 
 
 @pytest.mark.parametrize("clipping", ["hooks", "ghost"])

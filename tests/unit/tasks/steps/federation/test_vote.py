@@ -9,6 +9,9 @@ import pytest
 from scipy.stats import chisquare
 
 from connectors.interfaces.errors import FinalError
+from tasks.accounting.federated import guarantee
+from tasks.federation.masked_sum import centred
+from tasks.federation.messages import UPLOADS, RoundId
 from tasks.steps.federation.party_round import give_back_ended
 from tests.support.runs.clear_votes import SHORT, both_sides, clear_sum, clear_votes
 from tests.support.runs.federation import PLANTED, killed_at, lying, open_federated
@@ -216,6 +219,33 @@ def test_a_party_without_persons_refuses_a_run_that_protects_them(tmp_path: Path
     found.changes["privacy"] = {"epsilon": "inf", "protects": "person"}
     with pytest.raises(FinalError, match="rejected the plan"):
         found.again().vote(minutes=SHORT)
+
+
+@pytest.mark.parametrize("column", ["text", "label"])
+def test_a_party_whose_rows_are_all_unusable_takes_part_like_any_other(tmp_path: Path, column: str) -> None:
+    found = open_federated(tmp_path / "f")
+    file = found.folder / "parties/party-1/rows.parquet"
+    pd.read_parquet(file).assign(**{column: " "}).to_parquet(file)
+    found = found.again()
+    votes, info, caller = found.vote()
+    assert (set(caller.said.values()), info["dropped"]) == ({"masked"}, {})
+    assert not clear_votes(found, "party-1").any()
+    assert np.array_equal(both_sides(votes), clear_sum(found, without=("party-1",)))
+
+
+# --- what parties see
+def test_a_party_reads_the_sum_and_the_guarantee_counts_it_as_colluding(tmp_path: Path) -> None:
+    found = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, cap="4")
+    votes, info, _ = found.vote()
+    at, reader = RoundId(found.run.tools.run_id, 0, info["attempt"]), found.parties["party-3"].exchange
+    length = both_sides(votes).size
+    uploads = [reader.read(at.message(UPLOADS, party))[-4 * length :] for party in info["parties"]]
+    total = np.sum([np.frombuffer(upload, dtype="<u4") for upload in uploads], axis=0, dtype=np.uint32)
+    assert np.array_equal(centred(total).reshape(2, -1).T, both_sides(votes))
+    noise = found.run.shared
+    assert noise.parties.colluding == 1
+    assert guarantee(noise, 1).epsilon <= 4.0 + 1e-6
+    assert guarantee(noise, 0).epsilon < guarantee(noise, 1).epsilon < guarantee(noise, 2).epsilon
 
 
 # --- what the coordinator's side holds
