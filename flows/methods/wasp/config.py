@@ -112,7 +112,7 @@ class WaspConfig(RunConfig):
     @property
     def labels_texts(self) -> bool:
         """True if texts get soft labels, by choice or because `auto` opens the rows."""
-        return super().labels_texts or (self.text_labels == "auto" and self.opening in ("discriminant", "cosine"))
+        return super().labels_texts or (self.text_labels == "auto" and self.opening == "cosine")
 
     @property
     def epsilon(self) -> float:

@@ -16,6 +16,7 @@ from flows.engine import text
 from flows.engine.plan import numbers_of, planned
 from flows.engine.prepare import prepare, releases_of
 from flows.methods.wasp.config import WaspConfig
+from flows.methods.wasp.releases import calibrated
 from tests.support.runs.pipeline import SMALL, Pipeline, last_json, values
 
 ROWS = Path(connectors.data.__file__).parent / "support_desk" / "private.parquet"
@@ -32,7 +33,7 @@ def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig
     ("rows", "epsilon", "opening"),
     [
         (40, 4.0, "none"),
-        (60, 4.0, "discriminant"),
+        (60, 4.0, "cosine"),
         (120, 4.0, "cosine"),
         (120, 1.0, "none"),
         (1, float("inf"), "cosine"),
@@ -58,8 +59,7 @@ def test_a_fixed_number_of_rows_is_their_declared_number_and_costs_its_noise() -
         WaspConfig, values(private={"rows": 120}, method={"guidance": "auto"}, privacy={"epsilon": 4.0}), "the test"
     )
     assert fixed.declared_rows == 120
-    assert fixed.opening == "discriminant"  # sensitivity 2 instead of 1
-    assert config(120).opening == "cosine"
+    assert calibrated(fixed).sigma == pytest.approx(2 * calibrated(config(120)).sigma, rel=1e-3)
 
 
 def test_declared_rows_change_no_noise() -> None:
