@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.progress import ignore_progress
 from tasks.accounting.composition import gaussian_sigma
+from tasks.audit.bounds import ignore_progress
 from tasks.density.soft_labels import soft_labels
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import load_student, train_student
