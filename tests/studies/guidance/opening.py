@@ -162,8 +162,9 @@ def tell(cells: pd.DataFrame, folder: Path) -> None:
     """Write the table of all places (data set, rows, epsilon) and what `wasp advise` reads."""
     import yaml
 
-    heads = ["data", "rows", "epsilon", "index", "opening", "zero", "zero_soft", "head", "soft", "means", "real"]
-    heads += ["gain of head", "gain of soft texts"]
+    heads = ["data", "rows", "epsilon", "index", "release", "zero-shot", "zero-shot, soft labels", "adapted student"]
+    heads += ["exported texts, soft labels", "class means (DP)", "real rows (NOT PRIVATE)", "gain of the student"]
+    heads += ["gain of soft texts"]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     places = []
     for (name, rows, epsilon), group in cells.groupby(["data", "rows", "epsilon"], sort=False):
