@@ -104,9 +104,9 @@ class WaspConfig(RunConfig):
 
     @property
     def adapts(self) -> bool:
-        """True if the student learns from vectors that the density moves."""
+        """True if the student learns from vectors that the density moves; under `auto` others learn soft labels."""
         choice = self.student
-        automatic = choice.adaptation == "auto" and self.method.guidance == "auto" and choice.kind != "finetune"
+        automatic = choice.adaptation == "auto" and self.method.guidance == "auto" and choice.kind == "linear"
         return (choice.adaptation == "density" or automatic) and self.kernel is not None
 
     @property
