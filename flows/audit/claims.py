@@ -27,12 +27,11 @@ from tasks.accounting.teachers import TeacherPrivacy as TeacherPrivacy
 from tasks.accounting.teachers import calibrate_part as calibrate_teachers
 from tasks.accounting.votes import Noise, calibrate
 from tasks.audit.attacks import Attack, AttackResult, large_vote_attack, likely_vote
-from tasks.audit.density import density_attack, discriminant_attack
+from tasks.audit.density import density_attack
 from tasks.audit.keyphrases import keyphrase_attack
 from tasks.audit.moments import moments_attack
 from tasks.audit.teachers import teacher_attack
 from tasks.audit.training import training_attack
-from tasks.density.kernels import Kernel
 
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
@@ -48,10 +47,9 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
         )
     attacks: list[Attack] = []
     size = (config.trials, config.confidence)
-    kernel = kernel_of(config)
-    dense = kernel is not None
+    dense = _releases_density(config)
     if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
-        attacks += _density_attacks(config, _density(promise), kernel)
+        attacks.append(density_attack("guidance density", _density(promise), *size))
     if "wasp" in config.mechanisms and not dense:
         for calibration in config.calibrations:  # the paper's noise does not cover first choices
             share = promise.choice_share if calibration == "tight" else 0.0
@@ -101,31 +99,20 @@ def _own_attacks(config: AuditConfig, choice: AuditedMethod) -> list[Attack]:
     return attacks
 
 
-def kernel_of(config: AuditConfig) -> Kernel | None:
-    """Return the feature map of the named configuration; None if it releases votes, or without one.
+def _releases_density(config: AuditConfig) -> bool:
+    """Return whether the named configuration releases a density; False without one.
 
     Raises ConfigError if the configuration keeps its rows closed.
     """
     if config.wasp_config is None:
-        return None
+        return False
     wasp = load_config(WaspConfig, Path(config.wasp_config))
     if wasp.method.releases_density and wasp.kernel is None:
         raise ConfigError(
             f"wasp_config: {config.wasp_config} keeps its private rows closed (method.guidance: auto), so there is "
             "nothing to attack. Name another file."
         )
-    return wasp.kernel
-
-
-def _density_attacks(config: AuditConfig, noise: GuidanceNoise, kernel: Kernel | None) -> list[Attack]:
-    """Return the attacks on the feature map of a configuration, or on both maps of `auto` without one."""
-    names = ("cosine", "discriminant") if kernel is None else (kernel.name,)
-    size, attacks = (config.trials, config.confidence), []
-    if any(name != "discriminant" for name in names):
-        attacks.append(density_attack("guidance density", noise, *size))
-    if "discriminant" in names:
-        attacks.append(discriminant_attack("guidance density discriminant", noise, *size))
-    return attacks
+    return wasp.kernel is not None
 
 
 def _density(promise: VotePrivacy) -> GuidanceNoise:

@@ -63,6 +63,7 @@ def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
 
     Call no model and reserve nothing.
     """
+    state_folder()  # Prefect, which the flow imports, needs it
     entry = find_flow(flow)
     return dict(entry.plan(load_config(entry.config, path, changes)))
 
@@ -72,12 +73,13 @@ def advise(path: Path | None, changes: Sequence[str], numbers: Mapping[str, floa
 
     `numbers`: rows, classes, epsilon and delta. ConfigError if one is missing or not allowed.
     """
+    home = state_folder()  # Prefect, which the next imports load, needs it
     from flows.engine.datasets import with_declared_rows
     from flows.methods.wasp.config import WaspConfig
     from flows.releases.opening_expected import advise as advise_numbers
 
     if path is not None:
-        config = with_declared_rows(load_config(WaspConfig, path, changes), lambda: open_ledger(state_folder()))
+        config = with_declared_rows(load_config(WaspConfig, path, changes), lambda: open_ledger(home))
         privacy = config.privacy
         return advise_numbers(config.declared_rows, config.classes, privacy.epsilon, privacy.delta).to_json()
     missing = [name for name, value in numbers.items() if not value or not 0 < value < math.inf]

@@ -46,8 +46,8 @@ class StudentChoice(Strict):
     adaptation: Literal["auto", "none", "coral", "density"] = Field(
         "auto",
         exclude_if=partial(eq, "auto"),
-        description="Domain adaptation. auto: density if method.guidance is auto and releases one, else none. "
-        "coral: also align with unlabelled real texts (Deep CORAL); not for linear. "
+        description="Domain adaptation. auto: density for linear if method.guidance is auto and releases one; mlp and "
+        "finetune then learn soft labels. coral: also align with unlabelled real texts (Deep CORAL); not for linear. "
         "density: move the vectors of each class towards wasp's released density; uses no budget; not for finetune.",
     )
     adaptation_from: Literal["public", "moments"] = Field(

@@ -19,8 +19,8 @@ COUNTS_SHARE = 0.15
 
 KEEP = 0.75
 """Default share of all texts in a matched final set."""
-Guidance = Literal["auto", "votes", "votes_smoothed", "kernel", "discriminant", "subspace", "clusters"]
-DENSITIES = ("auto", "kernel", "discriminant", "subspace", "clusters")
+Guidance = Literal["auto", "votes", "votes_smoothed", "kernel", "subspace", "clusters"]
+DENSITIES = ("auto", "kernel", "subspace", "clusters")
 """Values of `guidance` that release at most one density; with others, records vote."""
 
 
@@ -158,11 +158,10 @@ class WaspMethod(RoundsMethod):
     guidance: Guidance = Field(
         "auto",
         description="Release that guides generation. auto: by the declared number of rows, classes and epsilon, a "
-        "density (kernel), a few directions (discriminant), or nothing, and the rows stay closed. votes: votes on "
-        "texts in every iteration but the last (paper). votes_smoothed: votes, smoothed over neighbouring texts. "
-        "kernel: one noisy density of the private vectors. discriminant: their density along the directions that "
-        "separate the classes of the first iteration's texts. subspace: moments along the main axes of these texts. "
-        "clusters: noisy counts of records in clusters of these texts. `votes` (Q) is for votes only.",
+        "density (kernel), or nothing, and the rows stay closed. votes: votes on texts in every iteration but the last "
+        "(paper). votes_smoothed: votes, smoothed over neighbouring texts. kernel: one noisy density of the private "
+        "vectors. subspace: moments along the main axes of the first iteration's texts. clusters: noisy counts of "
+        "records in clusters of these texts. `votes` (Q) is for votes only.",
     )
     kernel: KernelName = Field(
         "cosine",

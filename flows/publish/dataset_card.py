@@ -115,6 +115,7 @@ def dataset_card(facts: BundleFacts) -> str:
         *(f"## {section.title}\n{section.text}" for section in facts.report.sections if section.text),
         _limits(facts),
         _data(facts),
+        _use(facts),
         _check(facts),
     ]
     return f"---\n{header}---\n\n" + "\n\n".join(sections) + "\n"
@@ -214,6 +215,43 @@ def _data(facts: BundleFacts) -> str:
     columns = [f"`{name}` ({kind}): {meaning}" for name, (kind, meaning) in facts.columns.items()]
     labels = ", ".join(f"`{name}`" for name in facts.card.label_names)
     return "## Data\nThe same rows as Parquet and as JSON lines.\n" + _listed([*columns, f"labels: {labels}"])
+
+
+def _use(facts: BundleFacts) -> str:
+    """Return lines of Python that load the texts and train a student; run in the folder of the bundle."""
+    learn = SOFT_LABELS if facts.soft else HARD_LABELS
+    return (
+        f"## Use\nIn this folder, with the packages `datasets` and `scikit-learn`:\n\n```python\n"
+        f"{LOAD.format(names=list(facts.card.label_names))}{learn}{PREDICT}```"
+    )
+
+
+LOAD = """\
+from datasets import ClassLabel, load_dataset
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+rows = load_dataset("parquet", data_files="synthetic.parquet", split="train")
+rows = rows.cast_column("label", ClassLabel(names={names}))
+words = TfidfVectorizer(sublinear_tf=True)
+features = words.fit_transform(rows["text"])
+"""
+
+HARD_LABELS = """\
+student = LogisticRegression(max_iter=1000).fit(features, rows["label"])
+"""
+
+SOFT_LABELS = """\
+soft = enumerate(rows["label_soft"])
+parts = [(text, label, part) for text, row in soft for label, part in enumerate(row) if part > 0.005]
+texts, labels, weights = zip(*parts)
+student = LogisticRegression(max_iter=1000).fit(features[list(texts)], labels, sample_weight=weights)
+"""
+
+PREDICT = """\
+guess = student.predict(words.transform([rows["text"][0]]))
+print(rows.features["label"].int2str(guess.tolist()))
+"""
 
 
 def _check(facts: BundleFacts) -> str:

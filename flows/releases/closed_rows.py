@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from flows.engine.method import Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.composition import gaussian_sigma
-from tasks.density.opening import CLOSED, FULL, opening_index, remedies
+from tasks.density.opening import CLOSED, opening_index, remedies
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
@@ -66,8 +66,7 @@ def opening_lines(decision: dict[str, Any]) -> list[str]:
         return ["opening       no noise: the density of whole vectors"]
     choices = {
         "none": f"below {CLOSED:g}: the private rows stay closed, no budget is used",
-        "discriminant": f"{CLOSED:g} to {FULL:g}: a few directions that separate the classes",
-        "cosine": f"at least {FULL:g}: the density of whole vectors",
+        "cosine": f"at least {CLOSED:g}: the density of whole vectors",
     }
     return [
         f"opening       index {decision['index']:.1f} = {decision['rows']} rows / ({decision['classes']} classes x "

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 KERNELS = {
     "cosine": "the average of their vectors",
-    "discriminant": "their vectors along the directions that separate the classes of the first round's texts",
     "gaussian": "random Fourier features of their vectors",
     "subspace": "their vectors along the main axes of the first round's texts, and products of these",
     "clusters": "the number in each cluster of the first round's texts",

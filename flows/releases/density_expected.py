@@ -27,7 +27,7 @@ def expected_of(config: WaspConfig, classes: int) -> dict[str, Any] | None:
     """
     rows = config.private.public_number if config.private else None
     kernel = config.kernel.name if config.kernel else "cosine"
-    if rows is None or kernel in ("gaussian", "discriminant"):
+    if rows is None or kernel == "gaussian":
         return None
     if math.isinf(config.epsilon) or config.method.iterations < 2:
         return None

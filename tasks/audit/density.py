@@ -73,27 +73,6 @@ def audit_guidance(
     return [strength, *check_noise(sides, 1, trials)]
 
 
-def discriminant_attack(name: str, noise: GuidanceNoise, trials: int, confidence: float) -> Attack:
-    """Return the attack on a density along discriminant directions."""
-    kernel = synthetic_directions()
-
-    def release(ballot: Ballot, claimed: GuidanceNoise) -> list[NoisySums]:
-        return [noisy_density(ballot, LABELS, kernel, claimed)]
-
-    def run(trials: int, confidence: float, advance: Advance) -> list[Finding]:
-        return audit_guidance(noise, trials, release, advance, confidence, kernel)
-
-    return Attack(name, noise, trials, confidence, run=run, likely=partial(likely_vote, noise, half=0.25))
-
-
-def synthetic_directions() -> Kernel:
-    """Return a discriminant map of synthetic texts; the canary lies beyond their median: its features have length 1."""
-    draw = np.random.default_rng(0)
-    labels = np.array(LABELS)[np.arange(60) % 2]
-    texts = np.array([1.0, -1.0, 0.0]) + 0.1 * draw.standard_normal((60, 3)) + 0.1 * (labels == "here")[:, None]
-    return Kernel("discriminant").learn(texts, labels)
-
-
 def canary_rows(noise: GuidanceNoise) -> tuple[Ballot, Ballot]:
     """Return some rows, and the same with the canary.
 

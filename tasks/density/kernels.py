@@ -5,11 +5,10 @@ is the average of its features. With the features of the cosine kernel it is the
 Fourier features (Rahimi and Recht 2007) the mean embedding of a Gaussian kernel. One feature is constant, hence a sum
 of features also contains the number of texts.
 
-Three maps are learned from synthetic texts, as a `basis`. One is the cluster of texts that contains a vector (a sum of
-features is then a histogram). Another is the coordinates along the main axes of texts, with the products of these
-coordinates (a sum contains the first and second moments). A third map needs the classes of the texts: coordinates along
-the directions that separate them best, and along the main axes of the rest. Fewer numbers get noise, but components
-outside the basis are lost. Everything here is public.
+Two maps are learned from synthetic texts, as a `basis`. One is the cluster of texts that contains a vector (a sum of
+features is then a histogram). The other is the coordinates along the main axes of texts, with the products of these
+coordinates (a sum contains the first and second moments). Fewer numbers get noise, but components outside the basis are
+lost. Everything here is public.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 KernelName = Literal["cosine", "gaussian"]
-MapName = Literal["cosine", "gaussian", "clusters", "subspace", "discriminant"]
+MapName = Literal["cosine", "gaussian", "clusters", "subspace"]
 
 COUNTING: Final = 0.1
 """Part of a text's squared length in its constant feature."""
@@ -51,12 +50,6 @@ AXES: Final = 16
 SECOND: Final = 0.5
 """Largest part of a vector's squared length in the subspace that belongs to second moments."""
 
-REST_AXES: Final = 8
-"""Main axes of the map `discriminant` besides its discriminant directions."""
-
-LEVELLED: Final = 0.3
-"""Part of the covariance within classes that is made equal in every direction before it is inverted (shrunk LDA)."""
-
 LOOPS: Final = 25
 """Number of updates of the cluster centres."""
 
@@ -68,8 +61,8 @@ WITHIN: Final = 0.9
 class Kernel:
     """One feature map: its name and the basis learned from public texts.
 
-    `name`: part of keys and files of releases. `basis` (number, d): centres of clusters, or scaled axes. For
-    `discriminant` it is (number, d + 1) with the offsets last. None until `learn`, and for maps that learn nothing.
+    `name`: part of keys and files of releases. `basis` (number, d): centres of clusters, or scaled axes; None until
+    `learn`, and for maps that learn nothing.
     """
 
     name: MapName = "cosine"
@@ -78,21 +71,14 @@ class Kernel:
     @property
     def learns(self) -> bool:
         """True if the map depends on texts."""
-        return self.name in LEARNERS or self.name == "discriminant"
+        return self.name in LEARNERS
 
-    def learn(self, texts: NDArray[np.floating], labels: NDArray[Any] | None = None) -> Kernel:
-        """Return the map learned from the vectors (n, d) of public texts and, for `discriminant`, their classes.
-
-        The same map if it learns nothing.
-        """
+    def learn(self, texts: NDArray[np.floating]) -> Kernel:
+        """Return the map learned from the vectors (n, d) of public texts; the same map if it learns nothing."""
         if not self.learns:
             return self
         units, valid = _units(texts)
-        if self.name != "discriminant":
-            return Kernel(self.name, LEARNERS[self.name](units[valid]))
-        if labels is None:
-            raise ConfigError("The map 'discriminant' needs the classes of the texts. Pass labels to learn.")
-        return Kernel(self.name, discriminant_basis(units[valid], np.asarray(labels)[valid]))
+        return Kernel(self.name, LEARNERS[self.name](units[valid]))
 
     def features(self, vectors: NDArray[np.floating]) -> Floats:
         """Return the features (n, width) of vectors (n, d), the constant first.
@@ -109,7 +95,7 @@ class Kernel:
         """Return the number of features for vectors of `dimension`."""
         number = 0 if self.basis is None else len(self.basis)
         widths = {"gaussian": 2 * FREQUENCIES, "clusters": number, "subspace": number * (number + 3) // 2}
-        return 1 + (number if self.name == "discriminant" else widths.get(self.name, dimension))
+        return 1 + widths.get(self.name, dimension)
 
     def _body(self, units: Floats) -> Floats:
         if self.name == "cosine":
@@ -121,8 +107,6 @@ class Kernel:
             raise ConfigError(
                 f"The map '{self.name}' has learned nothing yet. Call learn with the first round's texts."
             )
-        if self.name == "discriminant":
-            return _cut(units @ self.basis[:, :-1].T + self.basis[:, -1])
         return _nearest(units, self.basis) if self.name == "clusters" else _moments(units @ self.basis.T)
 
 
@@ -191,33 +175,6 @@ def _scaled_axes(units: Floats) -> Floats:
     axes = axes[: min(AXES, len(axes))]
     lengths = np.sqrt(((units @ axes.T) ** 2).sum(axis=1))
     return np.asarray(axes / max(float(np.quantile(lengths, WITHIN)), 1e-6))
-
-
-def discriminant_basis(units: Floats, labels: NDArray[Any]) -> Floats:
-    """Return scaled directions of texts with their offsets, (classes - 1 + `REST_AXES`, d + 1), or fewer directions.
-
-    Orthogonal directions: first the span of linear discriminant analysis, S^-1 (m_c - m), with S the levelled
-    covariance within classes; then the main axes of what is left of each text. Coordinates are relative to the mean of
-    all texts, in units of their median length: half of the texts have length 1 or less. The median, not a larger
-    quantile, makes the noise small relative to the coordinates.
-    """
-    names, codes = np.unique(labels, return_inverse=True)
-    means = np.stack([units[codes == code].mean(axis=0) for code in range(len(names))])
-    within = units - means[codes]
-    covariance = within.T @ within / len(units)
-    level = max(float(np.trace(covariance)) / len(covariance), 1e-12)
-    covariance = (1 - LEVELLED) * covariance + LEVELLED * level * np.eye(len(covariance))
-    center = units.mean(axis=0)
-    apart, sizes, _ = np.linalg.svd(np.linalg.solve(covariance, (means - center).T), full_matrices=False)
-    between = apart[:, : min(len(names) - 1, int((sizes > 1e-9 * max(float(sizes.max()), 1e-12)).sum()))]
-    centred = units - center
-    rest = centred - centred @ between @ between.T
-    _, lengths, axes = np.linalg.svd(rest, full_matrices=False)
-    remaining = axes[: min(REST_AXES, int((lengths > 1e-9).sum()))]
-    directions = np.concatenate([between.T, remaining])
-    coordinates = centred @ directions.T
-    unit = max(float(np.median(np.sqrt((coordinates**2).sum(axis=1)))), 1e-6)
-    return np.asarray(np.concatenate([directions, -(directions @ center)[:, None]], axis=1) / unit)
 
 
 @cache

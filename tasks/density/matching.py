@@ -24,7 +24,6 @@ import numpy as np
 
 from tasks.density.herding import AT_ONCE, TEMPTING, herd
 from tasks.density.kernels import COUNTING, body, counted
-from tasks.density.posterior import shrink_shifts
 from tasks.selection.examples import bad_of
 from tasks.selection.hubs import spaced
 
@@ -105,25 +104,6 @@ def expect(density: Density, points: Floats, labels: NDArray[Any]) -> Expected:
     return Expected(density.labels, means, rows)
 
 
-def expect_gated(density: Density, features: Floats, labels: NDArray[Any]) -> Expected:
-    """Estimate the mean features of private rows in a few directions from a release and texts.
-
-    `features` (n, width - 1): the texts. Shifts are gated and shrunk by `posterior.shrink_shifts`; classes without
-    texts are not a number. Without noise the estimates approach the means of the rows.
-    """
-    present = [index for index, label in enumerate(density.labels) if (labels == label).any()]
-    rows = _rows(density)
-    means = np.full((len(density.labels), features.shape[1]), np.nan)
-    if present:
-        members = [features[labels == density.labels[index]] for index in present]
-        texts = np.stack([own.mean(axis=0) for own in members])
-        spread = np.concatenate([own - mean for own, mean in zip(members, texts, strict=True)]).var(axis=0)
-        shifts = body(density.sums[present]) / rows[present, None] - texts
-        noise = density.sigma**2 / (1 - COUNTING) / rows[present, None] ** 2 + spread / rows[present, None]
-        means[present] = texts + shrink_shifts(shifts, noise)
-    return Expected(density.labels, means, rows)
-
-
 def map_expectations(expected: Expected, features: Floats, points: Floats, labels: NDArray[Any]) -> Expected:
     """Map expectations of `features` (n, width) to expectations of `points` (n, d).
 
@@ -142,23 +122,6 @@ def map_expectations(expected: Expected, features: Floats, points: Floats, label
     slope = np.linalg.solve(gram + ridge * np.eye(len(gram)), inputs.T @ outputs)
     means = np.full((len(expected.labels), points.shape[1]), np.nan)
     means[present] = target + (expected.means[present] - source) @ slope
-    return Expected(expected.labels, means, expected.rows)
-
-
-def translate_expectations(
-    expected: Expected, features: Floats, points: Floats, labels: NDArray[Any], directions: Floats
-) -> Expected:
-    """Translate expectations of coordinates along orthogonal `directions` (number, d) to expectations of `points`.
-
-    Directions are scaled as in the map that computed `features` (n, number). A class mean moves along the directions
-    only. In the other directions it remains the mean of the texts.
-    """
-    back = directions / (directions**2).sum(axis=1, keepdims=True)
-    means = np.full((len(expected.labels), points.shape[1]), np.nan)
-    for index, label in enumerate(expected.labels):
-        own = labels == label
-        if own.any():
-            means[index] = points[own].mean(axis=0) + (expected.means[index] - features[own].mean(axis=0)) @ back
     return Expected(expected.labels, means, expected.rows)
 
 

@@ -1,9 +1,8 @@
-"""Decides by public numbers whether a run opens its private rows for guidance, and with which feature map.
+"""Decides by public numbers whether a run opens its private rows for guidance.
 
 The index I = rows / (classes sigma) compares the number of rows of a class with the noise of its released sum. Below
-`CLOSED` no release that was measured improves the student; from `FULL` on the noise is small enough for all coordinates
-of a vector. Between them, a few directions in which the classes differ carry more signal than noise. Rows are declared,
-never counted: the decision is public and costs no budget.
+`CLOSED` no release that was measured improves the student by more than it costs; from there on the density of whole
+vectors does. Rows are declared, never counted: the decision is public and costs no budget.
 """
 
 from __future__ import annotations
@@ -13,12 +12,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 CLOSED: Final = 8.0
-"""Index below which the rows stay closed: gains of -0.04 to +0.03, with intervals that mostly include 0."""
+"""Index below which the rows stay closed: gains of -0.03 to +0.04, with intervals that mostly include 0."""
 
-FULL: Final = 18.0
-"""Index from which the density of whole vectors is released: gains of +0.10 to +0.30 with weak texts."""
-
-Opening = Literal["none", "discriminant", "cosine"]
+Opening = Literal["none", "cosine"]
 """Result of the rule: rows stay closed, or the name of the feature map of the release."""
 
 
@@ -47,10 +43,7 @@ def opening_index(rows: int, classes: int, sigma: float) -> float:
 
 def choose_opening(rows: int, classes: int, sigma: float) -> Opening:
     """Return the feature map to release, or "none" if the rows stay closed."""
-    index = opening_index(rows, classes, sigma)
-    if index < CLOSED:
-        return "none"
-    return "discriminant" if index < FULL else "cosine"
+    return "none" if opening_index(rows, classes, sigma) < CLOSED else "cosine"
 
 
 def remedies(rows: int, classes: int, sigma: float) -> Remedies:

@@ -104,15 +104,15 @@ class WaspConfig(RunConfig):
 
     @property
     def adapts(self) -> bool:
-        """True if the student learns from vectors that the density moves."""
+        """True if the student learns from vectors that the density moves; under `auto` others learn soft labels."""
         choice = self.student
-        automatic = choice.adaptation == "auto" and self.method.guidance == "auto" and choice.kind != "finetune"
+        automatic = choice.adaptation == "auto" and self.method.guidance == "auto" and choice.kind == "linear"
         return (choice.adaptation == "density" or automatic) and self.kernel is not None
 
     @property
     def labels_texts(self) -> bool:
         """True if texts get soft labels, by choice or because `auto` opens the rows."""
-        return super().labels_texts or (self.text_labels == "auto" and self.opening in ("discriminant", "cosine"))
+        return super().labels_texts or (self.text_labels == "auto" and self.opening == "cosine")
 
     @property
     def epsilon(self) -> float:

@@ -5,12 +5,11 @@ release does not depend on synthetic texts. It serves every round of a run, its 
 rows with the same guarantee, which reads it from the ledger.
 
 Proof of sensitivity 1. `Kernel.features` gives a row features f of length at most 1: [sqrt(s), sqrt(1 - s) b], with
-|b| <= 1 for every map. (`discriminant` cuts b = B^T (x - m) / t to length 1; B, m, t are functions of public texts.)
-Here they are truncated towards zero to whole steps, which lengthens no coordinate: |f'| <= |f| <= 1; a row for which
-floating-point rounding violates this adds nothing. Row z of class c adds f'(z) to the sum of c and to no other sum. So
-adding or removing it changes the concatenation of all sums by |f'(z)| <= 1. A person's rows are averaged first: the
-average of vectors of length at most 1, each in the block of its class, has length at most 1, and truncation shortens it
-again. Replacing is removing and adding: at most 2. Only noisy integers leave.
+|b| <= 1 for every map. Here they are truncated towards zero to whole steps, which lengthens no coordinate: |f'| <=
+|f| <= 1; a row for which floating-point rounding violates this adds nothing. Row z of class c adds f'(z) to the sum
+of c and to no other sum. So adding or removing it changes the concatenation of all sums by |f'(z)| <= 1. A person's
+rows are averaged first: the average of vectors of length at most 1, each in the block of its class, has length at
+most 1, and truncation shortens it again. Replacing is removing and adding: at most 2. Only noisy integers leave.
 """
 
 from __future__ import annotations

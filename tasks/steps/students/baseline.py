@@ -18,7 +18,7 @@ from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
 from tasks.metrics.usefulness import Accuracy, Baseline
-from tasks.steps.density import shift_vectors
+from tasks.steps.density import shift_parameters, shift_vectors
 from tasks.steps.moments import unlabelled_of
 from tasks.steps.students.evaluation import TrainJob
 from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
@@ -65,7 +65,7 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     parameters |= {"test": trained.test.content, "embedder": tools.embedder.identity, "balanced": job.balanced}
     parameters["unlabelled"] = trained.unlabelled.content if trained.unlabelled else ""
     parameters["moments"] = trained.moments.release.sha256 if trained.moments else ""
-    parameters["shift"] = trained.shift.release.sha256 if trained.shift else ""
+    parameters |= shift_parameters(trained.shift)
     if trained.soft is not None:
         parameters["soft"] = trained.soft.sha256
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}

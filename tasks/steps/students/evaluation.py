@@ -21,7 +21,7 @@ from tasks.metrics.metrics import map_2d, thin
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
 from tasks.private.diagnostics.internal import fid_against_private
 from tasks.reporting.report_model import MapPoints
-from tasks.steps.density import Shift, shift_vectors
+from tasks.steps.density import Shift, shift_parameters, shift_vectors
 from tasks.steps.moments import Moments, unlabelled_of
 from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
@@ -103,7 +103,7 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     if job.moments is not None:
         parameters["moments"] = job.moments.release.sha256
     if job.shift is not None:
-        parameters["shift"] = job.shift.release.sha256
+        parameters |= shift_parameters(job.shift)
     if job.soft is not None:
         parameters["soft"] = job.soft.sha256
     if job.student.kind != "finetune":

@@ -14,7 +14,7 @@ from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
 from tasks.density.soft_labels import DIGITS, class_shares, harden, soft_labels
-from tasks.steps.density import Shift, expected_rows, shift_vectors
+from tasks.steps.density import Shift, expected_rows, shift_parameters, shift_vectors
 from tasks.steps.texts import content, read_samples, read_vectors
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def label_softly(tools: Tools, job: SoftJob, written: Sequence[Written]) -> tupl
     """Write soft_labels.parquet: sample_id, label and `label_soft` of every text."""
     path = f"runs/{tools.run_id}/soft_labels.parquet"
     parameters: dict[str, object] = {"labels": list(job.labels), "hard": job.hard, "shares": job.shares}
-    parameters |= {"embedder": tools.embedder.identity, "shift": job.shift.release.sha256 if job.shift else ""}
+    parameters |= {"embedder": tools.embedder.identity, **shift_parameters(job.shift)}
     key = step_key("soft_labels", parameters, {"samples": content([entry.samples for entry in written])})
 
     def make() -> ArtifactRef:

@@ -1,9 +1,11 @@
 """The release gate: what passes leaves whole, described and signed; what does not pass leaves nothing."""
 
 import json
+import os
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -264,3 +266,25 @@ def test_texts_that_were_changed_since_leave_nothing(finished: Finished, copy: P
     assert refused.returncode == 1
     assert "damaged" in refused.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.runs
+@pytest.mark.parametrize("text_labels", ["written", "soft"])
+def test_the_lines_of_the_card_load_the_texts_and_train_a_student(api: str, tmp_path: Path, text_labels: str) -> None:
+    pipeline = Pipeline(tmp_path / "home", api)
+    run = pipeline.run(text_labels=text_labels)["run_id"]
+    assert pipeline.call("export", str(run), str(tmp_path / "out"), "--license", "cc-by-4.0").returncode == 0
+    code = DatasetCard.load(tmp_path / "out" / "README.md").text.split("```python\n")[1].split("```")[0]
+    assert ("label_soft" in code) == (text_labels == "soft")
+    assert len(code.splitlines()) <= 14
+    used = {"HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path / "out",
+        capture_output=True,
+        text=True,
+        env=os.environ | used,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().strip("[]'") in pd.read_parquet(tmp_path / "out" / "synthetic.parquet")["label"].unique()

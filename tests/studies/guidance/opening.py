@@ -1,11 +1,11 @@
 """`python -m tests.studies.guidance.opening --folder OUT`: the worth of opening the private rows by `guidance: auto`.
 
 Data set x private rows x epsilon x seed. Every cell draws N texts of the pool and other private rows, applies the rule
-of `tasks.density.opening`, makes the release that it chooses with the product's noise, and trains linear students:
+of `tasks.density.opening`, makes the release with the product's noise, and trains linear students:
 
 - `zero`: on the texts, no private row (floor); `zero_soft`: on soft labels of the zero-shot head, no private row;
-- `head`: on the vectors moved by the release, with both maps and by the rule;
-- `soft`: on soft labels of the adapted head, by the rule: what an exported data set carries;
+- `head`: on the vectors moved by the release;
+- `soft`: on soft labels of the adapted head: what an exported data set carries;
 - `means`: nearest mean of the cosine release alone, without texts (direct DP learner);
 - `real`: on the private rows without noise (ceiling, NOT PRIVATE).
 
@@ -19,6 +19,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from tasks.density.opening import choose_opening, opening_index
 from tasks.density.soft_labels import soft_labels
 from tasks.private.releases.density import noisy_density
 from tasks.private.voting.ballot import Ballot
-from tasks.steps.density import Texts, relate_to_density
+from tasks.steps.density import Texts, moved_rows, relate_to_density
 from tasks.students.heads import LEAST_PART, PROBE_STRENGTH, fit_logistic
 from tests.studies.guidance.cells import density_noise
 from tests.studies.guidance.corpora import DATA, Corpus, corpus, folder_of_data
@@ -41,43 +42,60 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-ROWS = (100, 300, 1000, 2000)
+ROWS = (100, 300, 1000, 4000)
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
-MAPS = ("discriminant", "cosine")
 
 
-def run(data: Corpus, rows: int, epsilon: float, seed: int, samples: int) -> dict[str, Any]:
-    """Return the accuracies of one cell on held-out rows."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """What a seed draws: texts of the pool, and private rows with their classes."""
+
+    texts: Texts
+    private: NDArray[np.floating]
+    private_labels: NDArray[Any]
+
+
+def drawn(data: Corpus, rows: int, seed: int, samples: int) -> Draw:
+    """Return the draw of a seed."""
     draw = np.random.default_rng([seed, rows])
     places = draw.choice(len(data.texts), min(samples, len(data.texts)), replace=False)
     texts = Texts(data.texts.iloc[places].assign(sample_id=places).reset_index(drop=True), data.vectors[places])
     private = draw.choice(len(data.train), rows, replace=False)
-    vectors, labels = data.train[private], data.train_labels[private]
-    noise = density_noise(epsilon, "add_remove")
-    opening = choose_opening(rows, len(data.labels), noise.sigma)
-    zero = accuracy(data, texts.vectors, one_hot(data, texts.labels))
-    found: dict[str, Any] = {"index": opening_index(rows, len(data.labels), noise.sigma), "opening": opening}
-    found |= {"zero": zero, "real": accuracy(data, vectors, one_hot(data, labels))}
-    found["zero_soft"] = accuracy(
-        data, texts.vectors, soft_labels(texts.vectors, texts.vectors, texts.labels, data.labels)
-    )
-    for name in MAPS:
-        kernel = Kernel(name).learn(texts.vectors, texts.labels)  # type: ignore[arg-type]
-        drawn = noisy_density(
-            Ballot(np.ascontiguousarray(vectors), labels.tolist(), 1, sides=1), data.labels, kernel, noise
-        )
-        sums = drawn.sums.reshape(len(data.labels), -1) / drawn.steps
-        density = Density(data.labels, sums, drawn.scale_int / drawn.steps)
-        moved = move(texts, relate_to_density(texts, kernel, density), data)
-        found[name] = accuracy(data, moved, one_hot(data, texts.labels))
-        if name == opening:
-            soft = soft_labels(texts.vectors, moved, texts.labels, data.labels)
-            found |= {"head": found[name], "soft": accuracy(data, texts.vectors, soft)}
-        if name == "cosine":
-            found["means"] = float(
-                (data.labels_of(np.argmax(units(data.test) @ units(body(sums)).T, axis=1)) == data.test_labels).mean()
-            )
-    return {"head": zero, "soft": found["zero_soft"]} | found
+    return Draw(texts, data.train[private], data.train_labels[private])
+
+
+def release(data: Corpus, draw: Draw, epsilon: float) -> Density:
+    """Return the density of the private rows with the product's noise."""
+    vectors = np.ascontiguousarray(draw.private, dtype=np.float32)
+    ballot, noise = Ballot(vectors, draw.private_labels.tolist(), 1, sides=1), density_noise(epsilon, "add_remove")
+    found = noisy_density(ballot, data.labels, Kernel(), noise)
+    return Density(data.labels, found.sums.reshape(len(data.labels), -1) / found.steps, found.scale_int / found.steps)
+
+
+def moved_by_release(data: Corpus, draw: Draw, epsilon: float) -> NDArray[np.float32]:
+    """Return the vectors of the texts, moved by a release."""
+    return move(draw.texts, relate_to_density(draw.texts, Kernel(), release(data, draw, epsilon)), data)
+
+
+def run(data: Corpus, rows: int, epsilon: float, seed: int, samples: int) -> dict[str, Any]:
+    """Return the accuracies of one cell on held-out rows."""
+    draw, classes = drawn(data, rows, seed, samples), len(data.labels)
+    texts, sigma = draw.texts, density_noise(epsilon, "add_remove").sigma
+    hard = one_hot(data, texts.labels)
+    opening = choose_opening(rows, classes, sigma)
+    found: dict[str, Any] = {"index": opening_index(rows, classes, sigma), "opening": opening}
+    found["zero"] = accuracy(data, texts.vectors, hard)
+    found["real"] = accuracy(data, draw.private, one_hot(data, draw.private_labels))
+    zero_soft = soft_labels(texts.vectors, texts.vectors, texts.labels, data.labels)
+    found["zero_soft"] = accuracy(data, texts.vectors, zero_soft)
+    density = release(data, draw, epsilon)
+    if opening != "none":
+        moved = move(texts, relate_to_density(texts, Kernel(), density), data)
+        found["head"] = accuracy(data, moved, hard)
+        found["soft"] = accuracy(data, texts.vectors, soft_labels(texts.vectors, moved, texts.labels, data.labels))
+    nearest = np.argmax(units(data.test) @ units(body(density.sums)).T, axis=1)
+    found["means"] = float((data.labels_of(nearest) == data.test_labels).mean())
+    return {"head": found["zero"], "soft": found["zero_soft"]} | found
 
 
 def move(texts: Texts, related: Texts, data: Corpus) -> NDArray[np.float32]:
@@ -87,7 +105,7 @@ def move(texts: Texts, related: Texts, data: Corpus) -> NDArray[np.float32]:
     for label in data.labels:
         own = labels == label
         if own.any():
-            moved[own] += (expected.of(label) - points[own].mean(axis=0)) * lengths[own].mean()
+            moved[moved_rows(own)] += (expected.of(label) - points[own].mean(axis=0)) * lengths[own].mean()
     return moved.astype(np.float32)
 
 
@@ -144,8 +162,9 @@ def tell(cells: pd.DataFrame, folder: Path) -> None:
     """Write the table of all places (data set, rows, epsilon) and what `wasp advise` reads."""
     import yaml
 
-    heads = ["data", "rows", "epsilon", "index", "opening", "zero", "zero_soft", "head", "soft", "means", "real"]
-    heads += ["gain of head", "gain of soft texts"]
+    heads = ["data", "rows", "epsilon", "index", "release", "zero-shot", "zero-shot, soft labels", "adapted student"]
+    heads += ["exported texts, soft labels", "class means (DP)", "real rows (NOT PRIVATE)", "gain of the student"]
+    heads += ["gain of soft texts"]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     places = []
     for (name, rows, epsilon), group in cells.groupby(["data", "rows", "epsilon"], sort=False):

@@ -32,7 +32,7 @@ def small() -> Corpus:
     vectors, own = made(240, 0.0)
     texts = pd.DataFrame({"text": [f"word{n % 17} word{n % 5} text" for n in range(240)], "label": own})
     texts["plm"] = np.where(np.arange(240) < 120, "x", "y")
-    return Corpus("IMDb", texts, vectors, *made(80, 0.5), *made(60, 0.5))
+    return Corpus("IMDb", texts, vectors, *made(80, 0.5), *made(60, 0.5), ("a word",) * 60)
 
 
 @pytest.mark.parametrize("mechanism", [*FLOORS, *MECHANISMS])

@@ -188,7 +188,7 @@ def test_an_audit_attacks_the_density_of_a_configuration_in_place_of_its_votes(r
     assert claims(found)["mechanism"] == "guidance density"
     assert claims(found)["releases"] == 1
     both = attacks_of(AuditConfig(mechanisms=["wasp", "guidance"], calibrations=["tight"]))
-    assert [one.name for one in both] == ["guidance density", "guidance density discriminant", "wasp tight"]
+    assert [one.name for one in both] == ["guidance density", "wasp tight"]
 
 
 def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:

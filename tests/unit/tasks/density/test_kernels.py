@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from tasks.density.kernels import LEARNERS, REST_AXES, Kernel, body, counted, discriminant_basis
+from tasks.density.kernels import LEARNERS, Kernel, body, counted
 from tasks.density.matching import Density, expect, map_expectations
 
 NAMES = ["cosine", "gaussian", *LEARNERS]
@@ -67,57 +67,3 @@ def test_what_is_known_in_few_coordinates_tells_of_all_as_far_as_texts_do(name: 
     for label in ("a", "b"):
         before = np.linalg.norm(points[labels == label].mean(axis=0) - truth)
         assert np.linalg.norm(found.of(label) - truth) < 0.96 * before
-
-
-def classes_of(number: int = 120) -> Any:
-    return np.array(["a", "b", "c"])[np.arange(number) % 3]
-
-
-def apart(number: int = 120, seed: int = 0) -> Any:
-    return texts(number, seed=seed) + 3 * np.eye(24)[np.arange(number) % 3]
-
-
-def test_discriminant_features_are_never_longer_than_1_and_need_classes() -> None:
-    kernel = Kernel("discriminant").learn(apart(), classes_of())
-    odd = np.array([np.zeros(24), np.full(24, np.nan), np.full(24, np.inf), np.full(24, 1e200)])
-    found = kernel.features(np.concatenate([apart(seed=1) * 1e3, -apart(seed=2), odd]))
-    assert found.shape == (244, kernel.width(24)) == (244, 1 + 2 + REST_AXES)
-    assert np.linalg.norm(found, axis=1).max() <= 1 + 1e-12
-    assert not found[-4:].any()
-    assert counted(found[:5].sum(axis=0)) == pytest.approx(5)
-    with pytest.raises(ConfigError, match="needs the classes"):
-        Kernel("discriminant").learn(apart())
-    with pytest.raises(ConfigError, match="has learned nothing yet"):
-        Kernel("discriminant").features(apart())
-
-
-def test_discriminant_directions_are_orthogonal_and_half_of_the_texts_are_within_the_unit() -> None:
-    made = apart(300)
-    units = made / np.linalg.norm(made, axis=1, keepdims=True)
-    basis = discriminant_basis(units, classes_of(300))
-    directions = basis[:, :-1]
-    assert directions @ directions.T == pytest.approx(np.eye(len(basis)) * (directions[0] @ directions[0]), abs=1e-9)
-    lengths = np.linalg.norm(units @ directions.T + basis[:, -1], axis=1)
-    assert np.median(lengths) == pytest.approx(1)
-    assert np.array_equal(basis, discriminant_basis(units, classes_of(300)))
-
-
-@pytest.mark.parametrize("number", [1, 2, 5])
-def test_few_texts_are_enough_for_discriminant_directions(number: int) -> None:
-    kernel = Kernel("discriminant").learn(apart(number), classes_of(number))
-    assert np.isfinite(kernel.features(apart())).all()
-
-
-def test_discriminant_directions_separate_classes_better_than_main_axes() -> None:
-    rng = np.random.default_rng(3)
-    made = rng.standard_normal((300, 24)) * np.array([0.2] * 3 + [3.0] * 21) + 0.6 * np.eye(24)[np.arange(300) % 3]
-    units = made / np.linalg.norm(made, axis=1, keepdims=True)
-    labels = classes_of(300)
-
-    def between(coordinates: Any) -> float:
-        means = np.stack([coordinates[labels == label].mean(axis=0) for label in "abc"])
-        return float(means.var(axis=0).sum() / coordinates.var(axis=0).sum())
-
-    basis = discriminant_basis(units, labels)[:2, :-1]
-    axes = np.linalg.svd(units - units.mean(axis=0), full_matrices=False)[2][:2]
-    assert between(units @ basis.T) > 3 * between(units @ axes.T)
