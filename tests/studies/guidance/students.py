@@ -150,7 +150,7 @@ def tell(cells: pd.DataFrame, folder: Path) -> None:
             mean, low, high = interval(
                 group["release"] - group[max(("hard", "soft"), key=lambda way: group[way].mean())]
             )
-            gain = f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+            gain = f"{mean:+.3f}" + (f" [{low:+.3f}, {high:+.3f}]" if len(group) > 1 else "")
         lines.append(
             "| " + " | ".join([name, str(rows), f"{epsilon:g}", student, str(len(group)), *means, gain]) + " |"
         )
