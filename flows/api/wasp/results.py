@@ -1,0 +1,115 @@
+"""Runs and comparisons: start them, and read their tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from flows.catalog import flow_names
+from flows.cli import commands
+from flows.config.named import flow_and_file
+from flows.runtime.state_folder import state_folder
+from flows.runtime.stores import open_artifacts
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+Changes = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished run.
+
+    Attributes:
+        run_id: its id, for `wasp show`, `wasp resume` and `wasp export`.
+        summary: the object of `wasp run --json`: accuracy, epsilon_spent, iterations and more.
+    """
+
+    run_id: str
+    summary: dict[str, Any]
+
+    @property
+    def table(self) -> pa.Table:
+        """The synthetic texts: sample_id, text, label, model, iteration and, if there are soft labels, label_soft."""
+        return pq.read_table(self._file("synthetic.parquet"))
+
+    @property
+    def texts(self) -> pd.DataFrame:
+        """The synthetic texts as pandas."""
+        frame: pd.DataFrame = self.table.to_pandas()
+        return frame
+
+    @property
+    def report(self) -> Path:
+        """The HTML report."""
+        return Path(self.summary["report"])
+
+    def export(self, folder: str | Path, license: str = "other") -> list[str]:
+        """Write the signed bundle, if the release gate passes; return its files. Raises WaspError if it does not."""
+        return list(commands.export(self.run_id, Path(folder), license)["files"])
+
+    def _file(self, name: str) -> Path:
+        return open_artifacts(state_folder()).fetch(f"runs/{self.run_id}/{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A finished comparison; `summary` is the object of `wasp compare --json`."""
+
+    summary: dict[str, Any]
+
+    @property
+    def cells(self) -> pd.DataFrame:
+        """One row per run: method, setting, seed, metrics, epsilon, and `not_private`."""
+        import pandas as pd
+
+        return pd.json_normalize(self.summary["cells"])
+
+
+def run(name: str, changes: Changes | None = None, config: str | Path | None = None) -> Result:
+    """Run a method; finished steps of the same run are reused, and nothing is paid twice.
+
+    Args:
+        name: a configuration by name (`demo`, `triage`); with `config`, a flow.
+        changes: values to change, such as {"privacy.epsilon": 2}.
+        config: configuration file.
+
+    Raises:
+        WaspError: a wrong configuration, a refusal by the budget, or a failed step.
+    """
+    flow, path = flow_and_file(name, _path(config), flow_names())
+    summary = commands.run(flow, path, _options(changes))
+    return Result(summary["run_id"], summary)
+
+
+def plan(name: str, changes: Changes | None = None, config: str | Path | None = None) -> dict[str, Any]:
+    """Return what a run would spend, and its `problems`; spend nothing. Arguments as in `run`."""
+    flow, path = flow_and_file(name, _path(config), flow_names())
+    return commands.plan(flow, path, _options(changes))
+
+
+def compare(config: str | Path, changes: Changes | None = None) -> Comparison:
+    """Run a comparison; finished cells are reused."""
+    return Comparison(commands.run("compare", Path(config), _options(changes)))
+
+
+def runs() -> pd.DataFrame:
+    """Return the runs of the state folder: id, flow, state, dataset, epsilon, accuracy."""
+    import pandas as pd
+
+    return pd.DataFrame(commands.runs()["runs"])
+
+
+def _path(config: str | Path | None) -> Path | None:
+    return None if config is None else Path(config)
+
+
+def _options(changes: Changes | None) -> Sequence[str]:
+    return [f"{name}={json.dumps(value)}" for name, value in (changes or {}).items()]

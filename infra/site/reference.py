@@ -1,0 +1,153 @@
+"""Reference pages, generated from the code: configuration, commands, metrics, the notebook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.catalog import find_flow, flow_names
+from flows.config.form import with_rare
+
+Schema = Mapping[str, Any]
+LIMITS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+
+
+def configuration() -> str:
+    """Return the page of all configuration keys, one section per flow; groups of several flows appear once."""
+    parts = [
+        "# Configuration",
+        "Every key of a configuration file, with its type, default and limits. `wasp schema FLOW` prints the JSON "
+        "schema. A group that several flows share is listed once, under its name.",
+    ]
+    groups: dict[str, Schema] = {}
+    for name in flow_names():
+        schema = with_rare(find_flow(name).config.model_json_schema())
+        parts += [f"## {name}", _table(schema, schema["$defs"])]
+        for group, body in schema["$defs"].items():
+            groups.setdefault(group, body | {"$defs": schema["$defs"]})
+    parts.append("## Groups")
+    for group in sorted(groups):
+        if groups[group].get("properties"):
+            parts += [
+                f"### {group}",
+                _cell(groups[group].get("description", "")),
+                _table(groups[group], groups[group]["$defs"]),
+            ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(schema: Schema, groups: Mapping[str, Schema]) -> str:
+    required = set(schema.get("required", ()))
+    lines = ["| key | type | default | description |", "|---|---|---|---|"]
+    for name, field in schema["properties"].items():
+        default = "required" if name in required else f"`{_shown(field.get('default'))}`"
+        about = field.get("description") or _group_of(field, groups).get("description", "")
+        lines.append(f"| `{name}` | {_type(field)} | {default} | {_cell(about)} |")
+    return "\n".join(lines)
+
+
+def _type(field: Schema) -> str:
+    if "$ref" in field:
+        group = field["$ref"].rpartition("/")[2]
+        return f"[{group}](#{group.lower()})"
+    for choice in ("anyOf", "allOf", "oneOf"):
+        if choice in field:
+            return " or ".join(dict.fromkeys(_type(part) for part in field[choice]))
+    if "enum" in field:
+        return " \\| ".join(f"`{value}`" for value in field["enum"])
+    if "const" in field:
+        return f"`{field['const']}`"
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    limits = [f"{sign} {field[name]:g}" for name, sign in LIMITS.items() if name in field]
+    kind = {"null": "empty", "object": "group"}.get(field.get("type", ""), field.get("type", "any"))
+    return " ".join([kind, ", ".join(limits)]).strip()
+
+
+def _group_of(field: Schema, groups: Mapping[str, Schema]) -> Schema:
+    choices = [field, *field.get("anyOf", ()), *field.get("allOf", ())]
+    names = [choice["$ref"].rpartition("/")[2] for choice in choices if "$ref" in choice]
+    return groups.get(names[0], {}) if names else {}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict) and value:
+        return "see group"
+    text = "empty" if value in (None, "", [], {}) else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
+
+
+def commands() -> str:
+    """Return the page of all commands with arguments and options."""
+    import typer
+
+    from flows.cli.main import app
+
+    root = typer.main.get_command(app)
+    parts = [
+        "# Commands",
+        "Every command takes `--json`: the last line of standard output is then one object. Exit codes are in the "
+        "[FAQ](../faq.md#exit-codes).",
+    ]
+    for words, command in _commands(root, ("wasp",)):
+        parts += [f"## {' '.join(words)}", command.help or "", *_options(command)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, inner in getattr(command, "commands", {}).items():
+        if getattr(inner, "commands", None):
+            yield from _commands(inner, (*words, name))
+        elif not inner.hidden:
+            yield (*words, name), inner
+
+
+def _options(command: Any) -> list[str]:
+    lines = ["| argument | default | description |", "|---|---|---|"]
+    for parameter in command.params:
+        if parameter.name == "help" or getattr(parameter, "hidden", False):
+            continue
+        is_argument = parameter.param_type_name == "argument"
+        name = parameter.name.upper() if is_argument else ", ".join(parameter.opts)
+        default = "required" if parameter.required else f"`{_shown(parameter.default)}`"
+        lines.append(f"| `{name}` | {default} | {_cell(getattr(parameter, 'help', '') or '')} |")
+    return ["\n".join(lines)] if len(lines) > 2 else []
+
+
+def metrics() -> str:
+    """Return the page of the registered metrics."""
+    from tasks.metrics.registry import all_metrics
+
+    lines = [
+        "# Metrics",
+        "Metrics of a run, by their name in `--json`, MLflow (`texts/NAME`, `student/NAME`) and comparisons. "
+        "Packages add metrics by the entry point `wasp.metrics`.",
+        "",
+        "| name | title | better | needs | may be computed without noise |",
+        "|---|---|---|---|---|",
+    ]
+    for metric in all_metrics():
+        better = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
+        lines.append(
+            f"| `{metric.name}` | {_cell(metric.title)} | {better} | {metric.needs or 'nothing'} | "
+            f"{'yes, then marked not private' if metric.unnoised else 'no'} |"
+        )
+    return "\n".join(lines[:2]) + "\n\n" + "\n".join(lines[3:]) + "\n"
+
+
+def notebook(path: Path) -> str:
+    """Return a notebook of `# %%` cells as a page."""
+    parts = []
+    for cell in path.read_text(encoding="utf-8").split("# %%")[1:]:
+        head, _, body = cell.partition("\n")
+        if "[markdown]" in head:
+            parts.append(re.sub(r"^# ?", "", body, flags=re.M).strip())
+        else:
+            parts.append(f"```python\n{body.strip()}\n```")
+    return "\n\n".join(parts) + "\n"
