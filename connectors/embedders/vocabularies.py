@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from connectors.interfaces.errors import InputError, PlaceError
 from connectors.interfaces.rows import RowsRef, TermsRef
 from connectors.rows.headers import read_header
 from connectors.rows.sources import display_path, open_source
 
+LEAST_DIMENSION: Final = 20
+"""Least length of a word's vector in a text file; the lines of a file with shorter ones are terms."""
+
 
 def read_terms(where: TermsRef) -> tuple[str, ...]:
     """Return all terms of a vocabulary, best rank first, ties in file order.
 
     Formats: csv, tsv, jsonl, parquet, a folder of them, `builtin:`, as for rows; or a text file (.txt) with one term
-    per line. Raises InputError for a missing file or column, and for an invalid rank.
+    per line, or one word per line before its vector (GloVe). Raises InputError for a missing file or column, and for an
+    invalid rank.
     """
     source = RowsRef(where.path, text=where.term, label=where.rank)
     if where.path.endswith(".txt"):
@@ -63,11 +67,24 @@ def _number(rank: Any, source: RowsRef, row: int) -> float:
         raise InputError(f"{display_path(source)}, row {row}: the rank of a term is not a number") from None
 
 
+def _has_vector(line: str) -> bool:
+    """Return whether a line is a word with its vector of at least LEAST_DIMENSION numbers."""
+    _, *numbers = line.split(" ")
+    try:
+        return len([float(number) for number in numbers]) >= LEAST_DIMENSION
+    except ValueError:
+        return False
+
+
 def _lines(path: str) -> list[str]:
     import fsspec
 
     try:
         with fsspec.open(path, encoding="utf-8", mode="r") as file:
-            return [line.strip() for line in file if line.strip()]
+            lines = (line.strip() for line in file if line.strip())
+            first = next(lines, "")
+            if _has_vector(first):
+                return [line.split(" ", 1)[0] for line in (first, *lines)]
+            return [first, *lines] if first else []
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as UTF-8 text with one term per line ({error}).") from error

@@ -97,6 +97,9 @@ class PrivateInputError(ConfigError):
         return type(self), (self.code, self.details, self.source), self.__dict__
 
 
+NO_OWNER = "No owner set this cap"
+
+
 class BudgetError(WaspError):
     """An insufficient privacy budget; nothing was spent.
 
@@ -127,7 +130,9 @@ class BudgetError(WaspError):
         self.dataset, self.cap, self.group = dataset, cap, group
 
     def __str__(self) -> str:
-        return f"{super().__str__()}{default_cap_advice(self.dataset) if self.default else ''}"
+        text = super().__str__()
+        is_complete = not self.default or NO_OWNER in text  # the message of a run repeats this text
+        return text if is_complete else f"{text}{default_cap_advice(self.dataset)}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         numbers = (self.needs, self.left, self.missing, self.dataset, self.cap, self.group)
@@ -137,7 +142,7 @@ class BudgetError(WaspError):
 def default_cap_advice(dataset: str, declare: str = "") -> str:
     """Return the sentence for the owner of a dataset that nobody capped."""
     return (
-        ". No owner set this cap: it is the ledger's default. If the rows are a public benchmark, lift it: "
+        f". {NO_OWNER}: it is the ledger's default. If the rows are a public benchmark, lift it: "
         f"wasp budget cap {dataset} --epsilon inf{declare} --reason 'public benchmark'"
     )
 
@@ -244,3 +249,7 @@ class TooFewTextsError(WaspError):
 
 class FinalError(WaspError):
     """An error that no retry of this model can fix (bad key, no such model)."""
+
+
+class ModelsDownError(FinalError):
+    """Every model of a run is down; the message has the reasons by model."""

@@ -50,7 +50,8 @@ class Completion:
     """A completion. `finish_reason`: stop | length | refused | error | exhausted.
 
     Failed requests have a completion too. `estimated`: the server did not report all tokens; they and `dollars` are
-    estimated from bytes.
+    estimated from bytes. `request_id`, `served_model`: as the server names them, empty if it does not; not read back
+    from the cache.
     """
 
     text: str
@@ -60,6 +61,8 @@ class Completion:
     dollars: float = 0.0
     error: str = ""
     estimated: bool = False
+    request_id: str = field(default="", compare=False)
+    served_model: str = field(default="", compare=False)
 
     @property
     def usage(self) -> Usage:

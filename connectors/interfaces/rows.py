@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 BUILTIN = "builtin:"
 """Prefix of rows that come with the package. They are fictitious."""
 
+OTHERS = "*"
+"""Stands in `classes` for all codes that begin with no listed prefix."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowsRef:
@@ -20,9 +23,10 @@ class RowsRef:
 
     `rows`: number of rows to take (None: all), chosen by `seed`. `of`: declared size of the source; each row is then
     drawn independently with probability rows/of. `public`: the rows are public; exactly `rows` are drawn, stratified by
-    class. `person`: column with the person of each row. `classes`: (class, label prefixes) if the column contains
-    codes; a row without a class is left out. `whole`: the reader adds a column `whole` with all columns of the source.
-    `lenient`: read a line or cell that is invalid as missing text, because an error would reveal a private row.
+    class, or with class proportions from Dirichlet(`class_alpha`). `person`: column with the person of each row.
+    `classes`: (class, label prefixes) if the column contains codes, OTHERS for all further codes; a row without a class
+    is left out. `whole`: the reader adds a column `whole` with all columns of the source. `lenient`: read a line or
+    cell that is invalid as missing text, because an error would reveal a private row.
     """
 
     path: str
@@ -36,13 +40,15 @@ class RowsRef:
     query: str | None = None
     classes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     public: bool = False
+    class_alpha: float | None = None
     whole: bool = False
     lenient: bool = False
 
     @property
     def choice(self) -> list[object]:
         """The parameters of the row selection, for the keys of steps."""
-        return [self.rows, self.of, self.seed, *(["public"] if self.public else [])]
+        drawn = ["public", *([] if self.class_alpha is None else [self.class_alpha])] if self.public else []
+        return [self.rows, self.of, self.seed, *drawn]
 
     @property
     def lets_rows_in(self) -> bool:

@@ -16,6 +16,7 @@ from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from connectors.ledger.seals import broken_seals, write_seal
 from connectors.ledger.state import JOINED, Entry, State, cost_of, damaged, read_state
 from connectors.ledger.tables import BOOK, DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT
+from connectors.ledger.waits import reported
 
 Clock = Callable[[], datetime]
 SKEW = timedelta(minutes=5)
@@ -38,7 +39,11 @@ def load(db: Connection, dataset: str, *, lock: bool) -> State:
     Raises LedgerError for an unknown dataset and for an invalid chain, which permits no release.
     """
     query = select(DATASETS).where(DATASETS.c.dataset == dataset)
-    head = db.execute(query.with_for_update() if lock else query).first()
+    if lock:
+        with reported():
+            head = db.execute(query.with_for_update()).first()
+    else:
+        head = db.execute(query).first()
     if head is None:
         raise LedgerError(f"The privacy ledger has no dataset '{dataset}'. Register its rows first (wasp budget show).")
     entries = read_entries(db, dataset)
@@ -67,7 +72,8 @@ def lock_group(db: Connection, dataset: str) -> tuple[State, ...] | None:
 
 def lock_book(db: Connection) -> None:
     """Let only one transaction at a time register datasets."""
-    db.execute(select(BOOK).where(BOOK.c.id == 1).with_for_update()).one()
+    with reported():
+        db.execute(select(BOOK).where(BOOK.c.id == 1).with_for_update()).one()
 
 
 def start_chain(db: Connection, dataset: str) -> State:

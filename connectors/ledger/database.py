@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,8 +18,8 @@ from sqlalchemy.pool import NullPool
 from connectors.interfaces.errors import LedgerError, MissingPackageError
 from connectors.ledger.seals import KEY, KeySource
 from connectors.ledger.tables import BOOK, METADATA, SCHEMA
+from connectors.ledger.waits import WAIT_SECONDS, reported
 
-WAIT_SECONDS = 600
 VERSION = select(BOOK.c.version).where(BOOK.c.id == 1)
 _SETUP_LOCK = 7_420_719_371  # any constant: the advisory lock for creating the tables
 _POSTGRES_SETTINGS = (
@@ -57,24 +57,28 @@ class LedgerStore:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open one consistent snapshot; never waits for a writer."""
-        with self._translated(), self._open().connect() as db:
-            if self._is_postgres:
-                db = db.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            db = db.execution_options(**{KEY: self._key})
-            with db.begin():
-                yield db
+        """Open one consistent snapshot; never waits for a writer, unless it locks the whole file of SQLite."""
+        postgres = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True} if self._is_postgres else {}
+        with self._transaction(**postgres) as db:
+            yield db
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Open a write transaction: durable commit at the end, rollback on any exception."""
-        with self._translated(), self._open().connect() as db:
-            db = db.execution_options(ledger_writes=True, **{KEY: self._key})
-            with db.begin():
-                if self._is_postgres:
-                    for setting in _POSTGRES_SETTINGS:
-                        db.exec_driver_sql(setting)
-                yield db
+        with self._transaction(ledger_writes=True) as db:
+            if self._is_postgres:
+                for setting in _POSTGRES_SETTINGS:
+                    db.exec_driver_sql(setting)
+            yield db
+
+    @contextmanager
+    def _transaction(self, **options: Any) -> Iterator[Connection]:
+        with self._translated(), ExitStack() as stack:
+            with reported():  # SQLite waits here, PostgreSQL at the first locked row
+                db = stack.enter_context(self._open().connect())
+                db = db.execution_options(**options, **{KEY: self._key})
+                stack.enter_context(db.begin())
+            yield db
 
     @contextmanager
     def hold(self, name: str) -> Iterator[bool]:
@@ -145,8 +149,10 @@ class LedgerStore:
             else f"that you own the folder, that the disk is not full, and that no other process has locked "
             f"the file for {WAIT_SECONDS} seconds"
         )
+        is_damaged = "not a database" in cause or "malformed" in cause  # texts of SQLite
+        advice = "Restore its newest backup: wasp budget restore FILE" if is_damaged else f"Check {check}"
         return (
-            f"Privacy ledger {self.shown} is not available: {cause}. Check {check}. "
+            f"Privacy ledger {self.shown} is not available: {cause}. {advice}. "
             "No private row was opened and nothing was spent."
         )
 

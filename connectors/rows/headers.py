@@ -17,6 +17,7 @@ from connectors.rows.sources import (
     column_names,
     display_path,
     ending_of,
+    first_line,
     hub_parts,
     inside_package,
     list_files,
@@ -28,6 +29,8 @@ HEADER_BYTES = 1 << 16
 """Bytes read to find the first line of a file."""
 _UNDECODED = re.compile("[\udc80-\udcff]")
 """Bytes that are not UTF-8, as decoded by `surrogateescape`."""
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
+"""Characters that no text file has; not tab, line feed, vertical tab, form feed and carriage return."""
 
 
 def read_header(where: RowsRef) -> Header | None:
@@ -72,6 +75,11 @@ def _first_line(start: bytes, where: RowsRef, separator: str) -> Header | None:
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise PlaceError(f"{display_path(where)} is UTF-16. Save the file as UTF-8: iconv -f utf-16 -t utf-8 OLD > NEW")
     text = start.decode("utf-8-sig", "surrogateescape")
+    if _CONTROL.search(first_line(text)):
+        raise PlaceError(
+            f"{display_path(where)} is not a text file: its first line has control characters, as in archives, "
+            "spreadsheets and UTF-16. Save the rows as CSV in UTF-8"
+        )
     lines = io.StringIO(text, newline="")
     try:
         reader = csv.reader(lines, delimiter=separator or separator_of(text, column_names(where)), strict=True)

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import InputError, NoRowsError
-from connectors.interfaces.rows import RowsRef
+from connectors.interfaces.rows import OTHERS, RowsRef
 from connectors.interfaces.text_forms import encodable
 from connectors.rows.sources import Columns, display_path, open_source
 
@@ -68,13 +68,14 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
 
 
 def _assign_classes(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
-    """Replace each row's code by its class (longest prefix wins); drop other rows."""
+    """Replace each row's code by its class (longest prefix wins, then OTHERS); drop other rows."""
     prefixes = [(prefix, name) for name, prefixes_of_class in where.classes for prefix in prefixes_of_class]
-    prefixes.sort(key=lambda pair: -len(pair[0]))
+    others = next((name for prefix, name in prefixes if prefix == OTHERS), None)
+    prefixes = sorted((pair for pair in prefixes if pair[0] != OTHERS), key=lambda pair: -len(pair[0]))
 
     def of(code: object) -> str | None:
         plain = code.strip() if isinstance(code, str) else ""
-        return next((name for prefix, name in prefixes if plain.startswith(prefix)), None)
+        return next((name for prefix, name in prefixes if plain.startswith(prefix)), others if plain else None)
 
     classed = frame.assign(label=frame["label"].map(of).astype("str"))
     selected = classed[classed["label"].notna()].reset_index(drop=True)

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -244,11 +245,16 @@ def separator_of(text: str, required: Sequence[str]) -> str:
 
     It is a comma, unless only another separator yields a first line with the required columns.
     """
-    first = text.lstrip("\r\n").partition("\n")[0]
+    first = first_line(text)
     for separator in SEPARATORS:
         if set(required) <= set(next(csv.reader([first], delimiter=separator), [])):
             return separator
     return SEPARATORS[0]
+
+
+def first_line(text: str) -> str:
+    """Return the first line that is not empty; lines end with any of LF, CR LF and CR."""
+    return re.split("[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
 
 
 def _parse_csv(text: str, name: str, separator: str, lenient: bool) -> Columns:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CONTENT_TAG = "wasp.content"
 """Tag of a logged model: the hash of the student's files and of its serving settings."""
+COPIED = ("student/", "privacy/")
+"""Groups of metrics that a model shows beside its run."""
 _READY = "READY"
 
 
@@ -29,13 +31,45 @@ def log_student(connection: Connection, journal: Journal, record: Record, folder
     client, content = connection.client, _content(record, folder)
     model, fragments = _known(connection, record.fields["name"], content)
     outputs = client.get_run(connection.run).outputs
+    registered = record.fields.get("registered")
     if model is not None and any(output.model_id == model.model_id for output in outputs.model_outputs):
+        _register(client, registered, model)
         return
     connection.reopen(journal)
     for fragment in fragments:
         client.delete_logged_model(fragment.model_id)
     model = model or _log(connection, record, folder, content)
     client.log_outputs(connection.run, [LoggedModelOutput(model.model_id, step=0)])
+    _copy_metrics(connection, model)
+    _register(client, registered, model)
+
+
+def _copy_metrics(connection: Connection, model: Any) -> None:
+    """Show the scores and the privacy loss of the run on its model."""
+    from mlflow.entities import Metric
+
+    client, run = connection.client, connection.run
+    names = [name for name in client.get_run(run).data.metrics if name.startswith(COPIED)]
+    points = [client.get_metric_history(run, name)[-1] for name in names]
+    # Equal time and step: the store recognises the run's point, and adds only the model's.
+    metrics = [Metric(p.key, p.value, p.timestamp, p.step, model_id=model.model_id, run_id=run) for p in points]
+    client.log_batch(run, metrics=metrics)
+
+
+def _register(client: Any, name: str | None, model: Any) -> None:
+    """Add the model to the registry as a version of `name`, unless it is one."""
+    from mlflow.exceptions import MlflowException
+
+    if name is None:
+        return
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    versions = client.search_model_versions(f"name = '{name}' AND run_id = '{model.source_run_id}'")
+    if all(version.source != model.artifact_location for version in versions):
+        client.create_model_version(name, model.artifact_location, model.source_run_id, model_id=model.model_id)
 
 
 def _content(record: Record, folder: Path) -> str:

@@ -25,6 +25,9 @@ RUN_TAG = "wasp.run_id"
 FILES_TAG = "wasp.files"
 """The files of a run with the first digits of their SHA-256, for runs that continue on another machine."""
 _SHA_DIGITS = 16
+NOTE_TAG = "mlflow.note.content"
+KIND_TAG = {"mlflow.experimentKind": "custom_model_development"}
+"""Opens an experiment as model training; MLflow otherwise offers pages for chats."""
 _RUNNING = "RUNNING"
 _BATCH = 100  # MLflow's maximum of parameters and tags per call
 _BEFORE_IMPORT = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
@@ -88,7 +91,7 @@ class Connection:
 def connect(uri: str, artifact_root: str | None, header: Mapping[str, Any]) -> Connection:
     """Find the run by its tag, or create it. Raises MLflow's errors."""
     _create_folder(uri)
-    client = _client(uri)
+    client = open_client(uri)
     experiment = _experiment(client, header["experiment"], artifact_root)
     run_id = header["tags"][RUN_TAG]
     runs = client.search_runs([experiment], f"tags.`{RUN_TAG}` = '{run_id}'", max_results=1)
@@ -107,6 +110,7 @@ def send(connection: Connection, record: Record, journal: Journal) -> None:
         "start": _send_start,
         "metrics": _send_metrics,
         "artifact": _send_artifact,
+        "note": _send_note,
         "dataset": _send_dataset,
         "synthetic": _send_synthetic,
         "model": _send_model,
@@ -120,7 +124,8 @@ def clean_name(name: str) -> str:
     return re.sub(r"[^\w\-. /:]", "_", name)[:250].strip() or "_"
 
 
-def _client(uri: str) -> Any:
+def open_client(uri: str) -> Any:
+    """Return MLflow's client of a store, also of its model registry."""
     os.environ.update(_BEFORE_IMPORT)
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     try:
@@ -144,7 +149,7 @@ def _experiment(client: Any, name: str, artifact_root: str | None) -> str:
         return str(experiment.experiment_id)
     root = artifact_root if artifact_root is None or "://" in artifact_root else Path(artifact_root).absolute().as_uri()
     try:
-        return str(client.create_experiment(name, artifact_location=root))
+        return str(client.create_experiment(name, artifact_location=root, tags=KIND_TAG))
     except MlflowException:
         experiment = client.get_experiment_by_name(name)  # another run may have created it meanwhile
         if experiment is None:
@@ -197,6 +202,15 @@ def _send_artifact(connection: Connection, record: Record, journal: Journal) -> 
     connection.client.log_artifact(connection.run, str(path), folder or None)
     connection.files[name] = sha256
     connection.client.set_tag(connection.run, FILES_TAG, json.dumps(connection.files, sort_keys=True))
+
+
+def _send_note(connection: Connection, record: Record, journal: Journal) -> None:
+    """Describe the run, unless a person did."""
+    text, tags = record.fields["text"], connection.client.get_run(connection.run).data.tags
+    ours = {earlier.fields["text"] for earlier in journal.records() if earlier.kind == "note"}
+    if tags.get(NOTE_TAG, "") in ours | {""} and tags.get(NOTE_TAG) != text:
+        connection.reopen(journal)
+        connection.client.set_tag(connection.run, NOTE_TAG, text)
 
 
 def _send_dataset(connection: Connection, record: Record, journal: Journal) -> None:

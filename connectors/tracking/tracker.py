@@ -26,11 +26,13 @@ class Serving:
     """Serving settings of a student: loader, model name, required packages.
 
     `loader`: "module:function"; folder -> predict(texts, vectors) -> object with `labels`. `embedder`: connector, model
-    and options of `open_embedder`, for students on vectors; None for students on texts.
+    and options of `open_embedder`, for students on vectors; None for students on texts. `registered`: name in the
+    model registry, None to leave it out.
     """
 
     loader: str
     name: str = "student"
+    registered: str | None = None
     needs: Sequence[str] = ("numpy", "pandas", "pyarrow", "scikit-learn")
     embedder: Mapping[str, Any] | None = None
 
@@ -49,6 +51,9 @@ class Tracker(Protocol):
 
     def artifact(self, path: Path, folder: str = "") -> None:
         """Record a public file (image, table, page)."""
+
+    def note(self, text: str, link: str = "") -> None:
+        """Record the description of the run (Markdown); one that a person wrote stays."""
 
     def dataset(self, name: str, role: Role) -> None:
         """Record, only by name, that the run read a dataset."""
@@ -104,6 +109,16 @@ class NoTracker:
         """Record a public file (image, table, page)."""
         sha256 = file_sha256(path) if path.exists() else ""
         self._record("artifact", {"path": self.journal.place(path), "folder": folder, "sha256": sha256})
+
+    def note(self, text: str, link: str = "") -> None:
+        """Record the description of the run (Markdown) and a last line; one that a person wrote stays.
+
+        A description that differs only in its link, which each flow run has its own of, is not recorded again.
+        """
+        if not any(
+            record.kind == "note" and record.fields["text"].startswith(text) for record in self.journal.records()
+        ):
+            self._record("note", {"text": "\n\n".join(filter(None, (text, link)))})
 
     def dataset(self, name: str, role: Role) -> None:
         """Record, only by name, that the run read a dataset."""

@@ -13,7 +13,7 @@ def sequences(tiny: bool) -> list[Line]:
     """The paper's sizes: 14,000 sequences of 10 phrases, 1000 terms, d = 768, the logarithmic ensemble of D = 500."""
     classes, count, terms, dimension, frequencies = (2, 3, 30, 16, 20) if tiny else (14, 1000, 1000, 768, 500)
     rng = np.random.default_rng(0)
-    shape = Shape("iterative", "logarithmic", LENGTH, frequencies, 2 / LENGTH)
+    shape = Shape("iterative", "logarithmic", LENGTH, frequencies)
     members = members_of(shape, rng.standard_normal((terms, dimension)), 0)
     sums = rng.standard_normal((classes, len(members) * shape.features))
     left = rng.standard_normal((classes * count, shape.features)).astype(np.float32)

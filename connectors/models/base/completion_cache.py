@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from connectors.interfaces.errors import FinalError
 from connectors.interfaces.models import Completion, Keep, LanguageModel, Usage, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
+from connectors.interfaces.traffic import Traffic, Watched, traffic_of
+from connectors.models.base.admission import Admission, PaidAdmission
+from connectors.models.base.claims import Lease
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Purse
+from connectors.models.base.cost_limit import Hold, Need, Purse
+
+SHORTEST_WAIT, LONGEST_WAIT = 0.005, 0.25
+"""Seconds between look-ups of completions that others request."""
+
+
+@runtime_checkable
+class AdmittedModel(Protocol):
+    """A model that requests admission for each of its calls."""
+
+    def complete_admitted(self, prompts: Sequence[Prompt], keep: Keep, admission: Admission) -> None:
+        """Pass the completion of each admitted prompt to `keep` when it arrives."""
 
 
 class Recording:
@@ -22,9 +38,11 @@ class Recording:
     run requests them again. A model with a method `remember(prompt, completion)` first receives, oldest first, every
     stored completion that it did not produce itself in this process: a model that draws without replacement must know
     earlier draws. Such a model's completions are separated by `scope` (the run), so the draws of one run do not reduce
-    those of another. Threads can call `complete` concurrently; a prompt in flight is awaited, not requested twice.
-    `usage` sums the cost of this object's new completions; `reused` counts cache hits. `purse`: the run's money. A
-    model with a method `worst_dollars(prompt)` gets only prompts that the purse can pay for.
+    those of another. Threads and processes can call `complete` concurrently: a prompt that one of them requests is
+    awaited by the others. `usage` sums the cost of this object's new completions; `reused` counts cache hits.
+
+    `purse`: the run's money. An `AdmittedModel` reserves and pays each call itself. Of another model with a method
+    `worst_dollars(prompt)`, as many prompts are requested at once as the purse can pay for.
     """
 
     def __init__(
@@ -38,9 +56,7 @@ class Recording:
         self.reused = 0
         self._last_remembered = 0
         self._own: set[str] = set()
-        self._in_flight: set[str] = set()
         self._lock = threading.RLock()
-        self._landed = threading.Condition(self._lock)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"inner": self.inner, "store": self.store, "scope": self.scope, "purse": self.purse}
@@ -63,6 +79,14 @@ class Recording:
         """The hosts that receive prompts; none for a local model."""
         return tuple(getattr(self.inner, "destinations", ()))
 
+    def traffic(self) -> Mapping[str, Traffic]:
+        """Return the calls of the inner model so far by host, if it counts them."""
+        return traffic_of(self.inner)
+
+    def in_flight(self) -> tuple[int, int]:
+        """Return the calls in flight now and their limit; zeros if the inner model does not count them."""
+        return self.inner.in_flight() if isinstance(self.inner, Watched) else (0, 0)
+
     @property
     def store_key(self) -> str:
         """Key of the model in the store: its identity, with the scope if it remembers."""
@@ -75,63 +99,73 @@ class Recording:
         Errors of the inner model pass through; completions that arrived before are stored.
         """
         call = _Call(prompts, keep)
-        first = True
-        while call.open:
-            self._deliver_stored(call, count=first)
-            first = False
-            with self._lock:
-                own = [key for key in call.open if key not in self._in_flight]
-                if not own:
-                    if call.open:
-                        self._landed.wait()
-                    continue
-                # Another thread may have finished a key after the look-up above.
-                landed = self.store.lookup_many(self.store_key, own)
-                own = [key for key in own if key not in landed]
-                self._in_flight.update(own)
-            if own:
-                self._request_missing(call, own)
+        self._deliver_stored(call, count=True)
+        if call.open:
+            with Lease(self.store, self.store_key) as lease:
+                self._complete_open(call, lease)
         return [call.answers[key] for key in call.keys]
 
-    def _deliver_stored(self, call: _Call, count: bool) -> None:
-        stored = self.store.lookup_many(self.store_key, list(call.open))
+    def _complete_open(self, call: _Call, lease: Lease) -> None:
+        """Request what nobody else requests; wait for the rest, which may become free."""
+        wait = SHORTEST_WAIT
+        while call.open:
+            keys = self.store.claimable(self.store_key, call.open)
+            if keys and self._request(call, keys, lease):
+                wait = SHORTEST_WAIT
+            elif call.open:
+                time.sleep(wait)
+                wait = min(2 * wait, LONGEST_WAIT)
+            self._deliver_stored(call)
+
+    def _deliver_stored(self, call: _Call, count: bool = False) -> None:
+        stored = self.store.lookup_many(self.store_key, call.open)
         for key in [key for key in call.open if key in stored]:
             if count:
                 with self._lock:
                     self.reused += len(call.positions[key])
             call.deliver(key, stored[key])
 
-    def _request_missing(self, call: _Call, keys: Sequence[str]) -> None:
-        """Request the keys in waves that the remaining money can surely pay for."""
-        open_keys = list(keys)
-        try:
-            while open_keys:
-                wave, reserved = self._affordable(call, open_keys)
-                try:
-                    self._request_wave(call, wave)
-                finally:
-                    if self.purse is not None:
-                        self.purse.release(reserved)
-                open_keys = open_keys[len(wave) :]
-        finally:
-            with self._lock:
-                self._in_flight.difference_update(keys)
-                self._landed.notify_all()
+    def _request(self, call: _Call, keys: list[str], lease: Lease) -> int:
+        """Request prompts, as far as they can be claimed; return the number of claimed ones."""
+        if isinstance(self.inner, AdmittedModel):
+            return self._request_admitted(call, keys, lease, self.inner)
+        claimed = lease.claim(keys)
+        open_keys = claimed
+        while open_keys:
+            fitting, hold = self._affordable(call, open_keys)
+            try:
+                self._request_list(call, open_keys[:fitting])
+            finally:
+                if self.purse is not None:
+                    self.purse.release(hold)
+            open_keys = open_keys[fitting:]
+        return len(claimed)
 
-    def _affordable(self, call: _Call, keys: list[str]) -> tuple[list[str], float]:
+    def _request_admitted(self, call: _Call, keys: list[str], lease: Lease, model: AdmittedModel) -> int:
+        prompts = [call.prompts[key] for key in keys]
+
+        def receive(position: int, completion: Completion) -> None:
+            call.deliver(keys[position], self._store(prompts[position], _encodable(completion)))
+
+        with self.purse.need(len(keys)) if self.purse is not None else nullcontext(Need(len(keys))) as need:
+            admission = PaidAdmission(self.name, keys, lease, self.purse, need)
+            model.complete_admitted(prompts, receive, admission)
+        return admission.claimed
+
+    def _affordable(self, call: _Call, keys: list[str]) -> tuple[int, Hold]:
         worst = getattr(self.inner, "worst_dollars", None)
         if self.purse is None or worst is None:
-            return keys, 0.0
-        costs = [float(worst(call.prompts[key])) for key in keys]
-        fitting = self.purse.reserve(costs)
-        return keys[:fitting], sum(costs[:fitting])
+            return len(keys), Hold()
+        return self.purse.reserve_list([float(worst(call.prompts[key])) for key in keys])
 
-    def _request_wave(self, call: _Call, keys: Sequence[str]) -> None:
+    def _request_list(self, call: _Call, keys: Sequence[str]) -> None:
         prompts = [call.prompts[key] for key in keys]
         received: set[int] = set()
 
         def receive(position: int, completion: Completion) -> None:
             received.add(position)
+            if self.purse is not None:
+                self.purse.pay(self.name, prompts[position].key, completion.dollars, completion.estimated)
             call.deliver(keys[position], self._store(prompts[position], _encodable(completion)))
 
         self._remember()
@@ -144,8 +178,6 @@ class Recording:
     def _store(self, prompt: Prompt, completion: Completion) -> Completion:
         with self._lock:
             self.usage = self.usage + completion.usage
-            if self.purse is not None:
-                self.purse.pay(self.name, prompt.key, completion.dollars, completion.estimated)
             final = self.store.put(self.store_key, self.name, prompt, completion)
             if final is completion:
                 self._own.add(prompt.key)
@@ -187,7 +219,7 @@ class _Call:
         self._lock = threading.Lock()
 
     @property
-    def open(self) -> Sequence[str]:
+    def open(self) -> list[str]:
         return [key for key in self.prompts if key not in self.answers]
 
     def deliver(self, key: str, completion: Completion) -> None:

@@ -5,6 +5,7 @@ Each completion is one small transaction.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -25,6 +27,10 @@ from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.models import Completion
 from connectors.interfaces.progress import chunks
 from connectors.interfaces.prompts import Prompt
+from connectors.models.base.claims import is_running
+
+REPAIR = "Run: wasp answers repair. It keeps the readable ones; the others are requested and paid again."
+"""Advice about a damaged file."""
 
 WAIT_SECONDS = 60.0
 """Time that a writer waits for another process."""
@@ -37,12 +43,30 @@ CREATE TABLE IF NOT EXISTS answers (
     number INTEGER PRIMARY KEY AUTOINCREMENT, prompt_key TEXT NOT NULL UNIQUE, prompt TEXT NOT NULL,
     label TEXT NOT NULL, plm TEXT NOT NULL, text TEXT NOT NULL, finish_reason TEXT NOT NULL,
     tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, dollars REAL NOT NULL, error TEXT NOT NULL,
-    created TEXT NOT NULL, estimated INTEGER NOT NULL DEFAULT 0) STRICT;
+    created TEXT NOT NULL, estimated INTEGER NOT NULL DEFAULT 0, checksum TEXT NOT NULL DEFAULT '',
+    request_id TEXT NOT NULL DEFAULT '', served_model TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE IF NOT EXISTS asked (
     prompt_key TEXT PRIMARY KEY, answers INTEGER NOT NULL DEFAULT 0, errors INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE IF NOT EXISTS claims (prompt_key TEXT PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL) STRICT;
 """
+_ADDED = {
+    "estimated": "INTEGER NOT NULL DEFAULT 0",
+    **dict.fromkeys(("checksum", "request_id", "served_model"), "TEXT NOT NULL DEFAULT ''"),
+}
+"""Columns of `answers` that files of earlier versions lack."""
 _COMPLETION = "text, finish_reason, tokens_in, tokens_out, dollars, error, estimated"
-_EXPORT = ("text", "label", "plm", "prompt_key", "finish_reason", "tokens_in", "tokens_out", "created")
+_EXPORT = (
+    "text",
+    "label",
+    "plm",
+    "prompt_key",
+    "finish_reason",
+    "tokens_in",
+    "tokens_out",
+    "created",
+    "request_id",
+    "served_model",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +97,9 @@ class CompletionStore:
 
     Safe for threads, processes and kill -9. The key of a completion is (model identity, prompt.key). The first stored
     completion of a key is final. The table `asked` counts the model's completions per prompt, stored or not: if no
-    count exceeds 1, nothing was requested twice. `put` returns after the write: the completion survives the end of the
-    process, but a power cut can lose the last moments. Prompts contain only synthetic examples, so nothing here is
-    private.
+    count exceeds 1, nothing was requested twice. The table `claims` names the caller that requests a prompt now. `put`
+    returns after the write: the completion survives the end of the process, but a power cut can lose the last moments.
+    Prompts contain only synthetic examples, so nothing here is private.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -97,13 +121,34 @@ class CompletionStore:
 
     def lookup_many(self, identity: str, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored completions of these prompt keys."""
-        completions: dict[str, Completion] = {}
         with self._open(identity) as database:
-            for part in chunks(keys, 500):
-                marks = ",".join("?" * len(part))
-                sql = f"SELECT prompt_key, {_COMPLETION} FROM answers WHERE prompt_key IN ({marks})"  # noqa: S608
-                completions.update((row[0], _completion(row[1:])) for row in database.execute(sql, part))
-        return completions
+            rows = list(_select(database, f"checksum, prompt_key, {_COMPLETION} FROM answers", keys))
+        self._check(identity, rows)
+        return {row[1]: _completion(row[2:]) for row in rows}
+
+    def claimable(self, identity: str, keys: Sequence[str]) -> list[str]:
+        """Return the keys that have neither a completion nor a live claim, without waiting for a lock."""
+        with self._open(identity) as database:
+            return _claimable(database, keys)
+
+    def claim(self, identity: str, keys: Sequence[str], owner: str, seconds: float) -> list[str]:
+        """Claim prompts for `owner`; return the claimed keys: without completion, and claimed by nobody else."""
+        until = time.time() + seconds
+        with self._open(identity) as database, _transaction(database):
+            claimed = _claimable(database, keys)
+            rows = [(key, owner, until) for key in claimed]
+            database.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", rows)
+        return claimed
+
+    def renew_claims(self, identity: str, owner: str, seconds: float) -> None:
+        """Extend all claims of an owner."""
+        with self._open(identity) as database, _transaction(database):
+            database.execute("UPDATE claims SET until = ? WHERE owner = ?", (time.time() + seconds, owner))
+
+    def release_claims(self, identity: str, owner: str) -> None:
+        """End all claims of an owner."""
+        with self._open(identity) as database, _transaction(database):
+            database.execute("DELETE FROM claims WHERE owner = ?", (owner,))
 
     def put(self, identity: str, plm: str, prompt: Prompt, completion: Completion) -> Completion:
         """Store a completion; return the final one of its key, this or an earlier one.
@@ -114,15 +159,19 @@ class CompletionStore:
         if completion.finish_reason == "error":
             with self._open(identity) as database, _transaction(database):
                 _count(database, key, "errors")
+                _unclaim(database, key)
             return completion
         fields = (completion.text, completion.finish_reason, completion.tokens_in, completion.tokens_out)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        paid = (completion.dollars, completion.error, int(completion.estimated))
-        row = (*fields, *paid, key, canonical(prompt), prompt.label, plm, now)
+        paid = (float(completion.dollars), completion.error, int(completion.estimated))
+        source = (checksum(key, *fields, *paid), completion.request_id, completion.served_model)
+        row = (*fields, *paid, key, canonical(prompt), prompt.label, plm, now, *source)
         with self._open(identity) as database, _transaction(database):
             _count(database, key, "answers")
+            _unclaim(database, key)
+            columns = "prompt_key, prompt, label, plm, created, checksum, request_id, served_model"
             sql = (
-                f"INSERT INTO answers ({_COMPLETION}, prompt_key, prompt, label, plm, created) "  # noqa: S608
+                f"INSERT INTO answers ({_COMPLETION}, {columns}) "  # noqa: S608
                 f"VALUES ({','.join('?' * len(row))}) ON CONFLICT (prompt_key) DO NOTHING"
             )
             if database.execute(sql, row).rowcount:
@@ -156,9 +205,12 @@ class CompletionStore:
 
     def since(self, identity: str, number: int) -> list[Stored]:
         """Return the completions after this number, oldest first; 0: all."""
-        sql = f"SELECT number, prompt, {_COMPLETION} FROM answers WHERE number > ? ORDER BY number"  # noqa: S608
+        columns = f"number, prompt, checksum, prompt_key, {_COMPLETION}"
+        sql = f"SELECT {columns} FROM answers WHERE number > ? ORDER BY number"  # noqa: S608
         with self._open(identity) as database:
-            return [Stored(row[0], _prompt(row[1]), _completion(row[2:])) for row in database.execute(sql, (number,))]
+            rows = database.execute(sql, (number,)).fetchall()
+        self._check(identity, [row[2:] for row in rows])
+        return [Stored(row[0], _prompt(row[1]), _completion(row[4:])) for row in rows]
 
     def identities(self) -> list[str]:
         """Return the identities of all models with a file here, in file order."""
@@ -171,8 +223,8 @@ class CompletionStore:
     def export_parquet(self, path: Path) -> int:
         """Write all completions to a Parquet file for a recorded model; return the count.
 
-        Columns: text, label, plm, prompt_key, finish_reason, tokens_in, tokens_out, created. Ordered by model name,
-        file and arrival.
+        Columns: text, label, plm, prompt_key, finish_reason, tokens_in, tokens_out, created, request_id, served_model.
+        Ordered by model name, file and arrival.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -213,6 +265,12 @@ class CompletionStore:
             for name in [name for name in self._connections if name[0] == os.getpid()]:
                 self._connections.pop(name).close()
 
+    def _check(self, identity: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Raise ArtifactError if a row (checksum, prompt key, completion) is not what was stored."""
+        damaged = sum(not is_intact(row[0], row[1:]) for row in rows)
+        if damaged:
+            raise ArtifactError(f"{self.file(identity)}: {damaged} stored completions have changed. {REPAIR}")
+
     @contextmanager
     def _open(self, identity: str) -> Iterator[sqlite3.Connection]:
         with self._open_file(self.file(identity), identity) as database:
@@ -225,11 +283,54 @@ class CompletionStore:
         try:
             with self._lock:
                 if name not in self._connections:
-                    self._connections[name] = _connect(file, identity)
+                    self._connections[name] = connect(file, identity)
                 yield self._connections[name]
         except sqlite3.Error as error:
-            advice = "Free space or move the file away. Its completions are then requested and paid again."
-            raise ArtifactError(f"{file} cannot be used ({error}). {advice}") from error
+            raise ArtifactError(f"{file} cannot be used ({error}). {_advice(error)}") from error
+
+
+def _advice(error: sqlite3.Error) -> str:
+    """Return what to do about an error of SQLite."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return (
+            f"Another process has locked it for {WAIT_SECONDS:g} seconds. End that process, or wait for it; then "
+            "continue the run: its stored completions are not paid again."
+        )
+    return "Free space, then continue the run." if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else REPAIR
+
+
+def checksum(*values: object) -> str:
+    """Return the checksum of a prompt key and the fields of its completion."""
+    return hashlib.blake2b(json.dumps(values).encode(), digest_size=8).hexdigest()
+
+
+def checksummed() -> list[str]:
+    """Return the columns that a checksum covers."""
+    return ["prompt_key", *_COMPLETION.split(", ")]
+
+
+def is_intact(expected: str, values: Sequence[Any]) -> bool:
+    """Return True if values have the stored checksum; rows of earlier versions have none."""
+    return not expected or checksum(*values) == expected
+
+
+def _select(database: sqlite3.Connection, columns: str, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    for part in chunks(keys, 500):
+        marks = ",".join("?" * len(part))
+        yield from database.execute(f"SELECT {columns} WHERE prompt_key IN ({marks})", part)
+
+
+def _claimable(database: sqlite3.Connection, keys: Sequence[str]) -> list[str]:
+    now, state = time.time(), lru_cache(is_running)
+    taken = {row[0] for row in _select(database, "prompt_key FROM answers", keys)}
+    claims = _select(database, "prompt_key, owner, until FROM claims", keys)
+    taken.update(key for key, owner, until in claims if until > now and state(owner) is not False)
+    return [key for key in keys if key not in taken]
+
+
+def _unclaim(database: sqlite3.Connection, key: str) -> None:
+    database.execute("DELETE FROM claims WHERE prompt_key = ?", (key,))
 
 
 def _moment(when: datetime) -> str:
@@ -257,7 +358,8 @@ def _forget(file: Path, database: sqlite3.Connection, before: str) -> tuple[int,
     return counts
 
 
-def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
+def connect(file: Path, identity: str | None) -> sqlite3.Connection:
+    """Open a file of completions, of this version or an earlier one; create it with mode 0600 if it does not exist."""
     with explained(file), _CREATION_LOCK, suppress(FileExistsError):
         # SQLite copies the mode of the main file to its side files. Never open an existing file outside SQLite:
         # closing it would release this process's locks, and another process would then delete a log in use.
@@ -268,8 +370,9 @@ def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
     with _transaction(database):
         for statement in filter(str.strip, _SCHEMA.split(";")):
             database.execute(statement)
-        if "estimated" not in [row[1] for row in database.execute("PRAGMA table_info(answers)")]:  # an older format
-            database.execute("ALTER TABLE answers ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0")
+        present = {row[1] for row in database.execute("PRAGMA table_info(answers)")}
+        for name in _ADDED.keys() - present:
+            database.execute(f"ALTER TABLE answers ADD COLUMN {name} {_ADDED[name]}")
         if identity is not None:
             database.execute("INSERT OR IGNORE INTO model VALUES (?)", (identity,))
     return database
@@ -300,8 +403,8 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def _count(database: sqlite3.Connection, key: str, column: str) -> None:
-    database.execute("INSERT OR IGNORE INTO asked (prompt_key) VALUES (?)", (key,))
-    database.execute(f"UPDATE asked SET {column} = {column} + 1 WHERE prompt_key = ?", (key,))  # noqa: S608
+    more = f"ON CONFLICT (prompt_key) DO UPDATE SET {column} = {column} + 1"
+    database.execute(f"INSERT INTO asked (prompt_key, {column}) VALUES (?, 1) {more}", (key,))  # noqa: S608
 
 
 def _completion(row: Sequence[Any]) -> Completion:

@@ -1,26 +1,133 @@
 """Cost limit of a run: refuses a call that could exceed it.
 
-Every paid completion is written to a journal immediately, so a resumed run continues with the rest of the money.
+A journal records the worst case of a call before the call and its price after it, so a resumed run continues with the
+rest of the money. All threads and processes that open one journal share one limit.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
+import os
 import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 from connectors.artifacts.atomic_files import explained
 from connectors.interfaces.errors import MoneyError
 from connectors.interfaces.money import format_dollars, of_which_estimated
+from connectors.models.base.claims import is_running, process_name
+
+POLL_SECONDS = 0.05
+"""Interval of checks for money that another thread or process returns."""
+
+KNOWN_AFTER = 8
+"""Priced prompts of a list after which their mean price replaces the worst case in its share."""
+
+LIST_SECONDS = 60.0
+"""Time after which a list of another machine no longer reserves money."""
+
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class CallPrice:
+    """The price of one call. `estimated`: not reported by the server; `is_answer`: no further try follows."""
+
+    dollars: float
+    estimated: bool = False
+    is_answer: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Money reserved for calls in flight, about `prompts` prompts.
+
+    `until`: time at which a process on another machine has ended or settled it. `is_continued`: a restarted run
+    continues the calls, as those of a batch; otherwise calls without outcome count as spent. `name` is '' for free
+    calls.
+    """
+
+    dollars: float = 0.0
+    until: float = 0.0
+    name: str = ""
+    prompts: int = 1
+    is_continued: bool = False
+
+
+@dataclass(slots=True)
+class Need:
+    """A list of prompts that shares the money with other lists: its size, requests so far and their price."""
+
+    prompts: int
+    started: int = 0
+    priced: int = 0
+    paid: float = 0.0
+    worst: float = 0.0
+    held: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Mean price of a prompt."""
+        return self.paid / self.priced if self.priced >= KNOWN_AFTER else self.worst
+
+
+@dataclass(slots=True)
+class _Account:
+    """The sums of a journal: payments, calls in flight, and calls whose process ended before their price was known."""
+
+    paid: float = 0.0
+    estimated: float = 0.0
+    holds: dict[str, Hold] = field(default_factory=dict)
+    held: float = 0.0
+    lost_holds: dict[str, Hold] = field(default_factory=dict)
+    lost: float = 0.0
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        """Add a line of the journal."""
+        name = str(entry.get("hold", ""))
+        if "reserved" in entry:
+            self.holds[name] = Hold(float(entry["reserved"]), float(entry["until"]), name, 1, "continued" in entry)
+            self.held += self.holds[name].dollars
+            return
+        dollars = float(entry["dollars"])
+        self._end(name)
+        if lost := self.lost_holds.pop(name, None):
+            self.lost -= lost.dollars
+        self.paid += dollars
+        self.estimated += dollars if entry.get("estimated") else 0.0
+
+    def _end(self, name: str) -> Hold | None:
+        hold = self.holds.pop(name, None)
+        if hold:
+            self.held = self.held - hold.dollars if self.holds else 0.0
+        return hold
+
+    def sweep(self) -> None:
+        """Find calls that nobody can settle any more."""
+        now, state = time.time(), lru_cache(is_running)
+        for name, hold in list(self.holds.items()):
+            running = state(name.rpartition(".")[0])
+            if running is False or (running is None and hold.until < now):
+                self._end(name)
+                if not hold.is_continued:
+                    self.lost_holds[name] = hold
+                    self.lost += hold.dollars
 
 
 class Purse:
     """The money of a run. `most`: limit in dollars, None for no limit.
 
-    `journal`: file of paid completions. `before`: known earlier payments of the run, here or on another machine, and
-    `before_estimated` their estimated part; missing amounts are added to the journal. Threads reserve the worst case of
-    their next calls and return the unused part.
+    `journal`: file of reservations and payments. `before`: known earlier payments of the run, here or on another
+    machine, and `before_estimated` their estimated part; missing amounts are added to the journal. A call that was
+    killed may have been billed: its worst case counts as spent. Without a limit nothing is reserved.
     """
 
     def __init__(
@@ -28,11 +135,15 @@ class Purse:
     ) -> None:
         self.journal = journal
         self.most = most
-        self._lock = threading.Condition()
-        self._reserved = 0.0
-        self._spent, self._estimated = _read(journal)
-        missing = max(before - self._spent, 0.0)
-        missing_estimated = min(missing, max(before_estimated - self._estimated, 0.0))
+        self._lock = threading.RLock()
+        self._owner = f"{process_name()}.{uuid4().hex[:8]}"
+        self._account, self._read, self._numbers = _Account(), 0, 0
+        self._needs: list[Need] = []
+        if journal.exists():
+            with self._current():
+                self._account.sweep()
+        missing = max(before - self.spent, 0.0)
+        missing_estimated = min(missing, max(before_estimated - self.estimated, 0.0))
         self.pay("another machine", "", missing - missing_estimated)
         self.pay("another machine", "", missing_estimated, estimated=True)
 
@@ -42,94 +153,169 @@ class Purse:
     @property
     def spent(self) -> float:
         """Dollars paid by this run so far, over all its starts."""
-        return self._spent
+        with self._lock:
+            return self._account.paid + self._account.lost
 
     @property
     def estimated(self) -> float:
-        """The part of `spent` whose tokens the servers did not report."""
-        return self._estimated
+        """The part of `spent` that no server reported."""
+        with self._lock:
+            return self._account.estimated + self._account.lost
 
     @property
     def left(self) -> float:
         """Dollars that can still be reserved; infinite without a limit."""
-        return math.inf if self.most is None else self.most - self._spent - self._reserved
+        with self._lock:
+            return math.inf if self.most is None else self.most - self.spent - self._account.held
 
     def __str__(self) -> str:
         """Return the amount spent and the limit, '' for a run without costs."""
-        if not self._spent:
+        if not self.spent:
             return ""
         limit = "" if self.most is None else f" of ${format_dollars(self.most)}"
-        return f"${self._spent:.4f}{limit}{of_which_estimated(self._estimated)}"
+        return f"${self.spent:.4f}{limit}{of_which_estimated(self.estimated)}"
 
-    def reserve(self, worst: list[float]) -> int:
-        """Reserve the first worst cases that fit into the money; return their number.
-
-        If not even the first one fits, waits for calls of other threads, which may cost less than reserved. Raises
-        MoneyError if there are none.
-        """
+    @contextmanager
+    def need(self, prompts: int) -> Iterator[Need]:
+        """Announce a list of prompts: lists that are open together get equal shares of money too small for all."""
+        need = Need(prompts)
         with self._lock:
-            fitting, total = _fitting(worst, self.left)
-            while worst and fitting == 0 and self._reserved > 0:
-                self._lock.wait()
+            self._needs.append(need)
+        try:
+            yield need
+        finally:
+            with self._lock:
+                self._needs = [other for other in self._needs if other is not need]
+
+    def reserve(self, worst: float, need: Need, prompts: int, seconds: float) -> Hold | None:
+        """Reserve the worst case of one call, which takes at most `seconds`; None: wait for other calls.
+
+        Raises MoneyError if no call is in flight that could return money.
+        """
+        if self.most is None or worst <= 0:
+            return Hold()
+        with self._current():
+            need.worst = max(need.worst, worst / prompts)
+            if worst > self.left + ROUNDING or self._has_had_its_share(need, prompts):
+                self._account.sweep()
+                if self._account.holds:
+                    return None
+                if worst > self.left + ROUNDING:
+                    raise MoneyError(self._refusal(worst))
+            need.started += prompts
+            need.held += worst
+            return self._hold(worst, seconds, prompts)
+
+    def reserve_list(self, worst: list[float]) -> tuple[int, Hold]:
+        """Reserve the first worst cases that fit into the money; return their number and the hold.
+
+        If not even the first one fits, waits for other calls in flight. Raises MoneyError if there are none.
+        """
+        if self.most is None or not sum(worst):
+            return len(worst), Hold()
+        while True:
+            with self._current():
                 fitting, total = _fitting(worst, self.left)
-            if worst and fitting == 0:
-                raise MoneyError(self._refusal(worst[0]))
-            self._reserved += total
-            return fitting
+                if fitting:
+                    return fitting, self._hold(total, LIST_SECONDS, fitting, is_continued=True)
+                self._account.sweep()
+                if not self._account.holds:
+                    raise MoneyError(self._refusal(worst[0]))
+            time.sleep(POLL_SECONDS)
+
+    def settle(self, hold: Hold, need: Need, model: str, prompt_key: str, price: CallPrice) -> None:
+        """Replace a hold by the price of its call."""
+        with self._lock:
+            if hold.name:
+                need.held -= hold.dollars
+                need.paid += price.dollars
+                need.priced += hold.prompts if price.is_answer else 0
+                need.started -= 0 if price.is_answer else hold.prompts
+            self.pay(model, prompt_key, price.dollars, price.estimated, hold)
+
+    def release(self, hold: Hold) -> None:
+        """Return the money of a hold."""
+        self.pay("", "", 0.0, hold=hold)
+
+    def pay(
+        self, model: str, prompt_key: str, dollars: float, estimated: bool = False, hold: Hold | None = None
+    ) -> None:
+        """Record a price, and the end of its hold; free calls without a hold are not recorded.
+
+        `estimated`: the server did not report it.
+        """
+        name = hold.name if hold else ""
+        if dollars <= 0 and not name:
+            return
+        flags = ({"estimated": True} if estimated else {}) | ({"hold": name} if name else {})
+        with self._current():
+            self._write({"model": model, "prompt": prompt_key, "dollars": dollars, **flags})
+
+    def _has_had_its_share(self, need: Need, prompts: int) -> bool:
+        """Return True if the money is too small for all lists, and this one is ahead of the others."""
+        if len(self._needs) < 2:
+            return False
+        money = self.left + sum(other.paid + other.held for other in self._needs)
+        total = sum(other.prompts * other.mean for other in self._needs)
+        return money < total and need.started + prompts > need.prompts * money / total
+
+    def _hold(self, dollars: float, seconds: float, prompts: int, is_continued: bool = False) -> Hold:
+        self._numbers += 1
+        hold = Hold(dollars, round(time.time() + seconds, 1), f"{self._owner}.{self._numbers}", prompts, is_continued)
+        flag = {"continued": True} if is_continued else {}
+        self._write({"hold": hold.name, "reserved": dollars, "until": hold.until, **flag})
+        return hold
 
     def _refusal(self, worst: float) -> str:
-        amounts = (worst, max(self.left, 0.0), self.most or 0.0, self._spent)
+        amounts = (worst, max(self.left, 0.0), self.most or 0.0, self.spent)
         next_call, left, most, spent = map(format_dollars, amounts)
         return (
             f"limits.max_dollars: the next call may cost {next_call} dollars, but only {left} of {most} are left "
-            f"after {spent} were spent{of_which_estimated(self._estimated)}. "
+            f"after {spent} were spent{of_which_estimated(self.estimated)}. "
             "Completions so far are stored. Raise limits.max_dollars and resume."
         )
 
-    def release(self, amount: float) -> None:
-        """Return the reservation of finished calls."""
-        with self._lock:
-            self._reserved = max(0.0, self._reserved - amount)
-            self._lock.notify_all()
-
-    def pay(self, model: str, prompt_key: str, dollars: float, estimated: bool = False) -> None:
-        """Record a paid completion; free ones are not recorded.
-
-        `estimated`: the server did not report all of its tokens.
-        """
-        if dollars <= 0:
-            return
-        flag = {"estimated": True} if estimated else {}
-        line = json.dumps({"model": model, "prompt": prompt_key, "dollars": dollars, **flag})
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        """Hold the journal's lock, with everything read that other processes wrote."""
         with self._lock, explained(self.journal):
             self.journal.parent.mkdir(parents=True, exist_ok=True)
-            with self.journal.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-            self._spent += dollars
-            self._estimated += dollars if estimated else 0.0
+            descriptor = os.open(self.journal, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                self._catch_up(descriptor)
+                self._descriptor = descriptor
+                yield
+            finally:
+                os.close(descriptor)
+
+    def _catch_up(self, descriptor: int) -> None:
+        size = os.fstat(descriptor).st_size
+        if size <= self._read:
+            return
+        content = os.pread(descriptor, size - self._read, self._read)
+        if not content.endswith(b"\n"):  # torn by a crash
+            os.write(descriptor, b"\n")
+            size += 1
+        self._read = size
+        for line in content.decode("utf-8", "replace").splitlines():
+            try:
+                self._account.add(json.loads(line))
+            except (ValueError, KeyError, TypeError):
+                continue
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        line = (json.dumps(entry) + "\n").encode()
+        os.write(self._descriptor, line)
+        self._read += len(line)
+        self._account.add(entry)
 
 
 def _fitting(costs: list[float], left: float) -> tuple[int, float]:
     fitting, total = 0, 0.0
     for cost in costs:
-        if total + cost > left + 1e-12:
+        if total + cost > left + ROUNDING:
             break
         total += cost
         fitting += 1
     return fitting, total
-
-
-def _read(journal: Path) -> tuple[float, float]:
-    """Return the sum of a journal and its estimated part; skip truncated lines."""
-    if not journal.exists():
-        return 0.0, 0.0
-    total = estimated = 0.0
-    for line in journal.read_text(encoding="utf-8").splitlines():
-        try:
-            entry = json.loads(line)
-            dollars = float(entry["dollars"])
-        except (ValueError, KeyError):
-            continue
-        total += dollars
-        estimated += dollars if entry.get("estimated") else 0.0
-    return total, estimated

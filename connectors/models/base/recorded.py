@@ -16,6 +16,7 @@ from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothi
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.recorded_draws import ClassDraws
 from connectors.models.base.registry import refuse_unknown
+from connectors.rows.sources import inside_package
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +29,8 @@ VERSION = 1
 class RecordedOptions:
     """Options of a configuration.
 
-    path: Parquet file with columns text and label (alternative to the spec's `model`). where: required values by
+    path: Parquet file with columns text and label, or builtin:NAME/FILE of this package (alternative to the spec's
+    `model`). where: required values by
     column. follow_prompt: prefer rows similar to the good and dissimilar to the bad examples. softness: temperature of
     that preference, p proportional to exp((similarity to good - similarity to bad) / softness). seed, shuffle: row
     order without a preference. labels: names of the task's labels in the file, where they differ.
@@ -71,7 +73,7 @@ class RecordedModel:
 
     def __init__(self, name: str, options: RecordedOptions) -> None:
         self._name, self._options = name, options
-        path = Path(options.path)
+        path = Path(inside_package(options.path))
         table = _read_table(path, options.where)
         self._texts: list[str] = table["text"].tolist()
         self._classes = {
@@ -98,7 +100,7 @@ class RecordedModel:
         import pyarrow.parquet as pq
 
         options = RecordedOptions.read(spec)
-        with _parquet(Path(options.path)) as path:
+        with _parquet(Path(inside_package(options.path))) as path:
             columns = pq.read_schema(path).names
         _require_columns(path, columns, options.where)
 

@@ -1,4 +1,7 @@
-"""Embedded n-gram language models that run without download, key or accelerator."""
+"""Embedded n-gram language models: stubs that run without download, key or accelerator.
+
+They exercise the pipeline in tests and offline. Their texts are rarely grammatical; use another connector for results.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,17 @@ from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.answers import SCHEMA
 from connectors.models.vendors.calls import VendorModel
-from connectors.models.vendors.client import client_arguments, count_tokens, json_object, part, sum_counts
+from connectors.models.vendors.client import (
+    Hear,
+    RawCompletion,
+    client_arguments,
+    count_of,
+    count_tokens,
+    json_object,
+    name_in,
+    part,
+    sum_counts,
+)
 from connectors.models.vendors.options import Address, VendorOptions, read_options
 from connectors.security.secrets import Secret
 
@@ -54,14 +64,14 @@ class AnthropicModel(VendorModel[AnthropicOptions]):
         """Open the model of a configuration, without calls; ConfigError if invalid."""
         return cls(spec.name, spec.model, AnthropicOptions.read(spec))
 
-    def open_client(self, address: Address, secret: Secret) -> Any:
+    def open_client(self, address: Address, secret: Secret, hear: Hear) -> Any:
         """Return an async client of the official SDK, on aiohttp if installed."""
         try:
             import anthropic
         except ImportError as error:
             raise MissingPackageError("anthropic", "api") from error
         self.failures = (anthropic.AnthropicError, ValueError)
-        shared = client_arguments(anthropic, secret.reveal(), self.options.timeout)
+        shared = client_arguments(anthropic, secret.reveal(), self.options.timeout, hear)
         return anthropic.AsyncAnthropic(base_url=address.url, **shared)
 
     async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
@@ -103,4 +113,15 @@ def read_message(response: Any, body: Mapping[str, Any]) -> Completion:
     else:
         texts = [part(block, "text") for block in content if part(block, "type") == "text"]
         text = "".join(text for text in texts if isinstance(text, str))
-    return Completion(text, reason, count.read, count.written, error=error, estimated=count.estimated)
+    return RawCompletion(
+        text,
+        reason,
+        count.read,
+        count.written,
+        error=error,
+        estimated=count.estimated,
+        request_id=name_in(response, "id"),
+        served_model=name_in(response, "model"),
+        cached=count_of(usage, "cache_read_input_tokens"),
+        cache_written=count_of(usage, "cache_creation_input_tokens"),
+    )

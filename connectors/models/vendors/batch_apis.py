@@ -6,6 +6,7 @@ It can submit a batch, find it again, and read its progress and results.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -22,6 +23,13 @@ Outcome = Completion | WaspError
 Bodies = Mapping[str, Mapping[str, Any]]
 LOOK_BACK = 100
 """Number of newest batches to search for one that was submitted just before a crash."""
+
+
+_QUEUE_FULL = re.compile(r"token_limit_exceeded|enqueued token limit", re.I)
+
+
+class QueueFull(FinalError):
+    """A batch that the vendor rejected because too many tokens of the account wait: submit it later, or less of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ class BatchApi(Protocol):
         """Return the id of a batch since a time with this mark (or perhaps ours), or None."""
 
     async def look(self, client: Any, batch: str) -> Progress:
-        """Return a batch's progress; FinalError if the vendor rejected it."""
+        """Return a batch's progress; FinalError if the vendor rejected it, QueueFull if for its tokens in the queue."""
 
     def results(
         self, client: Any, batch: str, target: VendorTarget, bodies: Bodies
@@ -101,7 +109,9 @@ class OpenAIBatches:
         if state.status == "failed":
             problems = (state.errors and state.errors.data) or []
             reasons = "; ".join(str(problem.message) for problem in problems[:3])
-            raise FinalError(f"Batch {batch} was rejected by the vendor: {reasons or 'no reason given'}")
+            is_full = any(_QUEUE_FULL.search(f"{problem.code} {problem.message}") for problem in problems)
+            kind = QueueFull if is_full else FinalError
+            raise kind(f"Batch {batch} was rejected by the vendor: {reasons or 'no reason given'}")
         counts = state.request_counts
         done, total = (counts.completed + counts.failed, counts.total) if counts else (0, 0)
         return Progress(done, total, state.status in ("completed", "expired", "cancelled"))

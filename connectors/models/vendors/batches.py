@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,13 +23,22 @@ from connectors.interfaces.progress import chunks
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.vendors.answers import plain_text
-from connectors.models.vendors.batch_apis import Outcome, Progress, batch_api_of
-from connectors.models.vendors.calls import VendorModel, failed_call
+from connectors.models.vendors.batch_apis import Outcome, Progress, QueueFull, batch_api_of
+from connectors.models.vendors.calls import NO_ROOM, VendorModel, failed_call
+from connectors.models.vendors.client import ignore_headers
 from connectors.models.vendors.event_loop import run_here
 from connectors.security.secrets import read_secret
 
+_log = logging.getLogger(__name__)
+
 LARGEST = 10_000
 """Maximum requests per batch; both vendors accept more."""
+
+MOST_POLLS = 2_880
+"""Rejections of one batch for a full queue, each after a longer wait, after which the model is given up."""
+
+LONGEST_POLLS = 20
+"""Longest wait for room in a full queue, in intervals of checks."""
 
 Result = TypeVar("Result")
 Watch = Callable[[Progress], None]
@@ -60,9 +70,8 @@ class BatchModel:
     """A language model that sends its prompts in batches of the model's vendor.
 
     Name and identity are those of `inner`: the cache does not distinguish the ways of calling. `folder` contains the
-    journal, one small file per open batch. `watch` receives progress every `poll` seconds. `share`: price of batches
-    relative to the normal price. Several models can use one folder; two processes must not use one model at the same
-    time.
+    journal, one small file per open batch. `watch` receives progress every `poll` seconds. Several models can use one
+    folder; two processes must not use one model at the same time (claims of `Recording` prevent it).
     """
 
     def __init__(
@@ -71,9 +80,8 @@ class BatchModel:
         folder: Path,
         watch: Watch = watch_nothing,
         poll: float = 30.0,
-        share: float = 0.5,
     ) -> None:
-        self.inner, self.folder, self.watch, self.poll, self.share = inner, Path(folder), watch, poll, share
+        self.inner, self.folder, self.watch, self.poll = inner, Path(folder), watch, poll
         self.side = batch_api_of(inner)
 
     @property
@@ -93,7 +101,8 @@ class BatchModel:
 
     def worst_dollars(self, prompt: Prompt) -> float:
         """Return the maximum cost of one request of a batch."""
-        return self.inner.worst_dollars(prompt) * self.share
+        share: float = self.inner.options.price.batch
+        return self.inner.worst_dollars(prompt) * share
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Return one completion per prompt, in order; equal prompts share one request.
@@ -109,7 +118,7 @@ class BatchModel:
         work = _Work(self, prompts, keep, secret.reveal)
 
         async def run() -> None:
-            client = self.inner.open_client(address, secret)
+            client = self.inner.open_client(address, secret, ignore_headers)
             try:
                 await work.run(client)
             finally:
@@ -135,6 +144,7 @@ class _Work:
         for position, prompt in enumerate(prompts):
             self.positions.setdefault(prompt.key, []).append(position)
         self.answers: dict[str, Completion] = {}
+        self.full = 0
 
     async def run(self, client: Any) -> None:
         """Continue open batches, submit the remaining prompts, wait for all."""
@@ -196,9 +206,13 @@ class _Work:
             while not (progress := await self.with_retries(lambda: side.look(client, batch.batch))).ended:
                 self.model.watch(progress)
                 await asyncio.sleep(self.model.poll)
+        except QueueFull as error:
+            self.file(batch).unlink(missing_ok=True)
+            return await self.submit_in_parts(client, batch, error)
         except FinalError:
             self.file(batch).unlink(missing_ok=True)
             raise
+        self.full = 0
         self.model.watch(progress)
         outcomes = await self.with_retries(lambda: self.read(client, batch.batch))
         if outcomes and outcomes.keys().isdisjoint(batch.ids):
@@ -216,6 +230,17 @@ class _Work:
         if final_error is not None:
             raise final_error
 
+    async def submit_in_parts(self, client: Any, batch: Batch, error: QueueFull) -> None:
+        """Wait for room in the vendor's queue, then submit the halves of a batch one after the other."""
+        self.full += 1
+        if self.full > MOST_POLLS:
+            raise error
+        if self.full == 1:
+            _log.warning("Model '%s': %s. Waiting for room in the queue.", self.model.name, error)
+        await asyncio.sleep(self.model.poll * min(self.full, LONGEST_POLLS))
+        for part in chunks(batch.ids, -(-len(batch.ids) // 2)):
+            await self.collect(client, await self.submit_batch(client, self.new(part), is_uncertain=False))
+
     async def read(self, client: Any, batch: str) -> Mapping[str, Outcome]:
         """Return all results of a batch."""
         target = self.model.inner.targets[0]
@@ -227,10 +252,10 @@ class _Work:
         if isinstance(outcome, WaspError):
             outcome = Completion("", "error", error=str(outcome))
         text, reason, error = plain_text(outcome.text), outcome.finish_reason, outcome.error
-        if reason == "stop" and not text:
-            reason, error = "error", "the completion has no text"
+        if not text and reason in ("stop", "length"):
+            reason, error = "error", NO_ROOM if reason == "length" else "the completion has no text"
         counts = (outcome.tokens_in, outcome.tokens_out)
-        dollars = self.model.inner.options.price.dollars(*counts) * self.model.share
+        dollars = self.model.inner.dollars(outcome) * self.model.inner.options.price.batch
         self.answers[name] = Completion(text, reason, *counts, dollars, error, outcome.estimated)
         for position in self.positions[name]:
             self.keep(position, self.answers[name])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from connectors.interfaces.models import Completion
 
 BYTES_PER_TOKEN = 3
 """Bytes per estimated token. English has more than four, so an estimate is rarely too low."""
@@ -13,20 +15,46 @@ BYTES_PER_TOKEN = 3
 _METADATA_FIELDS = ("role", "type", "id")
 """Fields of a completion's parts that the model did not write."""
 
+CONNECT_SECONDS = 10.0
+
+Hear = Callable[[Mapping[str, str]], None]
+"""Receives the headers of a response."""
+
+
+def ignore_headers(headers: Mapping[str, str]) -> None:
+    """Receive headers for nothing."""
+
+
 NO_KEY_NEEDED = "no-key-needed"
 """Sent to servers without keys, because the SDKs require one."""
 
 
-def client_arguments(sdk: Any, secret: str, timeout: float) -> dict[str, Any]:
-    """Return the arguments of every client: no retries, and aiohttp if installed.
+@dataclass(frozen=True, slots=True)
+class RawCompletion(Completion):
+    """A completion as the server sent it, with the counts of tokens that may have a price of their own."""
 
-    httpx's own connection pool slows down with the number of open connections.
+    cached: int = 0
+    cache_written: int = 0
+    reasoning: int = 0
+
+
+def client_arguments(sdk: Any, secret: str, timeout: float, hear: Hear) -> dict[str, Any]:
+    """Return the arguments of every client: no retries, no redirects, and aiohttp if installed.
+
+    httpx's own connection pool slows down with the number of open connections. The time to connect is shorter, because
+    only a call that was sent may have been billed.
     """
+    limits = sdk.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout / 2))
+
+    async def on_response(response: Any) -> None:
+        hear(response.headers)
+
+    settings = {"timeout": limits, "follow_redirects": False, "event_hooks": {"response": [on_response]}}
     try:
-        http_client = sdk.DefaultAioHttpClient(timeout=timeout)
+        http_client = sdk.DefaultAioHttpClient(**settings)
     except (RuntimeError, AttributeError):
-        http_client = None
-    return {"api_key": secret or NO_KEY_NEEDED, "timeout": timeout, "max_retries": 0, "http_client": http_client}
+        http_client = sdk.DefaultAsyncHttpxClient(**settings)
+    return {"api_key": secret or NO_KEY_NEEDED, "timeout": limits, "max_retries": 0, "http_client": http_client}
 
 
 def json_object(answer: Any) -> Mapping[str, Any]:
@@ -39,6 +67,12 @@ def json_object(answer: Any) -> Mapping[str, Any]:
 def part(value: Any, name: str) -> Any:
     """Return a field of a JSON value, None if it does not exist."""
     return value.get(name) if isinstance(value, Mapping) else None
+
+
+def name_in(response: Any, field: str) -> str:
+    """Return a name that a response states, such as its `id` or `model`; empty if it states none."""
+    name = part(response, field)
+    return name[:200] if isinstance(name, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +103,13 @@ def count_tokens(body: Mapping[str, Any], reported: tuple[Any, Any], written: An
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or 0
         tokens_out = max(_estimate(answer_bytes), limit if at_limit else 0)
     return TokenCount(tokens_in, tokens_out, in_missing or out_missing)
+
+
+def count_of(usage: Any, *names: str) -> int:
+    """Return a count of a usage object by its path, 0 if it is missing or impossible."""
+    for name in names:
+        usage = part(usage, name)
+    return int(usage) if _is_count(usage) else 0
 
 
 def sum_counts(usage: Any, required: str, optional: Iterable[str]) -> int | None:

@@ -8,11 +8,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
 from connectors.interfaces.models import Completion
 from connectors.interfaces.redaction import HIDDEN, redact_output
-from connectors.models.vendors.pacing import SlowDown
+from connectors.models.vendors.pacing import SlowDown, TimedOut, Unfinished
 
 MOST_CHARACTERS = 300
 """Maximum length of a forwarded server message."""
@@ -30,6 +31,16 @@ _NO_MODEL = re.compile(
 )
 _BAD_KEY = re.compile(r"invalid_api_key|api[ _-]key", re.I)
 _OPTION = re.compile(r"^(temperature|top_p|top_k|seed|stop|stop_sequences|max_tokens|max_completion_tokens|extra)$")
+_NOT_CONNECTED = {"ClientConnectorError", "ConnectionRefusedError"}
+_BROKEN = {"ServerDisconnectedError", "RemoteProtocolError", "ReadError"}
+
+
+class ReportedError(ValueError):
+    """An error in a body with HTTP 200: the call failed and was not billed."""
+
+
+class EndpointRefusal(FinalError):
+    """A refusal of the key, or of the model's name (HTTP 401, 403, 404)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +75,29 @@ def read_failure(status: int, body: Any, message: str, headers: Mapping[str, str
     error = error if isinstance(error, Mapping) else {"message": str(error)}
     inner = error.get("innererror")
     codes = [error.get("type"), error.get("code"), inner.get("code") if isinstance(inner, Mapping) else None]
-    message = " ".join(str(part) for part in (*codes, error.get("message") or message) if part)
-    return Failure(status, message, str(error.get("param") or ""), retry_after(headers))
+    field, detail = _detail(error.get("detail"))
+    message = " ".join(str(part) for part in (*codes, error.get("message") or detail or message) if part)
+    return Failure(status, message, str(error.get("param") or field), retry_after(headers))
+
+
+def _detail(detail: Any) -> tuple[str, str]:
+    """Return field and text of FastAPI's `detail`: a text, or a list of {loc, msg}."""
+    if not isinstance(detail, list):
+        return "", str(detail or "")
+    problems = [problem for problem in detail if isinstance(problem, Mapping)]
+    fields = [".".join(str(part) for part in problem.get("loc") or () if part != "body") for problem in problems]
+    texts = [f"{field}: {problem.get('msg', '')}" for field, problem in zip(fields, problems, strict=True)]
+    return (fields[0] if fields else ""), "; ".join(texts)
+
+
+def redirected(target: VendorTarget, location: str) -> FinalError:
+    """Return the error of a redirect, which would send prompts to an address that the configuration does not name."""
+    elsewhere = urlsplit(location)
+    address = f"{elsewhere.scheme}://{elsewhere.netloc}" if elsewhere.netloc else "another path"
+    return EndpointRefusal(
+        f"{target}: redirects to {sanitize(address, '')}. Redirects are not followed, because prompts would go to an "
+        "address that is not configured. Set `endpoint` to the final address."
+    )
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
@@ -92,15 +124,17 @@ def classify_failure(failure: Failure, target: VendorTarget, secret: str = "") -
     requests; the message has the next action and contains no key.
     """
     message, status = sanitize(failure.message, secret), failure.status
+    if status == 403 and _FILTERED.search(failure.message):
+        return Completion("", "refused", error=f"refused by the content filter: {message}")
     if status in (401, 403):
-        return FinalError(
+        return EndpointRefusal(
             f"{target}: the key was refused (HTTP {status}). Put a valid key with access to '{target.model}' "
             f"into '{target.key}', then resume the run."
         )
     if status == 402 or _QUOTA.search(failure.message):
         return FinalError(f"{target}: the account has no credit left (HTTP {status}). Top it up, then resume.")
     if status == 404 or (status == 400 and _NO_MODEL.search(failure.message)):
-        return FinalError(
+        return EndpointRefusal(
             f"{target}: the model '{target.model}' does not exist at this address (HTTP {status}). "
             f"Check `model` and `endpoint` of this PLM. Server message: {message}"
         )
@@ -136,14 +170,19 @@ def sanitize(message: str, secret: str = "") -> str:
 
 def unreachable(target: VendorTarget, problem: BaseException) -> TemporaryError:
     """Return the error of a call without a response: timeout or broken connection."""
-    chain: BaseException | None = problem
-    while chain is not None:
-        # The transport reports a broken connection as a timeout; the difference matters for pacing.
-        if type(chain).__name__ in ("ServerDisconnectedError", "RemoteProtocolError", "ReadError", "ConnectError"):
-            return TemporaryError(f"{target}: the connection broke.")
-        if isinstance(chain, OSError) and not isinstance(chain, TimeoutError):
-            return TemporaryError(f"{target}: unreachable ({type(chain).__name__}).")
-        chain = chain.__cause__ or chain.__context__
+    chain: list[BaseException] = [problem]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(cause)
+    # The transport reports a broken connection as a timeout; only the whole chain has the difference.
+    names = {kind.__name__ for error in chain for kind in type(error).__mro__}
+    cause_name = type(chain[-1]).__name__
+    # aiohttp's own errors are more exact than httpx's, which are then derived from them.
+    if names & _NOT_CONNECTED or ("ConnectError" in names and "ClientError" not in names):
+        return TemporaryError(f"{target}: unreachable ({cause_name}). Check its server and `endpoint` of this PLM.")
+    if "ConnectionTimeoutError" in names:
+        return SlowDown(f"{target}: no connection in time.")
+    if names & _BROKEN or any(isinstance(error, OSError) and not isinstance(error, TimeoutError) for error in chain):
+        return Unfinished(f"{target}: the connection broke ({cause_name}).")
     if "Timeout" in type(problem).__name__:
-        return SlowDown(f"{target}: no response in time.")
-    return TemporaryError(f"{target}: the connection broke ({type(problem).__name__}).")
+        return TimedOut(f"{target}: no response in time.")
+    return Unfinished(f"{target}: the connection broke ({cause_name}).")

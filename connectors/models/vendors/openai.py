@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
@@ -12,7 +12,17 @@ from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.answers import SCHEMA
 from connectors.models.vendors.calls import VendorModel
-from connectors.models.vendors.client import client_arguments, count_tokens, json_object, part
+from connectors.models.vendors.client import (
+    Hear,
+    RawCompletion,
+    client_arguments,
+    count_of,
+    count_tokens,
+    json_object,
+    name_in,
+    part,
+)
+from connectors.models.vendors.errors import ReportedError, sanitize
 from connectors.models.vendors.options import Address, VendorOptions, read_options
 from connectors.security.secrets import Secret
 
@@ -82,7 +92,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         """Open the model of a configuration, without calls; ConfigError if invalid."""
         return cls(spec.name, spec.model, OpenAIOptions.read(spec))
 
-    def open_client(self, address: Address, secret: Secret) -> Any:
+    def open_client(self, address: Address, secret: Secret, hear: Hear) -> Any:
         """Return an async client of the official SDK, on aiohttp if installed."""
         try:
             import openai
@@ -90,7 +100,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
             raise MissingPackageError("openai", "api") from error
         self.failures = (openai.OpenAIError, ValueError)
         options = self.options
-        shared = client_arguments(openai, secret.reveal(), options.timeout)
+        shared = client_arguments(openai, secret.reveal(), options.timeout, hear)
         if options.azure:
             deployment = options.azure.get("deployment")
             version = options.azure["api_version"]
@@ -98,6 +108,11 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
                 azure_endpoint=address.url, azure_deployment=deployment, api_version=version, **shared
             )
         return openai.AsyncOpenAI(base_url=address.url, **shared)
+
+    def check_served(self, served: str) -> None:
+        """Warn about another model than asked; on Azure the name of a deployment says nothing about its model."""
+        if not self.options.azure:
+            super().check_served(served)
 
     async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
         """Send one request; see `VendorModel.send`."""
@@ -162,6 +177,8 @@ def read_legacy(response: Any, body: Mapping[str, Any]) -> Completion:
 
 def _choice(response: Any) -> Any:
     choices = json_object(response).get("choices")
+    if choices is None and isinstance(part(response, "error"), Mapping):
+        raise ReportedError(f"the server reports an error: {sanitize(str(part(response['error'], 'message')))}")
     if not isinstance(choices, list):
         raise ValueError("no list of choices")
     return choices[0] if choices else None
@@ -173,11 +190,30 @@ def _read(choice: Any, text: Any, refusal: Any) -> Completion:
     reason = _REASONS.get(str(part(choice, "finish_reason")), "stop")
     if reason == "refused":
         return Completion("", "refused", error="stopped by the content filter")
-    return Completion(text if isinstance(text, str) else "", reason)
+    return Completion(_joined(text), reason)
+
+
+def _joined(content: Any) -> str:
+    """Return a text, or the text parts of a content list joined, as reasoning models write."""
+    if isinstance(content, list):
+        texts = [part(entry, "text") for entry in content if part(entry, "type") == "text"]
+        return "".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else ""
 
 
 def _with_tokens(completion: Completion, response: Any, body: Mapping[str, Any], written: Any) -> Completion:
     usage = part(response, "usage")
     reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"))
     count = count_tokens(body, reported, written, at_limit=completion.finish_reason == "length")
-    return replace(completion, tokens_in=count.read, tokens_out=count.written, estimated=count.estimated)
+    return RawCompletion(
+        completion.text,
+        completion.finish_reason,
+        count.read,
+        count.written,
+        error=completion.error,
+        estimated=count.estimated,
+        request_id=name_in(response, "id"),
+        served_model=name_in(response, "model"),
+        cached=count_of(usage, "prompt_tokens_details", "cached_tokens"),
+        reasoning=count_of(usage, "completion_tokens_details", "reasoning_tokens"),
+    )

@@ -12,6 +12,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import ModelSpec
 from connectors.models.base.registry import refuse_names, refuse_unknown
 from connectors.models.vendors.pacing import Pace
+from connectors.models.vendors.rate_limits import KINDS
 from connectors.security.secrets import variable_of
 
 MOST_CONCURRENT = 256
@@ -25,6 +26,10 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "timeout": (0.05, 3600.0),
     "tries": (1, 100),
     "several": (1, 100),
+    "rpm": (0.1, 1e7),
+    "tpm": (1.0, 1e10),
+    "input_tpm": (1.0, 1e10),
+    "output_tpm": (1.0, 1e10),
 }
 _WHOLE = {"top_k", "max_tokens", "concurrency", "tries", "several"}
 
@@ -43,17 +48,50 @@ class Address:
         return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 
 
+CACHE_WRITE_FACTOR = 1.25
+"""Default price of tokens written to a cache, relative to `input`: what Anthropic charges for a cache of 5 minutes."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenPrice:
-    """Dollars per million tokens read and written, and the date of the price."""
+    """Dollars per million tokens, and the date of the price list.
+
+    input, output: tokens read and written. cached: read from the vendor's cache; None as `input`. cache_write: written
+    to it; None is 1.25 times `input`. reasoning: written before the text; None as `output`. batch: price of the batch
+    API relative to these.
+    """
 
     input: float = 0.0
     output: float = 0.0
     date: str = ""
+    cached: float | None = None
+    cache_write: float | None = None
+    reasoning: float | None = None
+    batch: float = 0.5
 
-    def dollars(self, tokens_in: int, tokens_out: int) -> float:
-        """Return the cost of tokens."""
-        return (tokens_in * self.input + tokens_out * self.output) / 1e6
+    def dollars(
+        self, tokens_in: int, tokens_out: int, cached: int = 0, cache_written: int = 0, reasoning: int = 0
+    ) -> float:
+        """Return the cost of tokens; `tokens_in` and `tokens_out` contain the others."""
+        cached = min(cached, tokens_in)
+        cache_written, reasoning = min(cache_written, tokens_in - cached), min(reasoning, tokens_out)
+        read = (tokens_in - cached - cache_written) * self.input
+        read += cached * (self.input if self.cached is None else self.cached) + cache_written * self._cache_write
+        written = (tokens_out - reasoning) * self.output + reasoning * self._reasoning
+        return (read + written) / 1e6
+
+    def worst_dollars(self, tokens_in: int, tokens_out: int) -> float:
+        """Return the highest cost of tokens of any kind."""
+        read = max(self.input, self.cached or 0.0, self._cache_write)
+        return (tokens_in * read + tokens_out * max(self.output, self._reasoning)) / 1e6
+
+    @property
+    def _cache_write(self) -> float:
+        return CACHE_WRITE_FACTOR * self.input if self.cache_write is None else self.cache_write
+
+    @property
+    def _reasoning(self) -> float:
+        return self.output if self.reasoning is None else self.reasoning
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +105,9 @@ class VendorOptions:
 
     endpoint, endpoints: base URLs, or {url, key} each. key: reference to the key (see `secrets`). concurrency: maximum
     calls in flight per endpoint, up to 256. timeout: seconds per call. tries: maximum calls per prompt. pace: further
-    settings of `Pace`. price: {input, output, date}, dollars per million tokens.
+    settings of `Pace`. price: the fields of `TokenPrice`, dollars per million tokens. rpm, tpm, input_tpm, output_tpm:
+    rate limits of each endpoint: requests, tokens, input and output tokens per minute; those in the headers of
+    responses apply too.
     """
 
     temperature: float | None = None
@@ -87,6 +127,16 @@ class VendorOptions:
     tries: int = 6
     pace: Mapping[str, Any] = field(default_factory=dict)
     price: TokenPrice = field(default_factory=TokenPrice)
+    rpm: float | None = None
+    tpm: float | None = None
+    input_tpm: float | None = None
+    output_tpm: float | None = None
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Configured rate limits of each endpoint, per minute by kind (see `rate_limits.KINDS`)."""
+        limits = (self.rpm, self.tpm, self.input_tpm, self.output_tpm)
+        return {kind: limit for kind, limit in zip(KINDS, limits, strict=True) if limit is not None}
 
     @property
     def paced(self) -> Pace:
@@ -150,11 +200,15 @@ def _price(where: str, value: Any) -> TokenPrice:
     if isinstance(value, TokenPrice):
         return value
     refuse_names(f"{where}: price has", _mapping(where, "price", value), [option.name for option in fields(TokenPrice)])
-    for name in ("input", "output"):
+    amounts: dict[str, float | None] = {}
+    for name in ("input", "output", "cached", "cache_write", "reasoning", "batch"):
         amount = value.get(name)
+        if amount is None and name not in ("input", "output"):
+            continue
         if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < math.inf:
             raise ConfigError(f"{where}: price {name} must be dollars per million tokens, 0 or more, got {amount!r}.")
-    return TokenPrice(float(value["input"]), float(value["output"]), str(value.get("date", "")))
+        amounts[name] = float(amount)
+    return TokenPrice(date=str(value.get("date", "")), **amounts)  # type: ignore[arg-type]
 
 
 def _addresses(where: str, options: Mapping[str, Any], vendor_url: str) -> tuple[Address, ...]:

@@ -1,21 +1,50 @@
-"""Pacing of an endpoint: adaptive concurrency, delays and a circuit breaker.
+"""Pacing of an endpoint: rate limits, adaptive concurrency, delays and a circuit breaker.
 
-Independent of vendors. Concurrency follows additive increase and multiplicative decrease (Chiu and Jain 1989); delays
-have full jitter.
+Independent of vendors. Concurrency starts low and quadruples per round trip until the first refusal (slow start,
+Jacobson 1988); then it follows additive increase and multiplicative decrease (Chiu and Jain 1989), slowly at first, so
+that a constant rate limit is touched rarely, and faster the longer no call was refused. Delays have full jitter.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 import threading
+from collections import Counter, deque
 from dataclasses import dataclass
 
 from connectors.interfaces.errors import TemporaryError, WaspError
+from connectors.interfaces.traffic import Traffic, class_of
+from connectors.models.vendors.rate_limits import RateLimits
+
+FIRST_LIMIT = 8.0
+"""Calls in flight at the start of an endpoint that has stated no rate limit."""
+
+FIRST_GROWTH = 3.0
+"""Growth of the limit by each success before the first refusal: it quadruples per round trip."""
+
+DECREASE = 0.9
+"""Largest factor of the limit after a refusal among successes; an endpoint that only refuses gets half."""
+
+SLOW_GROWTH = 0.05
+"""Growth of the limit per round trip right after a refusal."""
+
+QUIET_SECONDS = 4.0
+"""Seconds after a refusal until the growth accelerates."""
+
+MEASURED_SECONDS = 1.0
+"""Time over which successes are counted."""
+
+DOUBTFUL_PROBES = 2
+"""Failed probes after which a doubtful refusal is final."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class SlowDown(TemporaryError):
-    """An overloaded endpoint: over its rate limit, busy, or timed out.
+    """An overloaded endpoint: over its rate limit, busy, or timed out before the request was sent.
 
     `refused`: the server rejected the request unprocessed, so it does not count as a try.
     """
@@ -29,11 +58,30 @@ class Unusable(TemporaryError):
     """A completion without text from a working endpoint; a retry may succeed."""
 
 
+class Doubtful(TemporaryError):
+    """A refusal like that of a wrong key or model, from an endpoint that has accepted requests.
+
+    A proxy gives one while its server restarts, a filter for one prompt. `final`: its meaning if it persists.
+    """
+
+    def __init__(self, final: WaspError) -> None:
+        super().__init__(str(final))
+        self.final = final
+
+
+class Unfinished(TemporaryError):
+    """A call that broke off after its request was sent: it may have been billed."""
+
+
+class TimedOut(SlowDown, Unfinished):
+    """A call without a complete response in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Pacing settings of an endpoint. Times in seconds.
 
-    cap: maximum calls in flight, also the initial value. tries: maximum calls per request. refusals: additional calls
+    cap: maximum calls in flight. tries: maximum calls per request. refusals: additional calls
     per request that the server may reject unprocessed. first_wait, longest_wait: bounds of the doubling delay.
     open_after: consecutive failing rounds that open the circuit (a round: failures of calls that started after the last
     counted failure). open_seconds: time until the first probe; doubled by each failed probe. probes: consecutive failed
@@ -55,24 +103,50 @@ class Pace:
         return random.uniform(0.0, min(self.longest_wait, self.first_wait * 2.0 ** min(failures - 1, 30)))
 
 
-class Endpoint:
-    """The state of an endpoint: calls in flight, their limit, and the next start time.
+def _kind(error: TemporaryError) -> str:
+    """Return the name of a failure in `Traffic`."""
+    if isinstance(error, TimedOut):
+        return "timed_out"
+    return "refused" if isinstance(error, SlowDown) and error.refused else "failed"
 
-    `now` and `began` are times of one monotonic clock. Thread-safe.
+
+class Endpoint:
+    """The state of an endpoint: calls in flight, their limit, its rate limits, and the next start time.
+
+    `now` and `began` are times of one monotonic clock. Thread-safe. Logs why no call starts and when the next one does.
     """
 
-    def __init__(self, name: str, pace: Pace) -> None:
+    def __init__(self, name: str, pace: Pace, rates: RateLimits | None = None) -> None:
         self.name, self.pace = name, pace
-        self.limit = float(pace.cap)
+        self.rates = rates or RateLimits({})
+        self.limit = min(float(pace.cap), FIRST_LIMIT)
         self.in_flight = 0
         self.most_in_flight = 0
         self.lost: WaspError | None = None
         self._opens = -math.inf
         self._last_failure = -math.inf
+        self._last_refusal: float | None = None
+        self._successes: deque[float] = deque()
+        self._works = False
+        self._latency = 0.0
         self._rounds = 0
         self._failed_probes = 0
         self._broken = False
+        self._doubted: set[int] = set()
+        self.has_succeeded = False
+        self._counts: Counter[str] = Counter()
+        self._latencies: Counter[str] = Counter()
         self._lock = threading.Lock()
+
+    @property
+    def traffic(self) -> Traffic:
+        """The calls so far."""
+        with self._lock:
+            return Traffic(latencies=dict(self._latencies), **dict(self._counts))  # type: ignore[arg-type]
+
+    def count_repeated(self) -> None:
+        """Count a call after the first of its request."""
+        self._counts["repeated"] += 1
 
     @property
     def load(self) -> float:
@@ -95,13 +169,14 @@ class Endpoint:
         if self.lost is not None:
             return math.inf
         limit = 1 if self._broken else max(1, int(self.limit))
-        return max(0.0, self._opens - now) if self.in_flight < limit else math.inf
+        return max(0.0, self._opens - now, self.rates.wait(now)) if self.in_flight < limit else math.inf
 
     def take(self, now: float) -> bool:
         """Take a free slot; False if there is none."""
         with self._lock:
             if self.wait(now) > 0:
                 return False
+            self.rates.take(now)
             self.in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             return True
@@ -111,48 +186,91 @@ class Endpoint:
         with self._lock:
             self.in_flight -= 1
 
-    def succeeded(self) -> None:
-        """Count a success: close the circuit, raise the limit by about one per round trip."""
+    def succeeded(self, began: float, now: float) -> None:
+        """Count a success: close the circuit, raise the limit."""
         with self._lock:
+            self._counts["answered"] += 1
+            self._latencies[class_of(now - began)] += 1
+            self._successes.append(now)
+            self._works = True
+            self._latency += (now - began - self._latency) / min(len(self._successes), 10)
             self._rounds = self._failed_probes = 0
             self._broken = False
-            self.limit = min(float(self.pace.cap), self.limit + 1.0 / self.limit)
+            if self._doubted:
+                self._doubted.clear()
+                self._opens = -math.inf
+            self.has_succeeded = True
+            self.limit = min(float(self.pace.cap), self.limit + self._growth(now))
+
+    def _growth(self, now: float) -> float:
+        """Return the growth of the limit by one success."""
+        if self._last_refusal is None:
+            return self.pace.cap if self.rates.heard else FIRST_GROWTH
+        quiet = max(0.0, now - self._last_refusal - QUIET_SECONDS)
+        return (SLOW_GROWTH + quiet**2 / 2) / self.limit
+
+    def _fitting(self, now: float) -> float:
+        """Return the calls in flight that give the measured rate of successes (Little's law)."""
+        while self._successes and self._successes[0] < now - MEASURED_SECONDS:
+            self._successes.popleft()
+        return len(self._successes) / MEASURED_SECONDS * self._latency
 
     def failed(self, error: TemporaryError, began: float, now: float) -> None:
         """Count a failure; failures of calls that were in flight together count once."""
         with self._lock:
-            self._apply_retry_after(error, now)
+            self._counts[_kind(error)] += 1
+            works = isinstance(error, SlowDown) and error.refused and self._works
+            self._apply_retry_after(error, now, works)
             if isinstance(error, Unusable) or began < self._last_failure or self.lost is not None:
                 return
-            self._last_failure = now
+            self._last_failure, self._works = now, False
             self._rounds += 1
             if isinstance(error, SlowDown):
-                self.limit = max(1.0, self.limit / 2)
-                if error.retry_after is None:
+                self._last_refusal = now
+                self.limit = max(1.0, min(self.limit * DECREASE, self._fitting(now)) if works else self.limit / 2)
+                if error.retry_after is None and not works:
                     self._opens = max(self._opens, now + self.pace.wait(self._rounds))
             if self._broken:
                 self._failed_probes += 1
             if self._failed_probes >= self.pace.probes:
                 self.lost = error
             elif self._rounds >= self.pace.open_after:
-                self._open(now)
+                self._open(error, now)
+
+    def doubt(self, error: Doubtful, number: int, began: float, now: float) -> None:
+        """Open the circuit after a doubtful refusal of request `number`; exclude the endpoint if probes confirm it.
+
+        Only refusals of different requests show that the endpoint is at fault.
+        """
+        with self._lock:
+            self._doubted.add(number)
+            if began < self._last_failure or self.lost is not None:
+                return
+            self._last_failure = now
+            self._failed_probes += self._broken
+            if self._failed_probes >= DOUBTFUL_PROBES and len(self._doubted) > 1:
+                self.lost = error.final
+            else:
+                self._open(error, now)
 
     def give_up(self, error: WaspError) -> None:
         """Exclude this endpoint."""
         with self._lock:
             self.lost = error
 
-    def _apply_retry_after(self, error: TemporaryError, now: float) -> None:
-        if error.retry_after is None:
+    def _apply_retry_after(self, error: TemporaryError, now: float, works: bool) -> None:
+        """Start no call before the demanded time, unless calls of the same time succeeded: only a share is too much."""
+        if error.retry_after is None or works:
             return
         if error.retry_after > self.pace.patience and self.lost is None:
             self.lost = error
         # All calls get the same time; jitter prevents that they return simultaneously.
         self._opens = max(self._opens, now + error.retry_after * random.uniform(1.0, 1.05))
 
-    def _open(self, now: float) -> None:
+    def _open(self, error: TemporaryError, now: float) -> None:
         if not self._broken:
             self.limit = max(1.0, self.limit / 2)
         self._broken = True
         seconds = self.pace.open_seconds * 2.0**self._failed_probes
         self._opens = max(self._opens, now + seconds)
+        _log.warning("%s Next try in %.0f s.", error, self._opens - now)

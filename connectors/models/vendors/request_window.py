@@ -11,15 +11,35 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Generic, TypeVar
 
 from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
-from connectors.models.vendors.pacing import Endpoint, Pace, SlowDown
+from connectors.models.vendors.pacing import Doubtful, Endpoint, Pace, SlowDown, Unusable
 
 Answer = TypeVar("Answer")
 
 POLL_SECONDS = 0.05
-"""Interval of checks for slots that another thread holds."""
+"""Interval of checks for slots and money that another thread holds."""
+
+MOST_UNUSABLE = 2
+"""Completions without text after which a request has failed: more of them cost as much as good ones."""
+
+MOST_DOUBTS = 3
+"""Refusals of one request by an endpoint that accepts others, after which the request has failed."""
+
+
+class Admitted(Enum):
+    """The decision on the next call of a request."""
+
+    YES = "start it"
+    LATER = "ask again when a call has ended"
+    NEVER = "drop it: it lands elsewhere"
+
+
+def admit_always(number: int) -> Admitted:  # noqa: ARG001
+    """Admit every call: the default of `Window`."""
+    return Admitted.YES
 
 
 @dataclass(slots=True)
@@ -29,6 +49,8 @@ class _Request:
     number: int
     tries: int = 0
     refusals: int = 0
+    unusable: int = 0
+    doubts: int = 0
 
 
 @dataclass(slots=True)
@@ -44,7 +66,7 @@ class Window(Generic[Answer]):
 
     `land(number, outcome)` receives each outcome once, in order of arrival, in the task of `run`: the result, or the
     TemporaryError that used up the request's tries. A TemporaryError of a call is retried. A FinalError excludes its
-    endpoint and moves the request to another one.
+    endpoint and moves the request to another one. `admit(number)` is called just before each call of a request.
     """
 
     def __init__(
@@ -53,8 +75,10 @@ class Window(Generic[Answer]):
         pace: Pace,
         call: Callable[[int, int], Awaitable[Answer]],
         land: Callable[[int, Answer | TemporaryError], None],
+        admit: Callable[[int], Admitted] = admit_always,
     ) -> None:
-        self._endpoints, self._pace, self._call, self._land = endpoints, pace, call, land
+        self._endpoints, self._pace, self._call, self._land, self._admit = endpoints, pace, call, land, admit
+        self._waits = False
         self._fresh: deque[_Request] = deque()
         self._again: list[tuple[float, int, _Request]] = []
         self._running: set[asyncio.Task[Answer]] = set()
@@ -75,6 +99,8 @@ class Window(Generic[Answer]):
         try:
             while self._open:
                 self._start_all()
+                if not self._open:
+                    break
                 await self._sleep()
                 self._land_all()
         except asyncio.CancelledError:
@@ -86,12 +112,29 @@ class Window(Generic[Answer]):
             await self._stop()
 
     def _start_all(self) -> None:
+        self._waits = False
         while (request := self._next(time.monotonic())) is not None:
             endpoint = self._take()
             if endpoint is None:
-                heapq.heappush(self._again, (0.0, request.number, request))
+                self._put_back(request, 0.0)
                 return
-            self._start(request, endpoint)
+            admitted = Admitted.LATER
+            try:
+                admitted = self._admit(request.number)
+            finally:
+                if admitted is not Admitted.YES:
+                    self._endpoints[endpoint].give_back()
+            if admitted is Admitted.LATER:
+                self._put_back(request, 0.0)
+                self._waits = True
+                return
+            if admitted is Admitted.NEVER:
+                self._open -= 1
+            else:
+                self._start(request, endpoint)
+
+    def _put_back(self, request: _Request, due: float) -> None:
+        heapq.heappush(self._again, (due, request.number, request))
 
     def _next(self, now: float) -> _Request | None:
         if self._again and self._again[0][0] <= now:
@@ -108,6 +151,9 @@ class Window(Generic[Answer]):
         return None
 
     def _start(self, request: _Request, endpoint: int) -> None:
+        if request.tries or request.refusals or request.doubts:
+            self._endpoints[endpoint].count_repeated()
+
         async def run_call() -> Answer:
             return await self._call(request.number, endpoint)
 
@@ -140,7 +186,9 @@ class Window(Generic[Answer]):
             raise self._loss()
         due = 0.0 if self._fresh else self._again[0][0] - now if self._again else 3600.0
         pause = max(0.0, due, min(alive, default=3600.0))
-        # There is no event for slots that another thread frees.
+        # There is no event for slots and money that another thread or process frees.
+        if self._waits:
+            return POLL_SECONDS
         return min(pause, 3600.0) if self._running else min(max(pause, 0.001), POLL_SECONDS)
 
     def _loss(self) -> WaspError:
@@ -154,27 +202,44 @@ class Window(Generic[Answer]):
             error = call.task.exception()
             endpoint = self._endpoints[call.endpoint]
             if error is None:
-                endpoint.succeeded()
+                endpoint.succeeded(call.began, time.monotonic())
                 self._finish(call.request, call.task.result())
             elif isinstance(error, FinalError):
                 endpoint.give_up(error)
-                heapq.heappush(self._again, (0.0, call.request.number, call.request))
+                self._put_back(call.request, 0.0)
+            elif isinstance(error, Doubtful):
+                self._doubt(call, error)
             elif isinstance(error, TemporaryError):
                 endpoint.failed(error, call.began, time.monotonic())
                 self._retry(call.request, error)
             else:
                 raise error
 
+    def _doubt(self, call: _Call[Answer], error: Doubtful) -> None:
+        """Let other requests show if the endpoint or this request is at fault."""
+        call.request.doubts += 1
+        now = time.monotonic()
+        self._endpoints[call.endpoint].doubt(error, call.request.number, call.began, now)
+        if call.request.doubts >= MOST_DOUBTS:
+            self._finish(call.request, error)
+        else:
+            # Slightly later than the endpoint's first probe, which should be another request.
+            self._put_back(call.request, now + 1.1 * self._pace.open_seconds)
+
     def _retry(self, request: _Request, error: TemporaryError) -> None:
         refused = isinstance(error, SlowDown) and error.refused
         request.refusals += refused
         request.tries += not refused
-        if request.tries >= self._pace.tries or request.refusals > self._pace.refusals:
+        request.unusable += isinstance(error, Unusable)
+        used_up = request.tries >= self._pace.tries or request.unusable >= MOST_UNUSABLE
+        if used_up or request.refusals > self._pace.refusals:
             self._finish(request, error)
             return
-        # The endpoint applies its own delay; other endpoints are available immediately.
-        wait = 0.0 if error.retry_after is not None else self._pace.wait(request.tries + request.refusals)
-        heapq.heappush(self._again, (time.monotonic() + wait, request.number, request))
+        # An endpoint that only refuses applies its own delay; other endpoints are available immediately.
+        wait = self._pace.wait(request.tries + request.refusals)
+        if error.retry_after is not None:
+            wait = min(error.retry_after, self._pace.patience) if refused and len(self._endpoints) == 1 else 0.0
+        self._put_back(request, time.monotonic() + wait)
 
     def _finish(self, request: _Request, outcome: Answer | TemporaryError) -> None:
         self._open -= 1

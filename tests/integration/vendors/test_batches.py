@@ -85,6 +85,19 @@ def test_a_batch_without_usage_is_charged_by_bytes_at_the_price_of_batches(open_
     assert purse.spent <= 6 * model.worst_dollars(asked(1)[0])
 
 
+def test_a_cap_that_covers_the_worst_case_of_one_try_needs_one_batch(open_model, book, tmp_path):
+    model = open_model(price={"input": 100.0, "output": 300.0}, max_tokens=20)
+    purse = Purse(tmp_path / "money.jsonl", most=60.5 * model.worst_dollars(Prompt("Prompt number 59.", "a")))
+    Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(asked(60))
+    assert book.submitted == 1
+    assert purse.spent == pytest.approx(60 * (11 * 100 + 7 * 300) / 1e6 / 2)
+
+
+def test_the_price_of_batches_can_be_set(open_model, book):
+    (answer,) = open_model(price={"input": 2.0, "output": 10.0, "batch": 0.25}).complete(asked(1))
+    assert answer.dollars == pytest.approx((11 * 2 + 7 * 10) / 1e6 / 4)
+
+
 def test_the_texts_are_those_of_single_calls_and_the_store_serves_both(open_model, book, tmp_path):
     store = CompletionStore(tmp_path / "completions")
     answers = Recording(open_model(), store).complete(asked(4))
@@ -204,3 +217,14 @@ def test_batches_take_one_endpoint(open_model):
 def test_a_batch_model_can_be_pickled(open_model):
     model = open_model()
     assert pickle.loads(pickle.dumps(model)).identity == model.identity
+
+
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+def test_a_full_queue_is_waited_for_in_smaller_batches(open_model, book, caplog):
+    book.room = 3
+    answers = open_model().complete(asked(10))
+    assert [answer.finish_reason for answer in answers] == ["stop"] * 10
+    done = [batch for batch in book.batches.values() if not batch["failed"]]
+    assert sum(len(batch["asked"]) for batch in done) == 10, "no prompt is asked twice"
+    assert max(len(batch["asked"]) for batch in done) == 3
+    assert len([record for record in caplog.records if "room in the queue" in record.getMessage()]) >= 1

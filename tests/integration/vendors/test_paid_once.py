@@ -5,7 +5,9 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -18,15 +20,20 @@ CHILD = """
 import sys
 from pathlib import Path
 from tests.support.servers.vendor_models import recording, writings
-recording(sys.argv[1], sys.argv[2], Path(sys.argv[3])).complete(writings(300))
+answers = recording(sys.argv[1], sys.argv[2], Path(sys.argv[3])).complete(writings(int(sys.argv[4])))
+assert [answer.finish_reason for answer in answers] == ["stop"] * int(sys.argv[4])
 """
+
+
+def started(vendor: str, url: str, folder: Path, prompts: int = 300) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", CHILD, vendor, url, str(folder), str(prompts)]
+    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_after_kill_9_at_most_the_answers_in_flight_are_asked_again(vendor, tmp_path):
     with VendorServer(latency=0.03) as server:
-        command = [sys.executable, "-c", CHILD, vendor, server.url, str(tmp_path)]
-        child = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        child = started(vendor, server.url, tmp_path)
         until = time.monotonic() + 60
         while server.count < 150 and time.monotonic() < until:
             time.sleep(0.002)
@@ -86,3 +93,42 @@ def test_an_interrupted_run_is_taken_up_where_it_stopped(tmp_path):
         assert all(answer.finish_reason == "stop" for answer in model.complete(writings(100)))
         assert model.reused >= 40
         assert server.count <= 100 + 2 * IN_FLIGHT
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_processes_that_need_the_same_answers_pay_for_each_once(processes, tmp_path):
+    with VendorServer(latency=0.02) as server:
+        children = [started("openai", server.url, tmp_path, 1000) for _ in range(processes)]
+        assert [child.wait(120) for child in children] == [0] * processes
+        assert server.count == 1000
+        assert set(server.prompts.values()) == {1}
+
+
+def test_what_a_killed_process_had_claimed_is_free_at_once(tmp_path):
+    with VendorServer(latency=0.05) as server:
+        killed = started("openai", server.url, tmp_path)
+        until = time.monotonic() + 60
+        while server.count < 50 and time.monotonic() < until:
+            time.sleep(0.002)
+        other = started("openai", server.url, tmp_path)
+        time.sleep(0.3)
+        killed.kill()
+        killed.wait()
+        assert other.wait(60) == 0
+        assert 300 <= server.count <= 300 + IN_FLIGHT
+
+
+def test_threads_with_models_of_their_own_share_the_answers_of_a_store(tmp_path):
+    answers = {}
+
+    def ask(number):
+        answers[number] = recording("openai", server.url, tmp_path).complete(writings(200)[:: 1 - 2 * (number % 2)])
+
+    with VendorServer(latency=0.01) as server:
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert server.count == 200
+    assert answers[0] == answers[2] == answers[1][::-1]

@@ -1,5 +1,6 @@
 """No release is paid for a vote over texts that cleaning left out: real ledger, real rows, a server that misbehaves."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.interfaces.errors import ConfigError, TooFewTextsError, step_of
+from connectors.interfaces.errors import ConfigError, FinalError, TooFewTextsError, step_of
 from flows.catalog import find_flow
 from flows.config.files import check_config
 from flows.engine.prepare import prepare
@@ -31,6 +32,7 @@ from tests.support.servers.vendor_messages import Reply, Request, ok, text_for
 
 REFUSAL = "I am sorry, but I cannot help with that request."
 RUNS: dict[str, type[Run]] = {"wasp": WaspRun, "aug_pe": AugPeRun, "pre_text": PreTextRun, "kd_tutor": KdRun}
+CONCURRENCY = 16
 SHORT = {"guidance": "votes", "iterations": 2, "samples": 48, "votes": 4, "examples": 4}
 
 
@@ -54,7 +56,8 @@ def written_by(run: Run) -> list[Written]:
     written = []
     for job in run.write_jobs(0, run.equal_weights(), None, ()):
         samples, _ = write_samples(run.tools, job)
-        written.append(Written(job.plm, 0, samples, embed_samples(run.tools, samples)[0]))
+        down = run.tools.artifacts.info(samples)["down"]
+        written.append(Written(job.plm, 0, samples, embed_samples(run.tools, samples)[0], down))
     return written
 
 
@@ -81,9 +84,34 @@ def test_a_vote_over_no_texts_is_not_paid(tmp_path: Path, server: VendorServer, 
     server.plan = lambda request: ok(request, text)
     run = opened(tmp_path / "home", server)
     written = written_by(run)
-    with pytest.raises(TooFewTextsError, match=r"6 of 6 classes .*'login_problem' has 0 of 4 \(gpt: 19 of 19 answers"):
+    assert re.search(r"none of its first 24 answers is usable \(24 \w+\), for example \".*\" and \"", written[0].down)
+    assert 24 <= server.count <= 24 + 2 * CONCURRENCY, "not the rounds of 570 calls"
+    with pytest.raises(FinalError, match="Every PLM is down in iteration 0. gpt: .*none of its first 24 answers"):
+        run.require_texts(0, written)
+    with pytest.raises(TooFewTextsError, match=r"6 of 6 classes .*'login_problem' has 0 of 4"):
         release(run, written)
     assert kinds(run) == ["register", "reserve"]
+
+
+def test_reasoning_that_uses_all_tokens_is_stopped_early_with_advice(tmp_path: Path, server: VendorServer) -> None:
+    server.plan = lambda request: ok(request, None, "length", (20, 60))
+    run = opened(tmp_path / "home", server)
+    (written,) = written_by(run)
+    assert "24 error" in written.down
+    assert "Raise max_tokens, or lower the reasoning effort" in written.down
+    assert server.count <= 24 + 2 * CONCURRENCY
+
+
+def test_a_resumed_run_judges_new_answers_and_not_the_stored_ones(tmp_path: Path, server: VendorServer) -> None:
+    server.plan = lambda request: ok(request, REFUSAL)
+    run = opened(tmp_path / "home", server)
+    assert written_by(run)[0].down
+    before = server.count
+    server.plan = lambda request: None
+    (written,) = written_by(run)
+    assert not written.down
+    assert written.samples.rows == 24
+    assert server.count > before
 
 
 @pytest.mark.parametrize(
@@ -121,7 +149,7 @@ def test_the_same_text_for_every_class_counts_once(tmp_path: Path, server: Vendo
 def test_a_stop_right_after_writing_names_its_step_and_returns_the_reservation(
     tmp_path: Path, server: VendorServer
 ) -> None:
-    server.plan = lambda request: ok(request, REFUSAL)
+    server.plan = one_class_refused
     run = opened(tmp_path / "home", server)
     with pytest.raises(TooFewTextsError, match="epsilon is unchanged") as stopped:
         run.require_texts(0, written_by(run))

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import connectors
-from connectors.data import make_corpora, make_support_desk, make_vocabulary
+from connectors.data import make_corpora, make_recordings, make_support_desk, make_vocabulary
 from connectors.models.ngram.tokens import tokenise
 
 DATA = Path(connectors.__file__).parent / "data"
@@ -32,6 +32,17 @@ def test_the_demo_task_is_made_again_byte_for_byte_by_its_script(tmp_path):
 @pytest.mark.parametrize("name", list(make_corpora.TEXTS_PER_LABEL))
 def test_each_corpus_is_made_again_by_its_script(name):
     pd.testing.assert_frame_equal(make_corpora.make(name), shipped(f"corpora/{name}.parquet"))
+
+
+@pytest.mark.parametrize("voice", list(make_recordings.CARELESS_RATE))
+def test_recordings_are_made_again_and_contain_nothing_of_the_demo_rows(voice):
+    recorded = shipped(f"recordings/{voice}.parquet")
+    pd.testing.assert_frame_equal(make_recordings.make(voice), recorded)
+    assert dict(recorded.label.value_counts()) == dict.fromkeys(make_support_desk.LABELS, 600)
+    assert not recorded.text.str.lower().duplicated().any()
+    demo = pd.concat([shipped("support_desk/private.parquet"), shipped("support_desk/test.parquet")])
+    runs = {run for text in demo.text for run in runs_of(text, 6)}
+    assert not runs & {run for text in recorded.text for run in runs_of(text, 6)}
 
 
 def test_the_demo_vocabulary_is_made_again_by_its_script():

@@ -26,6 +26,18 @@ def test_terms_come_in_order_of_rank_from_every_kind_of_file(tmp_path: Path) -> 
     assert read_terms(TermsRef(str(tmp_path / "a.csv"), rank=""))[0] == "second"
 
 
+def test_the_words_of_a_glove_file_are_a_vocabulary(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    words = ("the", ",", "school", "1908", "u.s.", "-0.5")
+    lines = [" ".join((word, *(f"{number:.4f}" for number in draw.standard_normal(50)))) for word in words]
+    (tmp_path / "glove.6B.50d.txt").write_text("\n".join(lines))
+    assert read_terms(TermsRef(str(tmp_path / "glove.6B.50d.txt"))) == words
+    (tmp_path / "terms.txt").write_text("covid 19\niphone 4 5 6\n")
+    assert read_terms(TermsRef(str(tmp_path / "terms.txt"))) == ("covid 19", "iphone 4 5 6")
+    (tmp_path / "empty.txt").write_text("\n")
+    assert read_terms(TermsRef(str(tmp_path / "empty.txt"))) == ()
+
+
 def test_what_is_wrong_with_a_vocabulary_is_told_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("word,rank\nx,1\n")
     with pytest.raises(InputError, match="no column 'term'"):

@@ -106,7 +106,7 @@ class TestFile:
 
     def test_a_file_that_is_no_book_is_refused_with_its_place(self, tmp_path: Path) -> None:
         (tmp_path / "ledger.db").write_bytes(b"this is not a database, but long enough to be read as one" * 20)
-        with pytest.raises(LedgerError, match=r"ledger\.db is not available: .*not a database"):
+        with pytest.raises(LedgerError, match=r"ledger\.db is not available: .*not a database. Restore its newest"):
             PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", zcdp).datasets()
 
     def test_a_folder_that_cannot_be_made_is_refused_with_its_place(self, tmp_path: Path) -> None:

@@ -3,17 +3,20 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
+import re
 import sqlite3
 from dataclasses import replace
 
 import fsspec
 import pandas as pd
 import pytest
+import yaml
 
 from connectors.interfaces.errors import InputError, MissingPackageError, NoRowsError, PlaceError
 from connectors.interfaces.rows import RowsRef
 from connectors.interfaces.text_forms import normal_form
 from connectors.rows.reader import RowProblem, check_public, find_problems, read_rows
+from tests.support.paths import ROOT
 
 SECRET = "my salary is 91234 euros"
 
@@ -67,6 +70,39 @@ class TestClassesOfCodes:
         rows = read_rows(where)
         assert dict(zip(rows["text"], rows["label"], strict=True)) == {"chest pain": "heart", "cough": "lungs"}
 
+    def test_a_star_stands_for_all_other_codes_but_not_for_a_missing_one(self, tmp_path):
+        codes = ["9:4280", "10:I50.9", "10:I5", "9:42", "K35", "*", None, " ", "10:I51"]
+        table = pd.DataFrame({"body": [f"note {n}" for n in range(9)], "kind": codes})
+        table.to_parquet(tmp_path / "notes.parquet")
+        classes = (("other", ("*", "10:I51")), ("heart_failure", ("9:428", "10:I50")))
+        rows = read_rows(RowsRef(str(tmp_path / "notes.parquet"), "body", "kind", classes=classes))
+        heart = [0, 1]
+        assert rows["row"].tolist() == [0, 1, 2, 3, 4, 5, 8]
+        assert rows.set_index("row")["label"].tolist() == [
+            "heart_failure" if row in heart else "other" for row in rows["row"]
+        ]
+
+    def test_any_heart_failure_code_of_a_stay_makes_its_class(self, tmp_path):
+        """Nagesh et al. 2025, appendix B.1.1: a record whose billing codes include 428.x or I50.x."""
+        with sqlite3.connect(tmp_path / "mimic.db") as db:
+            db.execute("create table discharge (note_id text, subject_id int, hadm_id int, text)")
+            db.execute("create table diagnoses_icd (hadm_id int, seq_num int, icd_version int, icd_code)")
+            notes = [("a", 1, 1, "first"), ("b", 1, 2, "second"), ("c", 2, 3, "third"), ("d", 3, 4, "fourth")]
+            db.executemany("insert into discharge values (?, ?, ?, ?)", notes)
+            codes = [(1, 1, 9, "41071"), (1, 2, 9, "4280"), (2, 1, 10, "A419"), (2, 7, 10, "I5020"), (3, 1, 10, "428")]
+            db.executemany("insert into diagnoses_icd values (?, ?, ?, ?)", [*codes, (3, 2, 9, "I509")])
+        shipped = (ROOT / "deployments/configs/papers/dp_kps_mimic.yaml").read_text()
+        (query,) = re.findall(r"#   (SELECT .*?)\n# [^ ]", shipped, re.DOTALL)
+        values = yaml.safe_load(shipped)["private"]["classes"]
+        classes = tuple((name, tuple(prefixes)) for name, prefixes in values.items())
+        where = RowsRef(
+            f"sqlite:///{tmp_path}/mimic.db", label="code", query=query.replace("\n#", "\n"), classes=classes
+        )
+        rows = read_rows(where)
+        assert dict(zip(rows["text"], rows["label"], strict=True)) == {
+            "first": "heart_failure", "second": "heart_failure", "third": "other",
+        }  # fmt: skip
+
     def test_a_rule_that_fits_no_row_is_told_without_quoting_one(self, tmp_path):
         pd.DataFrame({"body": [SECRET], "kind": ["S72"]}).to_parquet(tmp_path / "notes.parquet")
         with pytest.raises(InputError, match="no row whose 'kind'") as told:
@@ -108,6 +144,11 @@ class TestKinds:
         (tmp_path / "r.csv").write_bytes(b'\xef\xbb\xbftext,label\r\n"two\nlines",a\r\n\r\nx,b\r\n')
         rows = read_rows(RowsRef(str(tmp_path / "r.csv")))
         assert rows["text"].tolist() == ["two\nlines", "x"]
+
+    def test_lines_may_end_with_a_carriage_return_alone(self, tmp_path):
+        (tmp_path / "r.csv").write_bytes(b"text;label\rone;a\rtwo;b\r")
+        rows = read_rows(RowsRef(str(tmp_path / "r.csv")))
+        assert rows["text"].tolist() == ["one", "two"]
 
     @pytest.mark.parametrize("separator", [";", "\t", "|"])
     def test_a_csv_may_part_its_columns_otherwise(self, tmp_path, separator):

@@ -250,6 +250,7 @@ class TestStore:
         assert store.export_parquet(tmp_path / "out" / "answers.parquet") == 6
         table = pq.read_table(tmp_path / "out" / "answers.parquet")
         expected = ["text", "label", "plm", "prompt_key", "finish_reason", "tokens_in", "tokens_out", "created"]
+        expected += ["request_id", "served_model"]
         assert table.column_names == expected
         assert table["text"].to_pylist() == ["a2", "a0", "a1", "b2", "b0", "b1"]
         assert table["label"].to_pylist()[:3] == ["l2", "l0", "l1"]
@@ -258,7 +259,7 @@ class TestStore:
 
     def test_a_file_that_is_no_database_is_told_with_its_path(self, store):
         store.file("m").write_bytes(b"not a database, but long enough to be looked at" * 50)
-        with pytest.raises(ArtifactError, match=r"\.db cannot be used .*move the file away"):
+        with pytest.raises(ArtifactError, match=r"\.db cannot be used .*wasp answers repair"):
             store.put("m", "plm", prompt(0), Completion("x"))
 
     def test_a_folder_that_cannot_be_made_is_told_with_its_path(self, tmp_path):

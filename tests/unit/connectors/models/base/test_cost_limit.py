@@ -1,5 +1,7 @@
 """The money of a run has a hard stop before the call that would pass it."""
 
+import multiprocessing
+import os
 import pickle
 import threading
 from pathlib import Path
@@ -11,7 +13,7 @@ from connectors.interfaces.models import Completion, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Purse
+from connectors.models.base.cost_limit import CallPrice, Purse
 
 
 def test_what_another_machine_paid_counts_once(tmp_path: Path) -> None:
@@ -135,4 +137,76 @@ def test_the_estimated_part_survives_restarts_and_other_machines(tmp_path: Path)
 
 def test_a_refusal_shows_small_amounts_exactly(tmp_path: Path) -> None:
     with pytest.raises(MoneyError, match=r"may cost 0\.0062 dollars, but only 0\.005 of 0\.005 are left"):
-        Purse(tmp_path / "money.jsonl", most=0.005).reserve([0.0062])
+        Purse(tmp_path / "money.jsonl", most=0.005).reserve_list([0.0062])
+
+
+def test_two_purses_of_one_journal_share_its_money(tmp_path: Path) -> None:
+    first, second = (Purse(tmp_path / "money.jsonl", most=10.0) for _ in range(2))
+    with first.need(9) as mine, second.need(9) as other:
+        hold = first.reserve(6.0, mine, 1, 60.0)
+        assert hold is not None
+        assert second.reserve(6.0, other, 1, 60.0) is None, "the first may still return some"
+        first.settle(hold, mine, "m", "a", CallPrice(3.0))
+        assert second.reserve(6.0, other, 1, 60.0) is not None
+        assert second.left == 1.0
+    assert Purse(first.journal, most=10.0).left == 1.0
+
+
+def test_the_worst_case_of_a_killed_call_counts_as_spent(tmp_path: Path) -> None:
+    journal = tmp_path / "money.jsonl"
+
+    def start_calls() -> None:
+        purse = Purse(journal, most=10.0)
+        with purse.need(3) as need:
+            paid = purse.reserve(2.0, need, 1, 60.0)
+            assert paid is not None
+            purse.settle(paid, need, "m", "a", CallPrice(0.5))
+            purse.reserve(2.0, need, 1, 60.0)
+            purse.reserve_list([4.0])  # a batch, which the next start continues
+            os._exit(9)
+
+    child = multiprocessing.get_context("fork").Process(target=start_calls)
+    child.start()
+    child.join(30)
+    purse = Purse(journal, most=10.0)
+    assert (purse.spent, purse.estimated, purse.left) == (2.5, 2.0, 7.5)
+    assert Purse(journal).spent == 2.5
+
+
+def test_lists_share_money_that_is_too_small_for_all(tmp_path: Path) -> None:
+    purse = Purse(tmp_path / "money.jsonl", most=60.0)
+    calls = {"quick": 0, "slow": 0}
+    with purse.need(100) as quick, purse.need(100) as slow:
+        waiting = purse.reserve(1.0, slow, 1, 60.0)
+        assert waiting is not None
+        while (hold := purse.reserve(1.0, quick, 1, 60.0)) is not None:
+            purse.settle(hold, quick, "quick", "a", CallPrice(1.0))
+            calls["quick"] += 1
+        assert calls["quick"] == 30, "half of the money"
+        purse.settle(waiting, slow, "slow", "a", CallPrice(1.0))
+        while calls["slow"] < 29 and (hold := purse.reserve(1.0, slow, 1, 60.0)) is not None:
+            purse.settle(hold, slow, "slow", "a", CallPrice(1.0))
+            calls["slow"] += 1
+    assert calls == {"quick": 30, "slow": 29}
+    with purse.need(100) as quick, pytest.raises(MoneyError):
+        purse.reserve(1.0, quick, 1, 60.0)
+
+
+def test_what_one_list_does_not_need_is_for_the_others(tmp_path: Path) -> None:
+    purse = Purse(tmp_path / "money.jsonl", most=60.0)
+    with purse.need(100) as large:
+        with purse.need(10) as small:
+            hold = purse.reserve(1.0, small, 1, 60.0)
+            assert hold is not None
+            purse.settle(hold, small, "small", "a", CallPrice(1.0))
+        for _ in range(59):
+            hold = purse.reserve(1.0, large, 1, 60.0)
+            assert hold is not None
+            purse.settle(hold, large, "large", "a", CallPrice(1.0))
+
+
+def test_a_torn_line_does_not_swallow_the_next_payment(tmp_path: Path) -> None:
+    journal = tmp_path / "money.jsonl"
+    journal.write_text('{"model": "a", "prompt": "b", "dollars": 2.5}\n{"model": "a", "pro')
+    Purse(journal).pay("a", "c", 1.0)
+    assert Purse(journal).spent == 3.5

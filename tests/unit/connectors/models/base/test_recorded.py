@@ -10,7 +10,7 @@ from connectors.interfaces.errors import ConfigError, InputError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.recorded import RecordedModel
-from tests.support.paths import DATA
+from tests.support.paths import DATA, ROOT
 
 TOPICS = {"sea": ["ship", "harbour", "wave", "sail", "anchor"], "farm": ["cow", "barn", "tractor", "field", "milk"]}
 
@@ -37,6 +37,18 @@ def prompts(count, label="yes", first=0, **more):
 
 def texts(answers):
     return [answer.text for answer in answers]
+
+
+def test_a_file_of_the_package_is_named_like_rows_of_it(tmp_path):
+    shipped = open_model("builtin:recordings/terse.parquet")
+    (answer,) = shipped.complete(prompts(1, "login_problem"))
+    assert answer.text
+    copied = open_model(ROOT / "connectors" / "data" / "recordings" / "terse.parquet")
+    assert shipped.identity == copied.identity, "the file's content counts, not its address"
+    with pytest.raises(InputError, match="recorded completions does not exist"):
+        open_model("builtin:recordings/whisper.parquet")
+    with pytest.raises(InputError, match="invalid path"):
+        open_model("builtin:../secrets.parquet")
 
 
 FOLLOW = pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"follow_prompt": True}, {"seed": 5}])

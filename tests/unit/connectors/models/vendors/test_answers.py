@@ -1,6 +1,11 @@
 import pytest
 
 from connectors.models.vendors.answers import plain_text, request_several, several_texts
+from connectors.models.vendors.anthropic import read_message
+from connectors.models.vendors.client import RawCompletion
+from connectors.models.vendors.errors import ReportedError
+from connectors.models.vendors.openai import read_chat
+from connectors.models.vendors.options import TokenPrice
 
 PLAIN = {
     "A text.": "A text.",
@@ -65,3 +70,39 @@ def test_long_answers_are_read_in_linear_time():
     plain_text("a < b " * 50_000)
     several_texts('{"texts": ["' + "\\\\" * 50_000, 3)
     assert time.monotonic() - began < 3
+
+
+def test_each_kind_of_token_has_its_price() -> None:
+    price = TokenPrice(2.0, 10.0, cached=0.2, cache_write=2.5, reasoning=20.0)
+    assert price.dollars(100, 50) == pytest.approx((200 + 500) / 1e6)
+    assert price.dollars(100, 50, cached=60, cache_written=30, reasoning=20) == pytest.approx(
+        (10 * 2 + 60 * 0.2 + 30 * 2.5 + 30 * 10 + 20 * 20) / 1e6
+    )
+    assert price.worst_dollars(100, 50) == pytest.approx((100 * 2.5 + 50 * 20) / 1e6)
+    assert TokenPrice(2.0, 10.0).dollars(100, 50, cached=100, reasoning=50) == TokenPrice(2.0, 10.0).dollars(100, 50)
+    assert TokenPrice(2.0, 10.0).dollars(100, 0, cache_written=100) == pytest.approx(250e-6)
+    assert TokenPrice(2.0, 10.0).dollars(10, 5, cached=10**9, reasoning=10**9) == TokenPrice(2.0, 10.0).dollars(10, 5)
+
+
+def test_counts_of_cached_and_reasoning_tokens_are_read() -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 60}}
+    usage["completion_tokens_details"] = {"reasoning_tokens": 20}
+    body = {"choices": [{"message": {"content": "text"}, "finish_reason": "stop"}], "usage": usage}
+    raw = read_chat(body, {})
+    assert isinstance(raw, RawCompletion)
+    assert (raw.tokens_in, raw.tokens_out, raw.cached, raw.reasoning) == (100, 50, 60, 20)
+    usage = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}
+    raw = read_message({"content": [{"type": "text", "text": "text"}], "stop_reason": "end_turn", "usage": usage}, {})
+    assert isinstance(raw, RawCompletion)
+    assert (raw.tokens_in, raw.cached, raw.cache_written) == (100, 60, 30)
+
+
+def test_the_text_parts_of_a_content_list_are_joined() -> None:
+    parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "A "}, {"type": "text", "text": "text"}]
+    body = {"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}
+    assert read_chat(body, {"messages": []}).text == "A text"
+
+
+def test_an_error_in_a_successful_response_was_not_billed() -> None:
+    with pytest.raises(ReportedError, match="Provider returned error"):
+        read_chat({"error": {"message": "Provider returned error", "code": 502}}, {})

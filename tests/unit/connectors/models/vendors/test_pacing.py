@@ -7,8 +7,8 @@ import pytest
 
 from connectors.interfaces.errors import FinalError, TemporaryError
 from connectors.models.vendors.event_loop import run_here
-from connectors.models.vendors.pacing import Endpoint, Pace, SlowDown, Unusable
-from connectors.models.vendors.request_window import Window
+from connectors.models.vendors.pacing import Doubtful, Endpoint, Pace, SlowDown, Unusable
+from connectors.models.vendors.request_window import Admitted, Window
 
 QUICK = Pace(cap=8, tries=3, first_wait=0.002, longest_wait=0.01, open_after=3, open_seconds=0.02, probes=2)
 
@@ -26,32 +26,52 @@ def run(endpoints, call, count, pace=QUICK):
 
 # --- one endpoint
 def test_failures_of_one_round_halve_the_limit_once():
-    endpoint = Endpoint("one", Pace(cap=16))
-    busy(endpoint, 16)
-    for _ in range(16):
+    endpoint = Endpoint("one", Pace(cap=8))
+    busy(endpoint, 8)
+    for _ in range(8):
         endpoint.failed(SlowDown("full", 1.0), began=0.0, now=1.0)
-    assert endpoint.limit == 8
-    endpoint.failed(SlowDown("full", 1.0), began=2.0, now=3.0)
     assert endpoint.limit == 4
+    endpoint.failed(SlowDown("full", 1.0), began=2.0, now=3.0)
+    assert endpoint.limit == 2
 
 
-def test_the_limit_grows_by_about_one_per_round_trip_up_to_the_cap():
-    endpoint = Endpoint("one", Pace(cap=6))
-    endpoint.limit = 4.0
-    for _ in range(4):
-        endpoint.succeeded()
-    assert 4.8 < endpoint.limit <= 5.0
-    for _ in range(100):
-        endpoint.succeeded()
-    assert endpoint.limit == 6
+def test_calls_in_flight_quadruple_per_round_trip_until_the_first_refusal():
+    endpoint = Endpoint("one", Pace(cap=100))
+    for limit in (8, 32, 100):
+        assert endpoint.limit == limit
+        for _ in range(limit):
+            endpoint.succeeded(0.0, 0.1)
+
+
+def test_a_refusal_among_successes_lowers_the_limit_to_the_measured_rate_and_pauses_nothing():
+    endpoint = Endpoint("one", Pace(cap=64))
+    for number in range(40):
+        endpoint.succeeded(10.0 + number / 40, 10.5 + number / 40)
+    endpoint.failed(SlowDown("full", retry_after=30.0, refused=True), began=11.0, now=11.5)
+    assert endpoint.limit == pytest.approx(40 * 0.5, rel=0.05), "40 successes per second of half a second each"
+    assert endpoint.wait(11.5) == 0.0
+
+
+def test_after_a_refusal_the_limit_grows_slowly_and_then_ever_faster():
+    endpoint = Endpoint("one", Pace(cap=64))
+    endpoint.failed(SlowDown("full", refused=True), began=0.0, now=0.0)
+    growths = []
+    for second in range(1, 9):
+        before = endpoint.limit
+        for number in range(20):
+            endpoint.succeeded(0.0, second + number / 20)
+        growths.append(endpoint.limit - before)
+    assert max(growths[:3]) < 0.3
+    assert growths[3:] == sorted(growths[3:])
+    assert growths[-1] > 3
 
 
 def test_plain_failures_and_unusable_answers_leave_the_limit_alone():
-    endpoint = Endpoint("one", Pace(cap=16, open_after=3))
+    endpoint = Endpoint("one", Pace(cap=8, open_after=3))
     endpoint.failed(TemporaryError("500"), 1.0, 2.0)
     for number in range(20):
         endpoint.failed(Unusable("empty"), 3.0 + number, 3.5 + number)
-    assert endpoint.limit == 16
+    assert endpoint.limit == 8
     assert not endpoint.broken
 
 
@@ -74,17 +94,18 @@ def test_the_circuit_opens_lets_one_probe_through_and_closes_on_success():
     assert endpoint.take(12.6)
     assert not endpoint.take(12.6)
     endpoint.give_back()
-    endpoint.succeeded()
+    endpoint.succeeded(0.0, 0.1)
     assert not endpoint.broken
     busy(endpoint, 4, now=12.7)
 
 
-def test_failed_probes_double_the_wait_and_end_it():
+def test_failed_probes_double_the_wait_and_end_it(caplog):
     endpoint = Endpoint("one", Pace(open_after=1, open_seconds=10.0, probes=2))
-    endpoint.failed(TemporaryError("down"), 0.0, 1.0)
+    endpoint.failed(TemporaryError("down."), 0.0, 1.0)
     assert endpoint.wait(1.0) == 10.0
-    endpoint.failed(TemporaryError("down"), 11.0, 12.0)
+    endpoint.failed(TemporaryError("down."), 11.0, 12.0)
     assert endpoint.wait(12.0) == 20.0
+    assert caplog.messages == ["down. Next try in 10 s.", "down. Next try in 20 s."]
     endpoint.failed(TemporaryError("down"), 32.0, 33.0)
     assert isinstance(endpoint.lost, TemporaryError)
     assert endpoint.wait(1000.0) == math.inf
@@ -111,13 +132,17 @@ def test_waiting_times_have_full_jitter_and_a_bound():
 # --- the window
 def test_every_request_lands_once_whatever_fails():
     dice = random.Random(3)
-    calls = []
+    calls, empty = [], set()
 
     async def call(number, endpoint):
         calls.append(number)
         await asyncio.sleep(0.0005)
         if dice.random() < 0.2:
-            raise dice.choice([TemporaryError("500"), SlowDown("429", refused=True), Unusable("empty")])
+            error = dice.choice([TemporaryError("500"), SlowDown("429", refused=True), Unusable("empty")])
+            if isinstance(error, Unusable) and number in empty:
+                error = TemporaryError("a second one would be the last")
+            empty.update([number] if isinstance(error, Unusable) else [])
+            raise error
         return number * number
 
     pace = Pace(cap=8, tries=50, first_wait=0.001, longest_wait=0.002, open_after=50)
@@ -225,3 +250,46 @@ def test_two_threads_share_the_places_of_an_endpoint():
     assert [len(landed) for landed in done] == [40, 40]
     assert endpoint.most_in_flight == 3
     assert endpoint.in_flight == 0
+
+
+def test_admission_is_asked_before_each_call_and_may_delay_or_drop_it():
+    asked, calls = [], []
+
+    def admit(number):
+        asked.append(number)
+        if number % 3 == 0:
+            return Admitted.NEVER
+        return Admitted.LATER if asked.count(number) == 1 else Admitted.YES
+
+    async def call(number, endpoint):
+        calls.append(number)
+        if number == 4 and calls.count(4) == 1:
+            raise TemporaryError("again")
+        return number
+
+    landed = {}
+    endpoint = Endpoint("one", QUICK)
+    run_here(Window([endpoint], QUICK, call, landed.__setitem__, admit).run(7))
+    assert sorted(landed) == [1, 2, 4, 5]
+    assert (asked.count(4), calls.count(4)) == (3, 2)
+    assert endpoint.in_flight == 0
+
+
+def test_a_doubt_about_an_endpoint_is_final_after_probes_of_different_requests():
+    endpoint = Endpoint("one", Pace(open_seconds=10.0))
+    doubt = Doubtful(FinalError("no such model"))
+    endpoint.doubt(doubt, 1, 0.0, 1.0)
+    assert endpoint.broken
+    assert endpoint.wait(1.0) == 10.0
+    endpoint.doubt(doubt, 1, 11.0, 12.0)
+    endpoint.doubt(doubt, 1, 32.0, 33.0)
+    assert endpoint.lost is None, "one request alone proves nothing"
+    endpoint.doubt(doubt, 2, 80.0, 81.0)
+    assert endpoint.lost is doubt.final
+
+
+def test_a_success_ends_a_doubt_and_its_pause():
+    endpoint = Endpoint("one", Pace(open_seconds=10.0))
+    endpoint.doubt(Doubtful(FinalError("forbidden")), 1, 0.0, 1.0)
+    endpoint.succeeded(0.0, 0.1)
+    assert endpoint.wait(1.0) == 0

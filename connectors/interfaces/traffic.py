@@ -1,0 +1,91 @@
+"""Calls of a language model's endpoints by outcome, for the people who watch a run."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+STEPS = 8
+"""Classes of latencies per doubling: a percentile is exact to 5 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Calls of one endpoint by outcome. Can be summed.
+
+    answered: responses with a completion. refused: too many requests (HTTP 429, 503, 529). failed: other server errors,
+    broken connections and completions without text. timed_out: no response in time. repeated: calls after the first of
+    a request. latencies: answered calls by class of their duration, see `class_of`. served: names of the models that
+    answered, if others than asked.
+    """
+
+    answered: int = 0
+    refused: int = 0
+    failed: int = 0
+    timed_out: int = 0
+    repeated: int = 0
+    latencies: Mapping[str, int] = field(default_factory=dict)
+    served: Sequence[str] = ()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The counts by name."""
+        return {name: getattr(self, name) for name in ("answered", "refused", "failed", "timed_out", "repeated")}
+
+    def __add__(self, other: Traffic) -> Traffic:
+        counts = {name: count + other.counts[name] for name, count in self.counts.items()}
+        latencies = dict(Counter(self.latencies) + Counter(other.latencies))
+        return Traffic(**counts, latencies=latencies, served=tuple(dict.fromkeys([*self.served, *other.served])))
+
+    def since(self, earlier: Traffic) -> Traffic:
+        """Return the calls after an earlier state of the same endpoint."""
+        counts = {name: count - earlier.counts[name] for name, count in self.counts.items()}
+        latencies = dict(Counter(self.latencies) - Counter(earlier.latencies))
+        return Traffic(**counts, latencies=latencies, served=self.served)
+
+    def seconds(self, share: float) -> float | None:
+        """Return the duration that a share of the answered calls did not exceed, None without any."""
+        total, passed = sum(self.latencies.values()), 0
+        for name, count in sorted(self.latencies.items(), key=lambda pair: int(pair[0])):
+            passed += count
+            if passed >= share * total:
+                return float(2 ** ((int(name) + 0.5) / STEPS) / 1000)
+        return None
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A model that counts the calls of its endpoints."""
+
+    def traffic(self) -> Mapping[str, Traffic]:
+        """Return the calls so far by host, of this object."""
+
+    def in_flight(self) -> tuple[int, int]:
+        """Return the calls in flight now, and their present limit."""
+
+
+def class_of(seconds: float) -> str:
+    """Return the class of a duration: k for 2**(k / 8) to 2**((k + 1) / 8) milliseconds."""
+    return str(math.floor(STEPS * math.log2(max(seconds, 1e-3) * 1000)))
+
+
+def traffic_of(model: Any) -> dict[str, Traffic]:
+    """Return the calls so far of a model by host; empty if it does not count them."""
+    return dict(model.traffic()) if isinstance(model, Watched) else {}
+
+
+def state_of(model: Any) -> str:
+    """Return a short text about a model's calls for a progress line; empty if it does not count them."""
+    if not isinstance(model, Watched):
+        return ""
+    total = sum(model.traffic().values(), Traffic())
+    flying, limit = model.in_flight()
+    if not total.answered and not flying:
+        return ""
+    troubles = {"refused": total.refused, "failed": total.failed, "timed out": total.timed_out}
+    late = total.seconds(0.95)
+    parts = [f"{flying} of {limit} in flight", *(f"{count} {name}" for name, count in troubles.items() if count)]
+    return ", ".join([*parts, *([] if late is None else [f"p95 {late:.2g} s"])])

@@ -1,0 +1,1 @@
+"""Paid calls against servers that fail, limit and bill, as tables."""

@@ -1,0 +1,107 @@
+"""A server with a rate limit that changes: refusals, and the use that is made of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from connectors.interfaces.models import Completion, ModelSpec
+from connectors.interfaces.prompts import Prompt
+from connectors.models.vendors.openai import OpenAIModel
+from tests.support.servers.vendor import VendorServer
+from tests.support.servers.vendor_messages import Reply, Request, failure, ok
+
+COLUMNS = ("limit is known by", "in flight", "calls per second", "used", "refusals per 1,000", "90 % used after")
+PHASES = ((25.0, 20.0), (25.0, 200.0), (25.0, 5.0))
+"""Seconds, and calls per second."""
+
+Sees = list[tuple[float, bool]]
+
+
+class _Over(Exception):
+    """The phases are over."""
+
+
+@dataclass
+class LimitedServer:
+    """A plan for `VendorServer` that admits so many calls per second, up to a second's calls at once.
+
+    `headers`: it states its limit. `retry_after`: it asks refused callers to wait a second. `seen`: the second of each
+    call, and if it was admitted.
+    """
+
+    headers: bool
+    retry_after: bool
+    seen: Sees = field(default_factory=list)
+    began: float = 0.0
+    room: float = PHASES[0][1]
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds since the first call."""
+        return time.monotonic() - self.began if self.began else 0.0
+
+    def __call__(self, request: Request) -> Reply:
+        self.began = self.began or time.monotonic()
+        now = self.seconds
+        rate = next((rate for start, end, rate in phases() if start <= now < end), PHASES[-1][1])
+        self.room = min(rate, self.room + (now - (self.seen[-1][0] if self.seen else 0.0)) * rate)
+        is_admitted = self.room >= 1
+        self.room -= is_admitted
+        self.seen.append((now, is_admitted))
+        reply = ok(request) if is_admitted else failure(429)
+        if self.headers:
+            left, reset = max(int(self.room), 0), (60 * rate - self.room) / rate
+            reply.headers |= {"x-ratelimit-limit-requests": f"{60 * rate:g}"}
+            reply.headers |= {
+                "x-ratelimit-remaining-requests": str(left),
+                "x-ratelimit-reset-requests": f"{reset:.3f}s",
+            }
+        if self.retry_after and not is_admitted:
+            reply.headers["retry-after"] = "1"
+        return reply
+
+
+def phases() -> Iterator[tuple[float, float, float]]:
+    """Yield start, end and rate of each phase."""
+    start = 0.0
+    for length, rate in PHASES:
+        yield start, start + length, rate
+        start += length
+
+
+def rows() -> Iterator[Sequence[object]]:
+    """Request as much as is admitted, with each knowledge of the limit."""
+    for known, in_flight in (("headers", 64), ("`rpm`", 64), ("refusals", 64), ("refusals", 256)):
+        limited = LimitedServer(headers=known == "headers", retry_after=known == "refusals")
+        with VendorServer(latency=0.2, plan=limited) as server:
+            _request(limited, server, in_flight, {"rpm": 60 * PHASES[0][1]} if known == "`rpm`" else {})
+        for start, end, rate in phases():
+            # A configured limit says nothing about later ones.
+            if known != "`rpm`" or start == 0:
+                yield known, in_flight, f"{rate:g}", *_use(limited.seen, start, end, rate)
+
+
+def _request(limited: LimitedServer, server: VendorServer, in_flight: int, rates: dict[str, float]) -> None:
+    options = {"endpoint": f"{server.url}/v1", "key": "none", "concurrency": in_flight, **rates}
+    model = OpenAIModel.from_spec(ModelSpec("writer", "openai", "some-model", options))
+
+    def keep(position: int, completion: Completion) -> None:
+        if limited.seconds > sum(length for length, _ in PHASES):
+            raise _Over
+
+    try:
+        model.complete([Prompt(f"Number {i}.", "a", seed=i) for i in range(30_000)], keep)
+    except _Over:
+        return
+
+
+def _use(seen: Sees, start: float, end: float, rate: float) -> Sequence[object]:
+    admitted = [second for second, is_admitted in seen if start <= second < end and is_admitted]
+    refused = sum(start <= second < end for second, is_admitted in seen if not is_admitted)
+    halves = [start + half / 2 for half in range(int(2 * (end - start)) - 3)]
+    near = (at - start for at in halves if sum(at <= second < at + 2 for second in admitted) >= 0.9 * 2 * rate)
+    after = next((f"{seconds:g} s" for seconds in near), "not")
+    used = len(admitted) / rate / (end - start)
+    return f"{used:.0%}", f"{1000 * refused / max(len(admitted), 1):.0f}", after
