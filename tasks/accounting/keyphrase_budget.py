@@ -14,8 +14,8 @@ from tasks.accounting.votes import Noise, calibrate, vote_charge
 SETTING_TEXTS = {
     "gaussian": "integer Gaussian noise on averages of each document",
     "pure": "integer Laplace noise on averages of each document, delta 0",
-    "paper": "the noise of the paper as printed, which was made for one phrase: NO guarantee of its epsilon for a "
-    "document; the cost of a document is accounted",
+    "paper": "the scale of the paper as printed, on sums instead of means, made for one phrase: NO guarantee of its "
+    "epsilon for a document; the cost of a document is accounted",
 }
 
 

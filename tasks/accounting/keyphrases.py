@@ -4,8 +4,9 @@ Both parts release sums over documents, which avoids a division by a private cou
 
 - ``gaussian``: distinct terms, paired features averaged over a document's keyphrases, integer Gaussian noise
 - ``pure``: the same sums with integer Laplace noise; delta 0
-- ``paper``: as printed. Its noise is made for one point; a document adds up to M points, hence the printed epsilon is
-  no guarantee for documents. `epsilon_exact`, and with it the ledger, contains the exact cost of one document
+- ``paper``: the printed scale, 2 sqrt(2) I / epsilon (appendix A.2). It is printed for means, for which it lacks 1/|X|;
+  here it is added to sums. It is made for one point; a document adds up to M points, hence the printed epsilon is no
+  guarantee for documents. `epsilon_exact`, and with it the ledger, contains the exact cost of one document
 """
 
 from __future__ import annotations

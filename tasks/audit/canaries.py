@@ -33,14 +33,25 @@ def make_canaries(rows: Sequence[tuple[str, str]], number: int) -> list[Canary]:
     """
     order = list(range(len(rows)))
     secrets.SystemRandom().shuffle(order)
-    return [_canary(*rows[order[index % len(order)]]) for index in range(number)]
+    words = _rare_words(number * RARE_WORDS)
+    return [
+        _canary(*rows[order[index % len(order)]], words[index * RARE_WORDS : (index + 1) * RARE_WORDS])
+        for index in range(number)
+    ]
 
 
-def _canary(text: str, label: str) -> Canary:
+def _canary(text: str, label: str, words: Sequence[str]) -> Canary:
     # Half of the characters: scripts without spaces have no words to count.
     begun = text[: max(1, len(text) // 2)].rsplit(" ", 1)[0]
-    rare = " ".join(_rare_word() for _ in range(RARE_WORDS))
-    return Canary(f"{begun} {rare}", label, bool(secrets.randbits(1)))
+    return Canary(" ".join([begun, *words]), label, bool(secrets.randbits(1)))
+
+
+def _rare_words(number: int) -> list[str]:
+    """Return different made-up words."""
+    words: set[str] = set()
+    while len(words) < number:
+        words.add(_rare_word())
+    return list(words)
 
 
 def _rare_word() -> str:

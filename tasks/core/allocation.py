@@ -6,15 +6,19 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from connectors.interfaces.errors import ConfigError
 
+LEAST_SHARE = 0.05
+"""Smallest part of an equal share that a PLM writes: a noisy round must not exclude one permanently."""
 
-def allocate(total: int, weights: Mapping[str, float], floor: float = 0.05) -> dict[str, int]:
+
+def allocate(total: int, weights: Mapping[str, float], floor: float = LEAST_SHARE) -> dict[str, int]:
     """Split `total` by weights into whole numbers, by largest remainder.
 
-    No PLM gets less than `floor` of an equal share (total / K): a noisy round must not exclude one permanently. Exact
-    arithmetic; equal remainders go to the larger weight, then to the PLM named first. Raises ConfigError for weights
-    that are negative, not finite or all zero.
+    No PLM gets less than `floor` of an equal share (total / K). Exact arithmetic; equal remainders go to the larger
+    weight, then to the PLM named first. Raises ConfigError for weights that are negative, not finite or all zero.
     """
     if not weights or any(not math.isfinite(w) or w < 0 for w in weights.values()) or sum(weights.values()) <= 0:
         raise ConfigError(f"weights: {dict(weights)} is not allowed. Write non-negative numbers with a positive sum.")
@@ -40,6 +44,22 @@ def _raised(weights: list[Fraction], total: int, floor: Fraction) -> list[Fracti
         if not below:
             return quotas
         raised |= below
+
+
+def unbalanced(sizes: Mapping[str, int], count: int, alpha: float, seed: int) -> dict[str, int]:
+    """Split `count` over classes of these sizes by proportions from Dirichlet(alpha, ..., alpha).
+
+    A class gives at most all its rows; the other classes then give more. `count` is at most the sum of the sizes.
+    """
+    drawn = np.random.default_rng(seed).dirichlet(np.full(len(sizes), alpha))
+    weights = dict(zip(sizes, np.maximum(drawn, np.finfo(float).tiny).tolist(), strict=True))
+    counts: dict[str, int] = {}
+    while weights:
+        split = allocate(count - sum(counts.values()), weights, floor=0.0)
+        exhausted = {name: sizes[name] for name, number in split.items() if number >= sizes[name]}
+        counts |= exhausted or split
+        weights = {name: weight for name, weight in weights.items() if name not in counts}
+    return {name: counts[name] for name in sizes}
 
 
 def per_class(count: int, labels: Sequence[str], offset: int = 0) -> dict[str, int]:

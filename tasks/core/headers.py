@@ -16,7 +16,7 @@ def check_header(field: str, where: RowsRef, read: HeaderReader, is_public: bool
     """Refuse a source that is unreachable or lacks a column named under `field`.
 
     A first line that may be a private row is not quoted. Raises PlaceError or InputError, and ProblemsError for
-    several missing columns.
+    several missing or duplicate columns.
     """
     try:
         header = read(where)
@@ -27,6 +27,7 @@ def check_header(field: str, where: RowsRef, read: HeaderReader, is_public: bool
     named = {name: getattr(where, name) for name in COLUMNS}
     missing = {name: column for name, column in named.items() if column and column not in header.columns}
     problems = [_describe(f"{field}.{name}", column, where, header, is_public) for name, column in missing.items()]
+    problems = problems or _duplicates(field, where, header)
     if len(problems) == 1:
         raise InputError(problems[0])
     if problems:
@@ -41,6 +42,21 @@ def _describe(field: str, column: str, where: RowsRef, header: Header, is_public
         return f"{start}. Columns: {listed}.{_hint(near)} Name one of them."
     same = [name for name in header.columns if _plain(name) == _plain(column)]
     return f"{start} in its first line.{_hint(same)} Write the name as the first line has it; a file needs a header."
+
+
+def _duplicates(field: str, where: RowsRef, header: Header) -> list[str]:
+    """Return a problem for each name of several columns; columns that no field names are given by their number."""
+    fields = {column: name for name in COLUMNS if (column := getattr(where, name))}
+    problems = []
+    for name in dict.fromkeys(header.columns):
+        numbers = [str(number) for number, column in enumerate(header.columns, start=1) if column == name]
+        if len(numbers) > 1:
+            named, which = (fields[name], f" '{name}'") if name in fields else ("path", "")
+            listed = " and ".join(numbers)
+            problems.append(
+                f"{field}.{named}: {redact(where.path)} has one name{which} for columns {listed}. Rename one."
+            )
+    return problems
 
 
 def _hint(names: list[str]) -> str:

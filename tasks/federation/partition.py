@@ -6,6 +6,7 @@ alpha makes the classes of the parties more different.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
+from tasks.core.allocation import unbalanced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,13 +28,25 @@ TRIES = 100
 class Partition:
     """Parameters of a split of rows among parties.
 
-    `parties`: L. `alpha`: of the Dirichlet distribution. `least`: least rows of a party.
+    `parties`: L. `alpha`: of the Dirichlet distribution. `least`: least rows of a party. `class_alpha`: first take
+    `take` rows with class proportions from Dirichlet(`class_alpha`), so that the parties' rows together are unbalanced.
     """
 
     parties: int
     alpha: float = 1.0
     seed: int = 0
     least: int = 1
+    take: int | None = None
+    class_alpha: float | None = None
+
+
+def take_unbalanced(labels: Sequence[str], take: int, alpha: float, seed: int) -> Ints:
+    """Return the sorted indices of `take` rows whose classes have proportions from Dirichlet(alpha, ..., alpha)."""
+    names = np.array(labels, dtype=str)
+    order = np.random.default_rng(seed).permutation(len(names))
+    counts = unbalanced(Counter(sorted(names.tolist())), min(take, len(names)), alpha, seed)
+    taken = [order[names[order] == name][:number] for name, number in counts.items()]
+    return np.sort(np.concatenate(taken))
 
 
 def split_rows(labels: Sequence[str], partition: Partition) -> Ints:
@@ -68,6 +82,11 @@ def _check(partition: Partition, rows: int) -> None:
         raise ConfigError(
             f"alpha: {partition.alpha} is not allowed. Write a positive number: 1 as in the paper, more for equal "
             "parts."
+        )
+    if partition.class_alpha is not None and (not partition.class_alpha > 0 or partition.take is None):
+        raise ConfigError(
+            f"class_alpha: {partition.class_alpha} is not allowed without a number of rows, or if it is not positive. "
+            "Write a positive number, and take."
         )
     if partition.seed < 0 or partition.least < 0:
         raise ConfigError("seed, least: a negative number is not allowed. Write whole numbers from 0.")

@@ -1,10 +1,11 @@
 """Densities of keyphrase sequences: kernels and random Fourier features.
 
 DP-KPS (Nagesh et al. 2025) estimates, per class, the similarity of documents to a sequence of phrases: k(x, y) =
-exp(-|x - y|^2) on the concatenated vectors of the phrases, each of squared length `block` (u in the paper). A prefix
-shorter than the density's sequences is padded with zeros. With phrase vectors of equal length this multiplies every
-kernel value by the same exp(-u * (number of missing phrases)). Probabilities proportional to kernel values are
-therefore unchanged (Theorem A.1).
+exp(-|x - y|^2) on the concatenated vectors of the phrases, each of squared length u. A prefix shorter than the
+density's sequences is padded with zeros. With phrase vectors of equal length this multiplies every kernel value by the
+same exp(-u * (number of missing phrases)). Probabilities proportional to kernel values are therefore unchanged
+(Theorem A.1). Appendix A.2 ("Bandwidth selection") sets u by density: 1 for single phrases, 1/L' for sequences of
+exactly L' phrases, 2/L' where up to half of them may be missing.
 """
 
 from __future__ import annotations
@@ -33,23 +34,24 @@ Ensemble = Literal["linear", "logarithmic"]
 class Shape:
     """Number and size of the densities; every number is public.
 
-    `length`: phrases of a sequence (L). `frequencies`: D. `block`: squared length of a phrase's vector (u).
-    `paired`: features are pairs (cos, sin); else sqrt(2) cos(. + phase), as printed.
+    `length`: phrases of a sequence (L). `frequencies`: D. `block`: squared length of a phrase's vector (u) in all
+    densities; None: as in the paper, by density. `paired`: features are pairs (cos, sin); else sqrt(2) cos(. + phase),
+    as printed.
     """
 
     sampling: Sampling
     ensemble: Ensemble
     length: int
     frequencies: int
-    block: float
+    block: float | None = None
     paired: bool = True
 
     @property
     def members(self) -> tuple[int, ...]:
         """Number of phrases in the sequences of each density, shortest first.
 
-        Independent: 1. Linear: 1, 2, ..., L. Logarithmic: 2, 4, 8, ..., and finally L: a prefix fills at least half of
-        its density's sequences.
+        Independent: 1. Linear: 1, 2, ..., L. Logarithmic: 2, 4, 8, ..., and finally L, where the paper has the next
+        power of 2: a prefix fills at least half of its density's sequences.
         """
         if self.sampling == "independent":
             return (1,)
@@ -64,6 +66,13 @@ class Shape:
             if length >= phrases:
                 return index
         raise ConfigError(f"method.length: {self.length} is too small, no density covers {phrases} phrases. Raise it.")
+
+    def block_of(self, phrases: int) -> float:
+        """Return the squared length of a phrase's vector (u) in the density of sequences of `phrases` phrases."""
+        if self.block is not None:
+            return self.block
+        padded = self.sampling == "iterative" and self.ensemble == "logarithmic" and phrases > 1
+        return (2.0 if padded else 1.0) / phrases
 
     @property
     def features(self) -> int:
@@ -106,11 +115,12 @@ def members_of(shape: Shape, vectors: Floats, seed: int) -> list[DensityMember]:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
         raise ConfigError("vocabulary.embedder: a term of the vocabulary has no vector. Use another embedder.")
-    scaled = np.asarray(vectors / lengths, dtype=np.float64) * math.sqrt(2 * shape.block)
-    return [_member(shape, scaled, length, seed) for length in shape.members]
+    unit = np.asarray(vectors / lengths, dtype=np.float64)
+    return [_member(shape, unit, length, seed) for length in shape.members]
 
 
-def _member(shape: Shape, scaled: Floats, length: int, seed: int) -> DensityMember:
+def _member(shape: Shape, unit: Floats, length: int, seed: int) -> DensityMember:
+    scaled = unit * math.sqrt(2 * shape.block_of(length))
     rng = np.random.default_rng(seed_of("frequencies", seed, length))
     wide = shape.frequencies if shape.paired else shape.features
     angles = np.stack([scaled @ rng.standard_normal((wide, scaled.shape[1])).T for _ in range(length)])

@@ -1,8 +1,9 @@
 """Sequences of phrases sampled from noisy densities.
 
 Sampling is post-processing, which costs no privacy. A phrase is sampled with a probability proportional to max(0,
-estimate)^sharpness, among all phrases or among the best, without phrases that are already in the sequence. If no
-estimate is above 0, all of them are equally likely.
+estimate)^sharpness, among all phrases or among the best, with or without phrases that are already in the sequence. If
+no estimate is above 0, all of them are equally likely. Nagesh et al. 2025, section 2 (i): in proportion to the
+estimates, among all phrases; 2 (ii): L such samples with repeats, or a "high scoring" phrase after each prefix.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ ROWS_AT_ONCE: Final = 2048
 class SequenceChoice:
     """Sampling rule of a phrase.
 
-    Among the `top` best by estimate (0: all), with probability proportional to estimate^`sharpness`.
+    Among the `top` best by estimate (0: all), with probability proportional to estimate^`sharpness`. `repeats`: a
+    phrase may occur again in its sequence.
     """
 
     top: int = 0
     sharpness: float = 1.0
+    repeats: bool = False
 
 
 def estimates(member: DensityMember, sums: Floats, prefixes: Ints, position: int) -> Singles:
@@ -56,13 +59,13 @@ def draw_sequences(
     choice: SequenceChoice,
     rng: np.random.Generator,
 ) -> Ints:
-    """Return `count` sequences of `shape.length` different terms for each class.
+    """Return `count` sequences of `shape.length` terms for each class.
 
     Term numbers, shape (classes * count, L). `sums` (classes, members * 2 D): the released sums of a class in features,
-    one density after the other. Raises ConfigError when there are fewer terms than phrases of a sequence.
+    one density after the other. Raises ConfigError when there are fewer terms than different phrases of a sequence.
     """
     terms = members[0].angles.shape[1]
-    if terms < shape.length:
+    if terms < shape.length and not choice.repeats:
         raise ConfigError(
             f"method.length: a sequence has {shape.length} different phrases, the private vocabulary {terms}. Lower it."
         )
@@ -76,7 +79,8 @@ def draw_sequences(
         chosen = []
         for rows in np.array_split(np.arange(len(sequences)), max(1, -(-len(sequences) // ROWS_AT_ONCE))):
             before = _before(members[index], parts[index][of_class[rows]], sequences[rows, : 0 if alone else position])
-            chosen.append(draw(_open(_product(before, after), sequences[rows]), choice, rng))
+            taken = sequences[rows, : 0 if choice.repeats else position]
+            chosen.append(draw(_exclude(_product(before, after), taken), choice, rng))
         sequences = np.concatenate([sequences, np.concatenate(chosen)[:, None]], axis=1)
     return sequences
 
@@ -119,8 +123,8 @@ def _product(before: Singles, after: Singles) -> Singles:
     return np.asarray(before @ after, dtype=np.float32)
 
 
-def _open(scores: Singles, prefixes: Ints) -> Singles:
-    """Exclude the terms that a sequence already contains from the scores."""
-    if prefixes.shape[1]:
-        np.put_along_axis(scores, prefixes, np.float32(-np.inf), axis=1)
+def _exclude(scores: Singles, taken: Ints) -> Singles:
+    """Exclude terms (n, any number) from the scores."""
+    if taken.shape[1]:
+        np.put_along_axis(scores, taken, np.float32(-np.inf), axis=1)
     return scores

@@ -57,15 +57,16 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A row minus the reference, seed by seed: mean and interval.
+    """A row minus the reference, seed by seed: mean, interval and two-sided p-value.
 
-    None with too few pairs for one.
+    Interval and p-value are None with fewer than two pairs.
     """
 
     mean: float
     low: float | None
     high: float | None
     pairs: int
+    p: float | None = None
 
 
 def mean_of(answers: Sequence[CellResult], row: str, column: str, metric: str) -> Mean | None:
@@ -110,22 +111,36 @@ def difference(
         return Difference(mean, None, None, number)
     from scipy.stats import t
 
-    half = float(t.ppf((1 + confidence) / 2, number - 1)) * float(np.std(pairs, ddof=1)) / math.sqrt(number)
-    return Difference(mean, mean - half, mean + half, number)
+    error = float(np.std(pairs, ddof=1)) / math.sqrt(number)
+    half = float(t.ppf((1 + confidence) / 2, number - 1)) * error
+    p = 2 * float(t.sf(abs(mean) / error, number - 1)) if error > 0 else float(mean == 0)
+    return Difference(mean, mean - half, mean + half, number, p)
 
 
-def verdict(measured: Difference | None, published: tuple[float | None, float | None]) -> Verdict:
+def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p-values adjusted for their number by the step-down method of Holm (1979); None stays None."""
+    measured = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
+    results: list[float | None] = [None] * len(p_values)
+    highest = 0.0
+    for rank, (p, index) in enumerate(measured):
+        results[index] = highest = max(highest, min(1.0, p * (len(measured) - rank)))
+    return results
+
+
+def verdict(
+    measured: Difference, published: tuple[float | None, float | None], p: float | None, confidence: float
+) -> Verdict:
     """Return the verdict on a claim that a row is better or worse than the reference.
 
-    `published`: the figure of the row and of the reference; without both there is no claim. The claim holds when the
-    whole interval is on its side of zero, does not hold when it is on the other, and else cannot be seen.
+    `published`: the figure of the row and of the reference; without both there is no claim. `p`: the adjusted p-value.
+    The claim cannot be seen unless `p` is at most 1 - `confidence`; then the sign of the difference decides.
     """
     row, reference = published
-    if row is None or reference is None or row == reference or measured is None:
+    if row is None or reference is None or row == reference:
         return ""
-    if measured.low is None or measured.high is None or measured.low <= 0 <= measured.high:
+    if p is None or p > 1 - confidence:
         return "cannot be seen"
-    return "holds" if (measured.low > 0) == (row > reference) else "does not hold"
+    return "holds" if (measured.mean > 0) == (row > reference) else "does not hold"
 
 
 def mean_curve(answers: Sequence[CellResult], row: str, column: str, metric: str) -> list[tuple[int, float]]:

@@ -11,11 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from connectors.interfaces.models import Usage
+from connectors.interfaces.traffic import Traffic
 from tasks.core.refs import Weights, Written
 from tasks.core.tools import Tools
 from tasks.metrics.registry import FIRST_METRICS, all_metrics
 
-Sum = TypeVar("Sum", int, Usage, Counter[str])
+Sum = TypeVar("Sum", int, Usage, Counter[str], Traffic)
+EARLIER_PROBE = "accuracy"
+"""Name of `probe_accuracy` in files of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +26,11 @@ class Facts:
     """One iteration.
 
     `epsilon` is None where no number describes the loss (no noise); counts are by PLM. `weights` are for the next
-    iteration. `fid` and `accuracy` are None where they were not measured; `not_private` marks numbers that were
+    iteration. `fid` and `probe_accuracy` are None where they were not measured; `not_private` marks numbers that were
     computed on private rows without noise. `text_precision`: the share of texts that are among real rows;
     `text_recall`: the share of real rows that are among the texts. `traffic`: bytes of parties. `guided`: the
-    measured metrics without a field of their own, such as those of guidance (`tasks.steps.appraisal`).
+    measured metrics without a field of their own, such as those of guidance (`tasks.steps.appraisal`). `endpoints`: the
+    calls of each language model's endpoint, by "model at host".
     """
 
     iteration: int
@@ -36,7 +40,7 @@ class Facts:
     fid_null: float | None
     fid_reference: str
     not_private: bool
-    accuracy: float | None
+    probe_accuracy: float | None
     shortfall: Mapping[str, int]
     failures: Mapping[str, Mapping[str, int]]
     down: Mapping[str, str]
@@ -48,6 +52,7 @@ class Facts:
     text_recall: float | None = None
     traffic: Mapping[str, int] = field(default_factory=dict)
     guided: Mapping[str, float | None] = field(default_factory=dict)
+    endpoints: Mapping[str, Traffic] = field(default_factory=dict)
 
     def value(self, metric: str) -> float | None:
         """Return a metric of this iteration; None where it was not measured."""
@@ -55,26 +60,32 @@ class Facts:
         return value
 
     def metrics(self) -> dict[str, float | None]:
-        """Return the numbers that may be tracked, without numbers that are not private."""
+        """Return the numbers that may be tracked, by "group/name", without numbers that are not private.
+
+        Costs, failures and traffic are tracked only where they are not 0.
+        """
         numbers: dict[str, float | None] = {
-            "epsilon_spent": self.epsilon,
-            "releases": float(self.releases),
-            "samples": float(self.total),
+            "privacy/epsilon_spent": self.epsilon,
+            "privacy/releases": float(self.releases),
+            "texts/samples": float(self.total),
         }
         numbers |= {
-            metric.name: self.value(metric.name)
+            f"texts/{metric.name}": self.value(metric.name)
             for metric in all_metrics()
             if (metric.name in FIRST_METRICS or metric.name in self.guided)
             and not (self.not_private and metric.needs == "reference")
         }
-        numbers |= {f"bytes_{way}": float(size) for way, size in self.traffic.items()}
-        numbers |= {f"weight.{plm}": weight for plm, weight in self.weights.items()}
-        numbers |= {f"new.{plm}": float(count) for plm, count in self.new.items()}
-        numbers |= {f"dollars.{plm}": usage.dollars for plm, usage in self.usage.items()}
-        estimated = {plm: usage for plm, usage in self.usage.items() if usage.estimated_calls}
-        numbers |= {f"dollars_estimated.{plm}": usage.estimated_dollars for plm, usage in estimated.items()}
-        numbers |= {f"down.{plm}": float(plm in self.down) for plm in self.new}
-        return numbers | {f"shortfall.{plm}": float(count) for plm, count in self.shortfall.items()}
+        numbers |= {f"weight/{plm}": weight for plm, weight in self.weights.items()}
+        numbers |= {f"new/{plm}": float(count) for plm, count in self.new.items()}
+        rare = {f"traffic/bytes_{way}": float(size) for way, size in self.traffic.items()}
+        rare |= {f"dollars/{plm}": usage.dollars for plm, usage in self.usage.items()}
+        rare |= {f"dollars_estimated/{plm}": usage.estimated_dollars for plm, usage in self.usage.items()}
+        rare |= {f"down/{plm}": 1.0 for plm in self.down}
+        for name, calls in self.endpoints.items():
+            rare |= {f"calls_{outcome}/{name}": float(count) for outcome, count in calls.counts.items()}
+            rare |= {f"seconds_p{share}/{name}": calls.seconds(share / 100) or 0.0 for share in (50, 95)}
+        rare |= {f"shortfall/{plm}": float(count) for plm, count in self.shortfall.items()}
+        return numbers | {name: value for name, value in rare.items() if value}
 
 
 def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured: Mapping[str, Any]) -> Facts:
@@ -90,7 +101,7 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         fid_null=measured["fid_null"],
         fid_reference=measured["fid_reference"],
         not_private=measured["not_private"],
-        accuracy=measured["accuracy"],
+        probe_accuracy=measured["probe_accuracy" if "probe_accuracy" in measured else EARLIER_PROBE],
         shortfall=_added([(plm, sum(info["shortfall"].values())) for plm, info in about], 0),
         failures={plm: dict(reasons) for plm, reasons in _added(left_out, Counter()).items()},
         down={texts.plm: texts.down for texts in new if texts.down},
@@ -100,10 +111,18 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         releases=0,
         text_precision=measured.get("text_precision"),
         text_recall=measured.get("text_recall"),
+        endpoints=_added(
+            [
+                (f"{plm} at {host}", Traffic(**calls))
+                for plm, info in about
+                for host, calls in info.get("traffic", {}).items()
+            ],
+            Traffic(),
+        ),
         guided={
             metric.name: measured[metric.name]
             for metric in all_metrics()
-            if metric.name not in FIRST_METRICS and metric.name in measured
+            if metric.name not in FIRST_METRICS and metric.name in measured and metric.summary != "student"
         },
     )
 
@@ -146,9 +165,21 @@ def sentence(facts: Facts) -> str:
     epsilon = "infinite: NOT PRIVATE" if facts.epsilon is None else f"{facts.epsilon:.4f}"
     return (
         f"Iteration {facts.iteration}: {facts.total} texts so far. FID {shown(facts.fid)}{mark} against "
-        f"{facts.fid_reference} rows, accuracy of a linear probe {shown(facts.accuracy)}. "
+        f"{facts.fid_reference} rows, accuracy of a linear probe {shown(facts.probe_accuracy)}. "
         f"Releases so far {facts.releases}, epsilon spent {epsilon}.{down}"
     )
+
+
+def line(facts: Facts, dollars: float) -> str:
+    """Describe the iteration in one line for a terminal: texts, FID, probe, epsilon, dollars."""
+    mark = " (not private)" if facts.not_private else ""
+    parts = [f"{facts.total} texts"]
+    parts += [f"FID {facts.fid:.3f}{mark}"] if facts.fid is not None else []
+    parts += [f"probe {facts.probe_accuracy:.1%}"] if facts.probe_accuracy is not None else []
+    parts.append("NOT PRIVATE" if facts.epsilon is None else f"epsilon {facts.epsilon:.3g}")
+    parts += [f"${dollars:.4f}"] if dollars else []
+    parts += [f"DOWN: {', '.join(facts.down)}"] if facts.down else []
+    return " | ".join(parts)
 
 
 def shown(value: float | None) -> str:

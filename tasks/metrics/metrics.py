@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -191,7 +191,25 @@ def _finite(rows: Factor) -> Factor:
 
 def thin(vectors: Vectors, most: int, seed: int) -> Vectors:
     """Return at most `most` vectors, sampled with `seed`, in their original order."""
-    if len(vectors) <= most:
-        return vectors
-    sample: Vectors = vectors[np.sort(np.random.default_rng(seed).choice(len(vectors), most, replace=False))]
-    return sample
+    return vectors if len(vectors) <= most else vectors[thinned(len(vectors), most, seed)]
+
+
+def thinned(rows: int, most: int, seed: int) -> NDArray[np.int64]:
+    """Return the ascending positions of at most `most` of `rows` rows, sampled with `seed`."""
+    if rows <= most:
+        return np.arange(rows)
+    return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+
+
+def weighted_scores(per_class: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return precision, recall and F1, each the mean over classes weighted by their test rows; empty without rows.
+
+    `per_class`: class -> precision, recall, f1, rows. The weighted recall is the accuracy.
+    """
+    rows = sum(scores.get("rows", 0) for scores in per_class.values())
+    if not rows:
+        return {}
+    return {
+        f"weighted_{name}": sum(scores[name] * scores["rows"] for scores in per_class.values()) / rows
+        for name in ("precision", "recall", "f1")
+    }

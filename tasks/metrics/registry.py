@@ -145,17 +145,26 @@ METRICS = (
         needs="reference",
     ),
     Metric(
-        name="accuracy",
-        title="Accuracy of the student",
-        label="accuracy",
-        note="Accuracy: linear probe",
+        name="probe_accuracy",
+        title="Accuracy of a linear probe, between iterations",
+        label="probe accuracy",
+        note="Probe accuracy: of a linear model on the texts so far, not of the student",
         percent=True,
         higher_is_better=True,
         measure=_probe,
         needs="test",
-        summary="student",
     ),
+    Metric(name="accuracy", title="Accuracy of the student", percent=True, higher_is_better=True, summary="student"),
     Metric(name="macro_f1", title="Macro F1 of the student", higher_is_better=True, summary="student"),
+    *(
+        Metric(
+            name=f"weighted_{name}",
+            title=f"{title} of the student, weighted by class size",
+            higher_is_better=True,
+            summary="student",
+        )
+        for name, title in (("precision", "Precision"), ("recall", "Recall"), ("f1", "F1"))
+    ),
     # The step "appraise" measures these four (tasks/steps/appraisal.py).
     Metric(
         name="picks",
@@ -181,7 +190,7 @@ METRICS = (
         summary="mean",
     ),
 )
-FIRST_METRICS = frozenset({"fid", "fid_null", "text_precision", "text_recall", "accuracy"})
+FIRST_METRICS = frozenset({"fid", "fid_null", "text_precision", "text_recall", "probe_accuracy"})
 """Metrics with a field of their own in `Facts`. The version of the step "measure" identifies them; its keys name the
 others.
 """

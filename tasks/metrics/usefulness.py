@@ -120,13 +120,13 @@ class Usefulness:
     def metrics(self) -> dict[str, float]:
         """Return the numbers under the names for experiment tracking."""
         low, high = self.run.interval
-        metrics = {"student_accuracy_low": low, "student_accuracy_high": high, "baseline.chance": self.chance}
+        metrics = {"student/accuracy_low": low, "student/accuracy_high": high, "baseline/chance": self.chance}
         if self.baseline is not None:
             for name, accuracy in (("zero_shot", self.baseline.zero_shot), ("guided", self.baseline.guided)):
                 low, high = accuracy.interval
-                metrics |= {f"baseline.{name}_accuracy": accuracy.value, f"baseline.{name}_low": low}
-                metrics |= {f"baseline.{name}_high": high}
-            metrics["baseline.texts"] = float(self.baseline.zero_shot.texts or 0)
+                metrics |= {f"baseline/{name}_accuracy": accuracy.value, f"baseline/{name}_low": low}
+                metrics |= {f"baseline/{name}_high": high}
+            metrics["baseline/texts"] = float(self.baseline.zero_shot.texts or 0)
         return metrics
 
     def summary(self) -> dict[str, Any]:

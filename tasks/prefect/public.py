@@ -13,6 +13,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.concurrency.sync import concurrency
 from prefect.futures import as_completed
+from prefect.states import Completed
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Reference, Written
@@ -58,13 +59,21 @@ def uses_remote_model(parameters: Mapping[str, Any]) -> bool:
     return bool(getattr(parameters["tools"].model(parameters["job"].plm), "destinations", ()))
 
 
+MODEL_DOWN = "Model down"
+"""Name of the state of a step whose model did not answer."""
+
+
 def write(tools: Tools, job: WriteJob) -> State[Any]:
     """Generate texts with one PLM, using a slot of its shared limit; return them."""
     with shared_limit(tools, job.plm):
         ref, why = texts.write_samples(tools, job)
     down = tools.artifacts.info(ref)["down"]
     written = Written(job.plm, job.iteration, ref, down=down, part=job.part)
-    return outcome(written, ref, f"{why}; DOWN: {down}" if down else why)
+    if not down:
+        return outcome(written, ref, why)
+    get_run_logger().warning("%s is down: %s", job.plm, down)
+    # Not Failed: steps that follow would not start, and the other models make up for its texts.
+    return Completed(name=MODEL_DOWN, message=f"{why}; {down}", data=written)
 
 
 def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list[Written]:
@@ -157,9 +166,8 @@ def record_iteration(tools: Tools, facts: Facts) -> Any:
     """Show an iteration in Prefect and record it in experiment tracking."""
     summary, number = sentence(facts), facts.iteration
     get_run_logger().info(summary)
-    rows, about = table(facts), f"Iteration {number} in one sentence"
+    rows = table(facts)
     page.later(lambda: create_table_artifact(rows, key=f"iteration-{number}", description=summary))
-    page.later(lambda: create_markdown_artifact(summary, key=f"summary-{number}", description=about))
     tools.track(facts.iteration, facts.metrics())
     return facts
 

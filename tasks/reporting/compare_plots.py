@@ -11,14 +11,15 @@ if TYPE_CHECKING:
     from tasks.reporting.compare_report import Comparison
 
 _SIZE = (6.4, 4.2)
-_BARS = 0.8
-"""Width of all bars of a column, as a share of the column."""
+_WIDTH = 0.8
+"""Width of all points of a column, as a share of the column."""
 
 
 def metric_plot(comparison: Comparison, metric: str, form: Form = "svg") -> bytes | None:
     """Draw one metric over the columns, with published figures as lines.
 
-    The plot has curves if the columns have positions on an axis, otherwise bars.
+    The plot has curves if the columns have positions on an axis, otherwise points side by side; a result without noise
+    is a hollow point.
     """
     if not any(answer.value(metric) is not None for answer in comparison.answers):
         return None
@@ -26,7 +27,7 @@ def metric_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         has_axis = all(position is not None for position in comparison.places) and len(comparison.places) > 1
-        (_curves if has_axis else _bars)(axes, comparison, metric)
+        (_curves if has_axis else _points)(axes, comparison, metric)
         lines_of(axes, f"{metric}, mean and standard deviation over seeds")
         legend_below(axes, len(comparison.rows))
 
@@ -97,18 +98,20 @@ def _levels(axes: Any, comparison: Comparison, metric: str, number: int) -> None
             axes.axhline(result.mean, color=_look(number)["color"], linestyle="--", **label)
 
 
-def _bars(axes: Any, comparison: Comparison, metric: str) -> None:
-    width = _BARS / len(comparison.rows)
+def _points(axes: Any, comparison: Comparison, metric: str) -> None:
+    width = _WIDTH / len(comparison.rows)
     for number, row in enumerate(comparison.rows):
         for position, column in enumerate(comparison.columns):
             result = mean_of(comparison.answers, row, column, metric)
-            x = position - _BARS / 2 + width * (number + 0.5)
+            x = position - _WIDTH / 2 + width * (number + 0.5)
             colour = PALETTE[number % len(PALETTE)]
             if result is not None:
                 look: dict[str, Any] = {"label": comparison.named(row)} if position == 0 else {}
-                if is_unnoised(comparison.answers, row, column):
-                    look |= {"hatch": "//", "edgecolor": "white"}
-                axes.bar(x, result.mean, width * 0.9, yerr=result.spread, capsize=2, color=colour, **look)
+                filled = "none" if is_unnoised(comparison.answers, row, column) else colour
+                marker = MARKERS[number % len(MARKERS)]
+                axes.errorbar(
+                    x, result.mean, result.spread, fmt=marker, color=colour, mfc=filled, ms=7, capsize=3, **look
+                )
             published = comparison.published.get((metric, row, column))
             if published is not None:
                 axes.hlines(published, x - width / 2, x + width / 2, linestyles=":", colors=colour)

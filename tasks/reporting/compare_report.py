@@ -11,6 +11,7 @@ from tasks.metrics.comparison import (
     Difference,
     Mean,
     Verdict,
+    adjusted,
     difference,
     is_unnoised,
     mean_of,
@@ -56,12 +57,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A row against the reference: our difference, the published one, the verdict."""
+    """A row against the reference: our difference with its adjusted p-value, the published one, the verdict."""
 
     metric: str
     row: str
     column: str
     ours: Difference
+    p: float | None
     published: float | None
     verdict: Verdict
 
@@ -71,23 +73,28 @@ class Table:
     """One metric: a line per row, a cell per column.
 
     `unnoised`: (row, settings, figure) of cells without noise; they belong to no column, because columns are epsilons.
+    `best`: (row, position of the column) of the best mean of each column, if the metric has a better end.
     """
 
     metric: str
     title: str
     lines: tuple[tuple[str, tuple[str, ...]], ...]
     unnoised: tuple[tuple[str, str, str], ...] = ()
+    best: frozenset[tuple[str, int]] = frozenset()
 
 
 def claims(comparison: Comparison) -> list[Claim]:
-    """Return each row against the reference where both share a seed."""
+    """Return each row against the reference where both share a seed; p-values are adjusted within a metric."""
     results = []
     for metric in comparison.metrics:
-        for row in comparison.rows:
-            for column in comparison.columns:
-                ours = difference(comparison.answers, row, comparison.reference, column, metric, comparison.confidence)
-                if row != comparison.reference and ours is not None:
-                    results.append(_claim(comparison, metric, row, column, ours))
+        pairs = [(row, column) for row in comparison.rows for column in comparison.columns]
+        differences = [
+            (row, column, ours)
+            for row, column in pairs
+            if row != comparison.reference and (ours := _difference(comparison, metric, row, column)) is not None
+        ]
+        p_values = adjusted([ours.p for *_, ours in differences])
+        results += [_claim(comparison, metric, *each, p) for each, p in zip(differences, p_values, strict=True)]
     return results
 
 
@@ -99,6 +106,7 @@ def tables(comparison: Comparison) -> list[Table]:
             find_metric(metric).heading,
             tuple(_lines_of(comparison, metric)),
             tuple(_unnoised(comparison, metric)),
+            frozenset(_best(comparison, metric)),
         )
         for metric in comparison.metrics
     ]
@@ -111,6 +119,19 @@ def _lines_of(comparison: Comparison, metric: str) -> Iterator[tuple[str, tuple[
         if not all(without):
             cells = zip(comparison.columns, without, strict=True)
             yield row, tuple(NOT_PRIVATE if bare else cell_text(comparison, metric, row, name) for name, bare in cells)
+
+
+def _best(comparison: Comparison, metric: str) -> Iterator[tuple[str, int]]:
+    """Yield the best row of each column with several measured rows; results without noise do not take part."""
+    higher = find_metric(metric).higher_is_better
+    if higher is None:
+        return
+    for position, column in enumerate(comparison.columns):
+        rows = [row for row in comparison.rows if not is_unnoised(comparison.answers, row, column)]
+        means = {row: mean_of(comparison.answers, row, column, metric) for row in rows}
+        measured = {row: mean.mean for row, mean in means.items() if mean is not None}
+        if len(measured) > 1:
+            yield (max if higher else min)(measured, key=lambda row: measured[row]), position
 
 
 def _unnoised(comparison: Comparison, metric: str) -> Iterator[tuple[str, str, str]]:
@@ -155,24 +176,29 @@ def markdown(comparison: Comparison) -> str:
     differences = claims(comparison)
     if differences:
         parts += [f"## Differences from {comparison.named(comparison.reference)}, seed by seed", ""]
-        parts += [*_lines(CLAIM_HEADS, [claim_cells(comparison, claim) for claim in differences]), ""]
+        parts += [*_lines(claim_heads(comparison), [claim_cells(comparison, claim) for claim in differences]), ""]
+    parts += ["## Mean seconds of a run", ""]
+    parts += [*_lines(["", *comparison.columns], [[name, *cells] for name, cells in seconds_of(comparison)]), ""]
     parts += _remarks(comparison)
     return "\n".join(parts).rstrip() + "\n"
 
 
-CLAIM_HEADS = ("metric", "row", "column", "ours", "published", "the published claim")
+CLAIM_HEADS = ("metric", "row", "column", "ours", "p (Holm)", "published", "the published claim")
+OWN_HEADS = 5
+"""Leading heads that a comparison without published figures has."""
+
+
+def claim_heads(comparison: Comparison) -> tuple[str, ...]:
+    """Return the heads of the differences; those of published figures only if there are any."""
+    return CLAIM_HEADS if comparison.published else CLAIM_HEADS[:OWN_HEADS]
 
 
 def claim_cells(comparison: Comparison, claim: Claim) -> list[str]:
-    """Return the cells of one line of the differences."""
+    """Return the cells of one line of the differences, below `claim_heads`."""
     published = "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
-    return [
-        claim.metric,
-        comparison.named(claim.row),
-        claim.column,
-        difference_text(claim.ours),
-        published,
-        claim.verdict,
+    cells = [claim.metric, comparison.named(claim.row), claim.column, difference_text(claim.ours)]
+    return [*cells, "" if claim.p is None else f"{claim.p:.{DIGITS}f}", published, claim.verdict][
+        : len(claim_heads(comparison))
     ]
 
 
@@ -186,7 +212,8 @@ def page(comparison: Comparison) -> str:
         unnoised=UNNOISED,
         unnoised_heads=UNNOISED_HEADS,
         runs=_runs(comparison),
-        heads=CLAIM_HEADS,
+        seconds=seconds_of(comparison),
+        heads=claim_heads(comparison),
         failures=failures(comparison),
         warnings=warnings_of_cells(comparison),
         figures={name: svg.decode() for name, svg in drawings(comparison, "svg").items()},
@@ -203,6 +230,23 @@ def _runs(comparison: Comparison) -> list[tuple[CellResult, str]]:
         (answer, EVERY_COLUMN if len(names) > 1 and set(names) == every else ", ".join(names))
         for answer, names in groups.values()
     ]
+
+
+def seconds_of(comparison: Comparison) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the mean seconds of the runs of each row by column; of runs on private rows, each is rounded up to ten."""
+    return [
+        (comparison.named(row), tuple(_seconds(comparison, row, column) for column in comparison.columns))
+        for row in comparison.rows
+    ]
+
+
+def _seconds(comparison: Comparison, row: str, column: str) -> str:
+    seconds = [
+        answer.seconds
+        for answer in comparison.answers
+        if (answer.row, answer.column) == (row, column) and answer.state != "failed"
+    ]
+    return f"{sum(seconds) / len(seconds):.0f}" if seconds else "failed"
 
 
 def failures(comparison: Comparison) -> list[tuple[str, str]]:
@@ -232,11 +276,16 @@ def drawings(comparison: Comparison, form: Any) -> dict[str, bytes]:
     return {name: picture for name, picture in figures.items() if picture is not None}
 
 
-def _claim(comparison: Comparison, metric: str, row: str, column: str, ours: Difference) -> Claim:
+def _difference(comparison: Comparison, metric: str, row: str, column: str) -> Difference | None:
+    return difference(comparison.answers, row, comparison.reference, column, metric, comparison.confidence)
+
+
+def _claim(comparison: Comparison, metric: str, row: str, column: str, ours: Difference, p: float | None) -> Claim:
     first = comparison.published.get((metric, row, column))
     second = comparison.published.get((metric, comparison.reference, column))
     published = None if first is None or second is None else first - second
-    return Claim(metric, row, column, ours, published, verdict(ours, (first, second)))
+    judged = verdict(ours, (first, second), p, comparison.confidence)
+    return Claim(metric, row, column, ours, p, published, judged)
 
 
 def _all_failed(comparison: Comparison, row: str, column: str) -> bool:
@@ -253,7 +302,8 @@ def _about(comparison: Comparison) -> str:
     seeds = len(comparison.seeds)
     return (
         f"{comparison.made[:10]}; {seeds} seed{'s' if seeds > 1 else ''}, mean ± standard deviation. Square "
-        f"brackets: published figure. Intervals: paired differences at {comparison.confidence:.0%} confidence."
+        f"brackets: published figure. Intervals: paired differences, each at {comparison.confidence:.0%} confidence. "
+        "p: adjusted for the number of differences in a metric (Holm 1979); verdicts follow p."
     )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+Key = TypeVar("Key")
+_AMOUNTS = ("calls", "tokens_in", "tokens_out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +194,36 @@ class OfficerPage:
     among: tuple[Among, ...] = ()
     of_party: bool = False
 
+    @property
+    def recipients(self) -> list[tuple[int, Sent]]:
+        """Each model and its hosts once: number of runs, and what they sent in all."""
+        grouped: dict[tuple[str, tuple[str, ...]], list[Sent]] = {}
+        for sent in (sent for run in self.runs for sent in run.sent):
+            grouped.setdefault((sent.plm, sent.hosts), []).append(sent)
+        return [
+            (len(all_sent), Sent(plm, hosts, *(sum(getattr(sent, name) for sent in all_sent) for name in _AMOUNTS)))
+            for (plm, hosts), all_sent in grouped.items()
+        ]
+
+    @property
+    def audited(self) -> dict[AuditLine, list[str]]:
+        """Each audit once, with the runs whose noise it attacked."""
+        return _inverted((audit, run.run_id) for run in self.runs for audit in run.audits)
+
+    @property
+    def never_audited(self) -> dict[str, list[str]]:
+        """Each release that was never audited, with its runs."""
+        return _inverted((release, run.run_id) for run in self.runs for release in run.never_audited)
+
     def to_json(self) -> dict[str, Any]:
         """Return the page as plain JSON values."""
         from dataclasses import asdict
 
         return asdict(self)
+
+
+def _inverted(pairs: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
+    grouped: dict[Key, list[str]] = {}
+    for value, run_id in pairs:
+        grouped.setdefault(value, []).append(run_id)
+    return grouped

@@ -16,7 +16,7 @@ _BARS = 20
 
 def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
     """Draw FID with its null line, and the probe accuracy below, over iterations."""
-    measured = [facts for facts in report.iterations if facts.fid is not None or facts.accuracy is not None]
+    measured = [facts for facts in report.iterations if facts.fid is not None or facts.probe_accuracy is not None]
     if not measured:
         return None
 
@@ -24,7 +24,7 @@ def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
         above, below = figure.subplots(2, 1, sharex=True)
         _series(above, report, "fid", "FID", 0)
         _series(above, report, "fid_null", "null FID: effect of sample size", 9, linestyle="--", marker="")
-        _series(below, report, "accuracy", "accuracy", 2)
+        _series(below, report, "probe_accuracy", "probe accuracy", 2)
         lines_of(above, "FID (lower is better)")
         lines_of(below, "Accuracy of a linear probe (higher is better)")
         above.set_ylim(bottom=0)
@@ -146,27 +146,6 @@ def balance_plot(report: Report, form: Form = "svg") -> bytes | None:
         axes.legend(loc="lower right")
 
     return picture("balance", _SQUARE, draw, form)
-
-
-def map_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """Draw synthetic texts, test rows and prompt examples on one plane."""
-    points = report.map
-    if points is None or not points.synthetic:
-        return None
-
-    def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        axes.scatter(*_columns(points.synthetic), s=9, c=PALETTE[0], alpha=0.45, linewidths=0, label="synthetic")
-        axes.scatter(*_columns(points.test), s=11, c=PALETTE[1], alpha=0.75, linewidths=0, marker="D", label="test")
-        if points.shown:
-            axes.scatter(
-                *_columns(points.shown), s=60, c=PALETTE[2], linewidths=0, marker="*", label="shown in prompts"
-            )
-        bare(axes)
-        axes.set_title(f"Projection: {points.by}")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, markerscale=2)
-
-    return picture("map", _TALL, draw, form)
 
 
 def _series(axes: Any, report: Report, name: str, label: str, number: int, **look: Any) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from tasks.metrics.iteration_record import Facts
@@ -14,6 +16,9 @@ from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report_model import Happened, Plan, Report, Sample
 from tasks.reporting.templates import template
+from tasks.reporting.text_browser import TextRow, browse
+from tasks.reporting.text_map import map_plot, texts_by_group
+from tasks.reporting.verdict import bars, verdict
 
 _ROUNDING = 1e-9
 LOSS, ADDED = "privacy loss of this run's output", "added to the budget"
@@ -39,8 +44,13 @@ class ComparedLine:
     verdict: str = ""
 
 
-def render(report: Report) -> str:
-    """Return the page of a run; equal reports yield equal pages."""
+def render(report: Report, rows: Sequence[TextRow] = ()) -> str:
+    """Return the page of a run; equal reports and texts yield equal pages.
+
+    Args:
+        report: facts of the run.
+        rows: all synthetic texts, to browse; without them the page has the report's examples.
+    """
     metrics = [metric for metric in all_metrics() if metric.label]
     return template("report.html.j2").render(
         report=report,
@@ -53,6 +63,10 @@ def render(report: Report) -> str:
         columns=("iteration", "samples", *[metric.label for metric in metrics], "epsilon", "missing", "left out"),
         notes=[metric.note for metric in metrics if metric.note],
         texts=_texts(report),
+        verdict=verdict(report),
+        bars=bars(report),
+        browser=browse(rows) if rows else None,
+        on_map=Markup(texts_by_group(report.map)) if rows and report.map and report.map.texts else "",  # noqa: S704
         total=sum(report.usage.values(), Usage()),
     )
 
@@ -181,23 +195,21 @@ def _figures(report: Report) -> list[Figure]:
         ("confusion", plots.confusion_plot, "Confusion matrix", _mistakes(report)),
         (
             "map",
-            plots.map_plot,
+            map_plot,
             "Map of synthetic texts and test rows",
-            "Each point is an embedding, projected to two dimensions.",
+            "Each point is the embedding of a text on two dimensions, coloured by class.",
         ),
     ]
-    from markupsafe import Markup
-
     rendered = [(name, plot(report, "svg"), caption, alt) for name, plot, caption, alt in figures]
     return [Figure(n, Markup(svg.decode()), caption, alt) for n, svg, caption, alt in rendered if svg]  # noqa: S704
 
 
 def _trend(report: Report) -> str:
-    """Describe the change of FID and accuracy over the iterations."""
+    """Describe the change of FID and probe accuracy over the iterations."""
     parts = []
     for name, values, to_text in (
         ("FID", [facts.fid for facts in report.iterations], words.number),
-        ("accuracy", [facts.accuracy for facts in report.iterations], words.percent),
+        ("probe accuracy", [facts.probe_accuracy for facts in report.iterations], words.percent),
     ):
         known = [value for value in values if value is not None]
         parts.append(

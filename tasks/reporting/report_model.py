@@ -9,7 +9,9 @@ from typing import Any
 
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
-from tasks.metrics.iteration_record import Facts
+from connectors.interfaces.traffic import Traffic
+from tasks.metrics.iteration_record import EARLIER_PROBE, Facts
+from tasks.metrics.metrics import weighted_scores
 from tasks.metrics.usefulness import Usefulness, usefulness_of
 
 Point = tuple[float, float]
@@ -120,12 +122,21 @@ class Scores:
     per_class: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     confusion: tuple[tuple[int, ...], ...] = ()
 
+    def value(self, metric: str) -> float | None:
+        """Return a metric of the student by name; None where it was not measured."""
+        return {"accuracy": self.accuracy, "macro_f1": self.macro_f1, **self.weighted}.get(metric)
+
+    @property
+    def weighted(self) -> dict[str, float]:
+        """Precision, recall and F1 over classes weighted by their size, by metric name."""
+        return weighted_scores(self.per_class)
+
     @property
     def by_class(self) -> dict[str, float]:
         """Scores of the first classes by metric name, limited for experiment tracking."""
         named = list(self.per_class.items())[:CLASSES_TRACKED]
         return {
-            f"student_{what}.{name}": values[what] for name, values in named for what in ("precision", "recall", "f1")
+            f"student_{what}/{name}": values[what] for name, values in named for what in ("precision", "recall", "f1")
         }
 
 
@@ -168,13 +179,17 @@ class MapPoints:
     """Embeddings of synthetic texts, test rows and prompt examples on a plane.
 
     The map never contains private rows.
-    `by`: name of the projection.
+    `by`: name of the projection. `labels`, `texts`: class and beginning of each synthetic text. `test_labels`: class of
+    each test row. All three are empty in reports of earlier versions.
     """
 
     synthetic: tuple[Point, ...]
     test: tuple[Point, ...]
     shown: tuple[Point, ...] = ()
     by: str = "principal axes"
+    labels: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    test_labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +199,8 @@ class Report:
     `next` contains (command, purpose); `places` maps names to paths; `approval` names the approver, empty without an
     approval. `opens_rows`: True if the run opened private rows. `parties`: parties and traffic of a federated run.
     `degraded`: texts, models or steps below the configured number. `warnings`: notes about configuration or result that
-    do not degrade the run. `audited`: the audits of the noise at the end of the run, and releases that were never
+    do not degrade the run. `budget`: dataset, cap, delta and spent epsilon when the run ended; None without a cap.
+    `audited`: the audits of the noise at the end of the run, and releases that were never
     audited.
     """
 
@@ -213,6 +229,7 @@ class Report:
     usefulness: Usefulness | None = None
     sections: tuple[Section, ...] = ()
     audited: str = ""
+    budget: Mapping[str, Any] | None = None
 
     @property
     def not_private(self) -> bool:
@@ -242,6 +259,15 @@ class Report:
             for plm, usage in facts.usage.items():
                 spent[plm] = spent.get(plm, Usage()) + usage
         return spent
+
+    @property
+    def endpoints(self) -> dict[str, Traffic]:
+        """Calls of each endpoint of a language model over all iterations."""
+        calls: dict[str, Traffic] = {}
+        for facts in self.iterations:
+            for name, traffic in facts.endpoints.items():
+                calls[name] = calls.get(name, Traffic()) + traffic
+        return calls
 
     @property
     def plms(self) -> tuple[str, ...]:
@@ -293,11 +319,19 @@ def _section(values: Mapping[str, Any]) -> Section:
 
 
 def _points(values: Any) -> Any:
-    return values if isinstance(values, str) else tuple(map(tuple, values))
+    """Return a projection's name as it is, a list of points or of words as a tuple."""
+    if isinstance(values, str):
+        return values
+    return tuple(value if isinstance(value, str) else tuple(value) for value in values)
 
 
 def _facts(values: Mapping[str, Any]) -> Facts:
-    return Facts(**{**values, "usage": {plm: Usage(**usage) for plm, usage in values["usage"].items()}})
+    values = dict(values)
+    if EARLIER_PROBE in values:
+        values["probe_accuracy"] = values.pop(EARLIER_PROBE)
+    usage = {plm: Usage(**usage) for plm, usage in values["usage"].items()}
+    endpoints = {name: Traffic(**calls) for name, calls in values.get("endpoints", {}).items()}
+    return Facts(**{**values, "usage": usage, "endpoints": endpoints})
 
 
 def _outgoing(values: Mapping[str, Any]) -> Outgoing:

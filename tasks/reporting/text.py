@@ -43,6 +43,11 @@ def money(usage: Usage) -> str:
     return dollars(usage.dollars) + estimated
 
 
+def latency(seconds: float | None) -> str:
+    """Return the duration of a call."""
+    return ABSENT if seconds is None else f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
 def unreported(usage: Mapping[str, Usage]) -> list[str]:
     """Return one sentence per language model with estimated token counts."""
     return [

@@ -18,7 +18,8 @@ from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import Completion, LanguageModel, Usage
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.prompts import Prompt
-from tasks.text.cleaning import clean, normalised
+from tasks.text.cleaning import normalised
+from tasks.text.first_answers import FirstAnswers, rejection
 from tasks.text.keyphrase_prompts import Seeding, seeded
 from tasks.text.prompts import Call, TaskCard, place_of, prompt_for, seed_of
 from tasks.text.variation import USUAL, Manner, Parent, generation_prompt, keyword
@@ -45,7 +46,6 @@ FAILURE_TYPES = {
     "attempt": "int64",
 }
 PROMPT_TYPES = {"prompt_key": "str", "label": "str", "attempt": "int64", "text": "str"}
-FINISHED = frozenset({"stop", "length"})
 TOP_UP = 1.25
 IDS_PER_PLM = 10**7
 IDS_PER_ITERATION = 10**9
@@ -133,16 +133,24 @@ def generate(model: LanguageModel, request: WritingRequest, advance: Advance = l
     The first round requests the full count. Each further round requests the shortfall times 1.25, rounded up. Texts
     that are missing after the last round are recorded and never filled with copies. All prompts of a round are one
     call. The result depends only on the request and the completions. `advance(1)` follows every completion, including
-    top-ups. Raises the errors of `model.complete`, and ConfigError for an invalid request.
+    top-ups. Raises the errors of `model.complete`, ConfigError for an invalid request, and FinalError if none of the
+    first answers of a paid model is usable.
     """
     _check(request)
     progress = _Progress(seen=set(request.earlier))
+    first_answers = FirstAnswers(model, request.plm, request.card.language)
     progress.accepted = {label: [] for label in request.card.label_names if label in request.counts}
     for attempt in range(request.attempts + 1):
         queries = _round(request, progress, attempt)
         if not queries:
             break
-        completions = model.complete([query.prompt for query in queries], lambda _, __: advance(1))
+        prompts = [query.prompt for query in queries]
+
+        def keep(position: int, completion: Completion, prompts: list[Prompt] = prompts) -> None:
+            advance(1)
+            first_answers.judge(prompts[position], completion)
+
+        completions = model.complete(prompts, keep)
         if len(completions) != len(queries):
             raise FinalError(
                 f"Model '{request.plm}': it returned {len(completions)} completions for {len(queries)} prompts. "
@@ -280,14 +288,12 @@ def _classified(
     request: WritingRequest, progress: _Progress, query: _Query, completion: Completion
 ) -> tuple[str, str | None]:
     label = query.label
-    cleaned = clean(completion.text, query.prompt, request.card.language)
-    if completion.finish_reason not in FINISHED:
-        return cleaned.text, "refusal" if completion.finish_reason == "refused" else completion.finish_reason
-    if cleaned.reason:
-        return cleaned.text, cleaned.reason
-    if normalised(cleaned.text) in progress.seen:
-        return cleaned.text, "duplicate"
-    return cleaned.text, "surplus" if len(progress.accepted[label]) >= request.counts[label] else None
+    text, reason = rejection(completion, query.prompt, request.card.language)
+    if reason is None and normalised(text) in progress.seen:
+        reason = "duplicate"
+    if reason is None and len(progress.accepted[label]) >= request.counts[label]:
+        reason = "surplus"
+    return text, reason
 
 
 def _exhausted(queries: list[_Query], completions: list[Completion]) -> set[str]:

@@ -132,6 +132,6 @@ def read_weights(tools: Tools, ref: ArtifactRef) -> Weights:
     return dict(zip(table["plm"].tolist(), table["weight"].tolist(), strict=True))
 
 
-def shares(total: int, weights: Weights) -> dict[str, int]:
-    """Return the texts per model by largest remainder, at least 5 % of equal shares."""
-    return allocate(total, weights)
+def shares(total: int, weights: Weights, least_share: float) -> dict[str, int]:
+    """Return the texts per model by largest remainder, at least `least_share` of an equal share."""
+    return allocate(total, weights, least_share)

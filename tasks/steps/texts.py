@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import FinalError, TemporaryError
+from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
@@ -21,7 +24,7 @@ from tasks.steps.embed import embed_blocks, embed_texts
 from tasks.steps.generate import ROW_TYPES, Generated, WritingRequest, generate, nothing
 from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.cleaning import normalised
-from tasks.text.keyphrase_prompts import Seeding, read_sequences
+from tasks.text.keyphrase_prompts import Seeding, ShownText, read_sequences
 from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import stops_of
 from tasks.text.variation import USUAL, Manner, Parent
@@ -31,13 +34,16 @@ from tasks.text.variation import USUAL, Manner, Parent
 class Seeds:
     """Seeds of prompts: a table of sequences (label, phrases) and real texts.
 
-    `shown`: rows whose owner released them for use in prompts; each prompt shows `examples` of them. `disclose`: the
-    prompt names the class. `first`, `models`: index and number of the language models that share the sequences.
+    `shown`: rows whose owner released them for use in prompts; each prompt shows `per_class` of each class, with their
+    first `length` terms from the table `terms`. `disclose`: the prompt names the class. `first`, `models`: index and
+    number of the language models that share the sequences.
     """
 
     sequences: ArtifactRef
     shown: Reference | None = None
-    examples: int = 0
+    terms: ArtifactRef | None = None
+    length: int = 0
+    per_class: int = 0
     disclose: bool = False
     first: int = 0
     models: int = 1
@@ -116,14 +122,18 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
         request = _request(tools, job)
         request = replace(request, attempts=(request.attempts + 1) * (stops + 1) - 1)
         verb = "vary" if job.parents else "write"
+        before = traffic_of(model)
         try:
-            with tools.progress(f"{verb} {job.plm} t={job.iteration}", sum(request.counts.values())) as advance:
+            what, note = f"{verb} {job.plm} t={job.iteration}", partial(state_of, model)
+            with tools.progress(what, sum(request.counts.values()), note) as advance:
                 made, down = generate(model, request, advance), ""
         except (FinalError, TemporaryError) as error:
             made, down = nothing(request), str(error)
         tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
         tools.artifacts.write_table(f"{folder}/prompts.parquet", made.prompts, key)
+        calls = {host: traffic.since(before.get(host, Traffic())) for host, traffic in traffic_of(model).items()}
         info = _info(made) | {"down": down, "stops": stops}
+        info |= {"traffic": {host: asdict(traffic) for host, traffic in calls.items()}} if calls else {}
         return tools.artifacts.write_table(f"{folder}/samples.parquet", made.rows, key, info)
 
     def stale(ref: ArtifactRef) -> str:
@@ -144,11 +154,18 @@ def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]
 
     def make() -> ArtifactRef:
         texts = tools.artifacts.read_table(samples)["text"].tolist()
-        with tools.progress("embed", len(texts)) as advance:
+        with tools.progress(f"embed {_whose(samples.path)}", len(texts)) as advance:
             blocks = embed_blocks(tools.embedder, texts, advance, tools.kept_vectors)
             return tools.artifacts.write_matrix(path, blocks, key)
 
     return make_once(tools.artifacts, path, key, make)
+
+
+def _whose(path: str) -> str:
+    """Return model and iteration of a table of texts, for progress: 'clerk t=2'."""
+    iteration, model = re.search(r"iteration=(\d+)", path), re.search(r"plm=([^/]+)/", path)
+    parts = [*([model[1]] if model else []), *([f"t={iteration[1]}"] if iteration else [])]
+    return " ".join(parts) or "texts"
 
 
 def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Matrix]:
@@ -242,9 +259,18 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
 
 
 def _seeding(tools: Tools, seeds: Seeds) -> Seeding:
-    shown = tuple(tools.read_rows(seeds.shown.where)["text"].tolist()) if seeds.shown else ()
     sequences = read_sequences(tools.artifacts.read_table(seeds.sequences))
-    return Seeding(sequences, shown, seeds.examples, seeds.disclose, seeds.first, seeds.models)
+    return Seeding(sequences, _shown(tools, seeds), seeds.per_class, seeds.disclose, seeds.first, seeds.models)
+
+
+def _shown(tools: Tools, seeds: Seeds) -> tuple[ShownText, ...]:
+    """Return the rows to show with their phrases from the private vocabulary."""
+    if seeds.shown is None or seeds.terms is None:
+        return ()
+    rows = tools.read_rows(seeds.shown.where)
+    vocabulary = Vocabulary(tuple(tools.artifacts.read_table(seeds.terms)["term"].tolist()))
+    labelled = zip(rows["text"].tolist(), rows["label"].tolist(), strict=True)
+    return tuple(ShownText(text, label, vocabulary.first(text, seeds.length)) for text, label in labelled)
 
 
 def _parents(tools: Tools, job: WriteJob) -> dict[str, tuple[Parent, ...]]:
@@ -270,8 +296,11 @@ def _in_manner(job: WriteJob) -> dict[str, object]:
     if job.shares:
         parameters["shares"] = list(job.shares)
     if job.seeds:
-        sources = {"shown": job.seeds.shown.content if job.seeds.shown else "", "sequences": job.seeds.sequences.sha256}
-        settings = (job.seeds.examples, job.seeds.disclose, job.seeds.first, job.seeds.models)
+        seeds = job.seeds
+        sources = {"shown": seeds.shown.content if seeds.shown else "", "sequences": seeds.sequences.sha256}
+        if seeds.terms:
+            sources |= {"terms": seeds.terms.sha256, "length": str(seeds.length)}
+        settings = (seeds.per_class, seeds.disclose, seeds.first, seeds.models)
         parameters["seeds"] = {**sources, "manner": list(settings)}
     return parameters
 

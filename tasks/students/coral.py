@@ -2,7 +2,8 @@
 
 Sun and Saenko 2016. The student's scores should have the same covariance on synthetic texts and on texts of the target
 domain. The loss gets a penalty in addition to the task's: |C_A - C_B|_F^2 / (4 d^2), where C are the covariances of
-both within a batch and d is the number of scores. Unlabelled texts are public rows: a student that learned from private
+both within a batch and d is the number of scores. (Nagesh et al. 2025, B.1.2, print 1 / (4 d^2 |C_A - C_B|_F^2), which
+would reward distance; we take it for a slip.) Unlabelled texts are public rows: a student that learned from private
 ones without noise would not be private.
 """
 

@@ -1,14 +1,16 @@
 """Prompts of DP-KPS: a text that contains given phrases, and no word of its class.
 
-Nagesh et al. 2025, reworded. Examples, if any, are texts that their owner released for prompts.
+Nagesh et al. 2025, reworded. Examples, if any, are texts that their owner released for prompts; each is shown with its
+own phrases, the same number for every class (appendix B.2.5).
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from tasks.text.prompts import Call, TaskCard, about, fill, named, place_of, see
 if TYPE_CHECKING:
     import pandas as pd
 
+BETWEEN: Final = "; "
+
 SEEDED = """\
 Write one {item}{of_class} that contains these terms: {phrases}.
 It should read as if a real person had written it. Work the terms in where they fit, in any order; other words and \
@@ -25,7 +29,8 @@ details are yours. Answer with the {item} alone, without a title, an introductio
 New {item}:"""
 
 SHOWN = """\
-Each numbered line below holds a real {item}; look at how they are written, not at what they are about.
+Each numbered line below holds a real {item}, after a line of terms that it contains; look at how they are written, \
+not at what they are about.
 
 {shown}
 
@@ -33,16 +38,25 @@ Each numbered line below holds a real {item}; look at how they are written, not 
 
 
 @dataclass(frozen=True, slots=True)
+class ShownText:
+    """A text to show in prompts, with its class, which no prompt names, and its phrases."""
+
+    text: str
+    label: str
+    phrases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Seeding:
     """Seeds of prompts: sequences of phrases by class, and examples to show.
 
-    `disclose`: prompts name the class. The models take the sequences of a class in turn: model `first` of `models`
-    starts at sequence `first`.
+    Each prompt shows `per_class` examples of every class of `shown`. `disclose`: prompts name the class. The models
+    take the sequences of a class in turn: model `first` of `models` starts at sequence `first`.
     """
 
     sequences: Mapping[str, tuple[tuple[str, ...], ...]]
-    shown: tuple[str, ...] = ()
-    examples: int = 0
+    shown: tuple[ShownText, ...] = ()
+    per_class: int = 0
     disclose: bool = False
     first: int = 0
     models: int = 1
@@ -67,7 +81,7 @@ def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
     label = card.label(call.label)
     values = {
         "item": card.item,
-        "phrases": "; ".join(phrases),
+        "phrases": BETWEEN.join(phrases),
         "shown": _listed(card, shown),
         "of_class": f" of the class {named(label)}" if seeding.disclose else "",
     }
@@ -75,19 +89,30 @@ def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
         text=fill((SHOWN if shown else "") + SEEDED, values),
         label=label.name if seeding.disclose else "",
         description=about(label) if seeding.disclose else "",
-        good=shown,
+        good=tuple(example.text for example in shown),
         max_tokens=card.max_tokens,
         seed=seed_of("seeded", *place_of(call), call.attempt),
         phrases=phrases,
     )
 
 
-def _examples(seeding: Seeding, call: Call) -> tuple[str, ...]:
-    """Draw the examples of one prompt in random order, at most `seeding.examples`."""
+def _examples(seeding: Seeding, call: Call) -> tuple[ShownText, ...]:
+    """Draw the examples of one prompt in random order, at most `seeding.per_class` of each class."""
     generator = np.random.default_rng(seed_of("shown", *place_of(call)))
-    order = generator.permutation(len(seeding.shown))[: seeding.examples]
-    return tuple(seeding.shown[position] for position in order)
+    drawn: list[ShownText] = []
+    number: Counter[str] = Counter()
+    for position in generator.permutation(len(seeding.shown)):
+        example = seeding.shown[position]
+        number[example.label] += 1
+        if number[example.label] <= seeding.per_class:
+            drawn.append(example)
+    return tuple(drawn)
 
 
-def _listed(card: TaskCard, texts: Sequence[str]) -> str:
-    return "\n".join(f"{card.item} {number}: {' '.join(text.split())}" for number, text in enumerate(texts, start=1))
+def _listed(card: TaskCard, examples: Sequence[ShownText]) -> str:
+    lines = []
+    for number, example in enumerate(examples, start=1):
+        if example.phrases:
+            lines.append(f"terms {number}: {BETWEEN.join(example.phrases)}")
+        lines.append(f"{card.item} {number}: {' '.join(example.text.split())}")
+    return "\n".join(lines)

@@ -23,7 +23,7 @@ from connectors.interfaces.ledger import NO_MARKS, Marks
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import HeaderReader, PrivateRef, RowReader, RowsRef
 from connectors.interfaces.text_forms import normal_form
-from tasks.core.allocation import allocate
+from tasks.core.allocation import allocate, unbalanced
 from tasks.core.headers import check_header
 from tasks.private.data.marks import Marker, marks_of
 from tasks.private.data.quarantine import sealed, write_for_owner
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 ROWS_COUNTED = "counted from 0 without the header line: row 5 is line 7 of a CSV file without line breaks in its cells"
 
+MOST_EQUAL = 2
+"""Rows with the same text that are never suspicious."""
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 """Stands in a text for bytes or surrogates that cannot be decoded."""
 
@@ -128,8 +130,9 @@ def describe_problems(
 ) -> list[dict[str, object]]:
     """Return the problems of the private rows; private, for their owner only.
 
-    Each has a reason and, if it concerns one row, its number and field: a row that cannot vote, a label that is not one
-    of `labels`, a text that is also a test or public row, fewer rows than `rows`, no rows.
+    Each has a reason and, if it concerns one row, its number and field: a row that cannot vote, a text without letters,
+    a label that is not one of `labels`, a text that is also a test or public row, fewer rows than `rows`, no rows, a
+    class without rows, one text in most rows.
     """
     with sealed(zone.folder):
         frame, problems = _read(zone, private)
@@ -151,8 +154,9 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
       that row alone, so adding or removing a row does not affect the others.
     - Without `of` `rows` rows are used, or all if there are fewer. Removing one lets another in, so the caller must
       calibrate for a replaced row.
-    - From a source that is declared public `rows` rows are drawn, each class in its proportion (largest remainder), or
-      all if there are fewer. The privacy guarantee then covers the drawn rows, because the selection is public.
+    - From a source that is declared public `rows` rows are drawn, each class in its proportion (largest remainder) or
+      in one that `class_alpha` draws, or all if there are fewer. The privacy guarantee then covers the drawn rows,
+      because the selection is public.
 
     Raises PrivateInputError with the code PRIVATE-CHANGED if the fingerprint of the source has changed: the budget of
     the new rows was not looked up.
@@ -165,7 +169,7 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
     if where.rows is not None and not frame.empty:
         order = np.array([_order(where.seed, label, text) for _, label, text in _records(frame)])
         if where.public:
-            chosen = _stratified(frame["label"].tolist(), order, where.rows)
+            chosen = _by_class(frame["label"].tolist(), order, where)
         elif where.of is not None:
             chosen = np.flatnonzero(order < where.rows / where.of)
         else:
@@ -227,10 +231,13 @@ def _order(seed: int, label: str, text: str) -> float:
     return int.from_bytes(digest) / 2**48
 
 
-def _stratified(labels: Sequence[str], order: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Return `count` row indices, the first in `order` of each class, in proportion."""
-    sizes = Counter(sorted(labels))
-    counts = allocate(count, dict(sizes), floor=0.0)
+def _by_class(labels: Sequence[str], order: NDArray[np.float64], where: RowsRef) -> NDArray[np.int64]:
+    """Return `where.rows` row indices, the first in `order` of each class, in proportion or as `class_alpha` draws."""
+    sizes, count = Counter(sorted(labels)), min(where.rows or 0, len(labels))
+    if where.class_alpha is None:
+        counts = allocate(count, dict(sizes), floor=0.0)
+    else:
+        counts = unbalanced(sizes, count, where.class_alpha, where.seed)
     ranked = np.argsort(order, kind="stable")
     names = np.array(labels, dtype=object)[ranked]
     return np.sort(np.concatenate([ranked[names == label][:number] for label, number in counts.items()]))
@@ -250,9 +257,20 @@ def _problems(
         }
         problems += [{"row": row, "field": field, "reason": reason} for field, reason in reasons.items() if reason]
     problems += _problems_of_persons(frame)
+    problems += _problems_of_all(frame, labels)
     if where.rows is not None and where.of is None and len(frame) < where.rows:
         problems.append({"reason": f"private.rows is {where.rows}, the source has {len(frame)} rows; all are used"})
     return problems
+
+
+def _problems_of_all(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[dict[str, object]]:
+    """Return what is suspicious about all rows together: a class without rows, and one text in most rows."""
+    present = set(frame["label"])
+    reasons = [f"no row has the label '{label}'" for label in labels or () if label not in present]
+    texts = Counter(text for text in frame["text"] if _is_filled(text))
+    if texts and max(texts.values()) > max(MOST_EQUAL, len(frame) / 2):
+        reasons.append(f"one text is in {max(texts.values())} of {len(frame)} rows; check how the source was written")
+    return [{"reason": reason} for reason in reasons]
 
 
 def _problems_of_persons(frame: pd.DataFrame) -> list[dict[str, object]]:
@@ -278,6 +296,8 @@ def _problem_of_text(text: object, public: set[str]) -> str:
         return "the text is empty"
     if REPLACEMENT in text:
         return "the text has characters that could not be decoded; save the source as UTF-8"
+    if not any(map(str.isalpha, text)):
+        return "the text has no letters; check the name of the text column"
     return "the same text is a test or public row" if normal_form(text) in public else ""
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from connectors.interfaces.errors import ConfigError, InputError, MissingPackageError, PlaceError, PrivateInputError
 from connectors.interfaces.rows import RowReader, RowsRef
-from tasks.federation.partition import Partition, split_rows
+from tasks.federation.partition import Partition, split_rows, take_unbalanced
 from tasks.private.data.quarantine import sealed, write_for_owner
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ def write_parties(read: RowReader, where: RowsRef, partition: Partition, target:
         raise ConfigError(f"{folder}: exists; name a new folder (rows of different partitions must not mix).")
     with sealed(target.problems):
         rows = _read(read, where, target)
+        if partition.take is not None and partition.class_alpha is not None:
+            labels = rows["label"].fillna("").tolist()
+            rows = rows.iloc[take_unbalanced(labels, partition.take, partition.class_alpha, partition.seed)]
         parties = _parties(rows, partition)
         names = [f"party-{number + 1}" for number in range(partition.parties)]
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from connectors.interfaces.ledger import Look
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.metrics.metrics import map_2d, thin
+from tasks.metrics.metrics import map_2d, thinned
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
 from tasks.private.diagnostics.internal import fid_against_private
 from tasks.reporting.report_model import MapPoints
@@ -30,6 +30,8 @@ from tasks.students.train import evaluate, load_student, train_student, units_of
 
 MAP_POINTS = 600
 """Maximum number of points of each kind on the map; more points would overlap."""
+MAP_CHARACTERS = 200
+"""Characters of each synthetic text in the data of the map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,16 +216,28 @@ def map_points(
 
     No text is private. The plane comes from the first two principal axes or from t-SNE.
     """
-    vectors = thin(read_vectors(tools, written), MAP_POINTS, seed)
-    parts = [vectors, *(_vectors(tools, rows, seed) if rows else vectors[:0] for rows in real)]
-    points = map_2d(np.concatenate(parts), seed, tsne)
+    vectors = read_vectors(tools, written)
+    drawn = thinned(len(vectors), MAP_POINTS, seed)
+    samples, vectors = read_samples(tools, written).iloc[drawn], vectors[drawn]
+    (test_labels, test), (_, shown) = (
+        _points(tools, rows, seed) if rows else (cast("list[str]", []), vectors[:0]) for rows in real
+    )
+    points = map_2d(np.concatenate([vectors, test, shown]), seed, tsne)
     pairs = [(float(x), float(y)) for x, y in points]
-    first, second = len(vectors), len(vectors) + len(parts[1])
+    first, second = len(vectors), len(vectors) + len(test)
     return MapPoints(
-        tuple(pairs[:first]), tuple(pairs[first:second]), tuple(pairs[second:]), "t-SNE" if tsne else "principal axes"
+        synthetic=tuple(pairs[:first]),
+        test=tuple(pairs[first:second]),
+        shown=tuple(pairs[second:]),
+        by="t-SNE" if tsne else "principal axes",
+        labels=tuple(map(str, samples["label"])),
+        texts=tuple(str(text)[:MAP_CHARACTERS] for text in samples["text"]),
+        test_labels=tuple(test_labels),
     )
 
 
-def _vectors(tools: Tools, rows: Reference, seed: int) -> Matrix:
-    _, vectors = reference_rows(tools, rows)
-    return thin(vectors, MAP_POINTS, seed)
+def _points(tools: Tools, rows: Reference, seed: int) -> tuple[list[str], Matrix]:
+    """Return classes and vectors of at most `MAP_POINTS` real rows."""
+    frame, vectors = reference_rows(tools, rows)
+    drawn = thinned(len(vectors), MAP_POINTS, seed)
+    return [str(label) for label in frame["label"].iloc[drawn]], vectors[drawn]

@@ -104,6 +104,25 @@ def test_the_linear_ensemble_has_a_density_for_every_prefix() -> None:
     assert shape(sampling="independent").members == (1,)
 
 
+@pytest.mark.parametrize(
+    ("changes", "blocks"),
+    [
+        ({"sampling": "independent"}, [1.0]),
+        ({"ensemble": "linear", "length": 4}, [1.0, 1 / 2, 1 / 3, 1 / 4]),
+        ({"length": 10}, [2 / 2, 2 / 4, 2 / 8, 2 / 10]),
+        ({"length": 1}, [1.0]),
+        ({"block": 3.0, "length": 10}, [3.0] * 4),
+    ],
+    ids=["independent", "linear", "logarithmic", "one phrase", "fixed"],
+)
+def test_the_bandwidth_is_that_of_appendix_a_2(changes: dict[str, object], blocks: list[float]) -> None:
+    wanted = shape(**({"block": None} | changes))
+    assert [wanted.block_of(phrases) for phrases in wanted.members] == blocks
+    fixed = [members_of(shape(**(changes | {"block": block})), vectors(), 0)[at] for at, block in enumerate(blocks)]
+    for member, alone in zip(members_of(wanted, vectors(), 0), fixed, strict=True):
+        assert np.array_equal(member.angles, alone.angles)
+
+
 def test_a_documents_sequences_begin_at_each_phrase_and_go_round() -> None:
     assert windows([3, 5, 9], 2).tolist() == [[3, 5], [5, 9], [9, 3]]
     assert windows([3], 4).tolist() == [[3, 3, 3, 3]]

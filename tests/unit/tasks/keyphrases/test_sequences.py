@@ -1,4 +1,4 @@
-"""Drawing sequences: chances as the estimates, no phrase twice, uniform where nothing is known."""
+"""Drawing sequences: chances as the estimates, repeats by sampler, uniform where nothing is known."""
 
 from __future__ import annotations
 
@@ -80,8 +80,41 @@ def test_sequences_follow_their_class_repeat_no_phrase_and_can_be_drawn_again(sa
     assert len(np.unique(first[:60], axis=0)) > 1
 
 
-def test_more_phrases_than_terms_are_refused() -> None:
+def test_independent_phrases_are_drawn_from_the_whole_density_and_may_repeat() -> None:
+    """Section 2 (ii) and appendix A.2: L i.i.d. samples of the multinomial distribution over all terms."""
+    wanted = Shape("independent", "logarithmic", 5, 2000)
+    members = members_of(wanted, np.eye(TERMS), 0)
+    sums = 10 * features_at(members[0].of(np.array([[0], [0], [1]])), None).mean(axis=0, keepdims=True)
+    count = 40_000
+    drawn = draw_sequences(wanted, members, sums, count, SequenceChoice(repeats=True), np.random.default_rng(0))
+    scores = np.maximum(estimates(members[0], sums, np.zeros((1, 0), dtype=np.int64), 0)[0], 0)
+    expected = scores / scores.sum()
+    for position in range(wanted.length):
+        share = np.bincount(drawn[:, position], minlength=TERMS) / count
+        assert np.abs(share - expected).max() < 0.015
+    pairs = np.zeros((TERMS, TERMS))
+    np.add.at(pairs, (drawn[:, 0], drawn[:, 1]), 1 / count)
+    assert np.abs(pairs - np.outer(expected, expected)).max() < 0.015, "a phrase does not depend on the one before"
+    assert any(len(set(row)) < wanted.length for row in drawn.tolist())
+
+
+def test_an_iterative_sequence_repeats_a_phrase_only_on_request() -> None:
+    wanted = Shape("iterative", "logarithmic", 4, 400)
+    members = members_of(wanted, np.eye(TERMS), 0)
+    once = np.concatenate([features_at(one.of(windows([2, 2], one.places)), None)[0] for one in members])[None]
+    for repeats in (False, True):
+        choice = SequenceChoice(top=3, repeats=repeats)
+        drawn = draw_sequences(wanted, members, 20 * once, 50, choice, np.random.default_rng(0))
+        assert any(len(set(row)) < 4 for row in drawn.tolist()) is repeats
+
+
+def test_more_phrases_than_terms_are_refused_unless_they_may_repeat() -> None:
     wanted = shape(length=10)
     members = members_of(wanted, unit(4), 0)
+    sums = np.zeros((1, 4 * wanted.features))
     with pytest.raises(ConfigError, match="method.length"):
-        draw_sequences(wanted, members, np.zeros((1, 4 * wanted.features)), 1, ALL, np.random.default_rng(0))
+        draw_sequences(wanted, members, sums, 1, ALL, np.random.default_rng(0))
+    assert draw_sequences(wanted, members, sums, 1, SequenceChoice(repeats=True), np.random.default_rng(0)).shape == (
+        1,
+        10,
+    )

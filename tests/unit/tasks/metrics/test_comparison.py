@@ -9,8 +9,8 @@ from scipy.stats import ttest_rel
 
 from flows.compare import text as compare_words
 from flows.compare.values import summary_of
-from tasks.metrics.comparison import CellResult, Difference, difference, mean_curve, mean_of, verdict
-from tasks.reporting.compare_report import Comparison, claims, drawings, markdown, page, tables
+from tasks.metrics.comparison import CellResult, Difference, adjusted, difference, mean_curve, mean_of, verdict
+from tasks.reporting.compare_report import Comparison, claims, drawings, markdown, page, seconds_of, tables
 
 OURS, THEIRS = [0.81, 0.84, 0.79, 0.86], [0.78, 0.83, 0.80, 0.80]
 
@@ -67,20 +67,41 @@ def test_pairs_are_made_by_seed_and_lonely_seeds_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "published", "expected"),
+    ("mean", "p", "published", "expected"),
     [
-        (0.01, 0.05, (0.9, 0.8), "holds"),
-        (-0.05, -0.01, (0.9, 0.8), "does not hold"),
-        (-0.05, -0.01, (0.8, 0.9), "holds"),
-        (0.01, 0.05, (0.8, 0.9), "does not hold"),
-        (-0.01, 0.05, (0.9, 0.8), "cannot be seen"),
-        (None, None, (0.9, 0.8), "cannot be seen"),
-        (0.01, 0.05, (0.9, None), ""),
-        (0.01, 0.05, (0.9, 0.9), ""),
+        (0.03, 0.01, (0.9, 0.8), "holds"),
+        (-0.03, 0.01, (0.9, 0.8), "does not hold"),
+        (-0.03, 0.05, (0.8, 0.9), "holds"),
+        (0.03, 0.01, (0.8, 0.9), "does not hold"),
+        (0.03, 0.06, (0.9, 0.8), "cannot be seen"),
+        (0.03, None, (0.9, 0.8), "cannot be seen"),
+        (0.03, 0.01, (0.9, None), ""),
+        (0.03, 0.01, (0.9, 0.9), ""),
     ],
 )
-def test_what_becomes_of_a_claim(low, high, published, expected) -> None:
-    assert verdict(Difference(0.02, low, high, 3), published) == expected
+def test_what_becomes_of_a_claim(mean, p, published, expected) -> None:
+    assert verdict(Difference(mean, None, None, 3), published, p, 0.95) == expected
+
+
+def test_p_values_are_those_of_the_library_and_of_holms_example() -> None:
+    found = difference(answers(), "PE", "WASP", "all", "accuracy", 0.95)
+    assert found is not None
+    assert found.p == pytest.approx(ttest_rel(THEIRS, OURS).pvalue)
+    assert adjusted([0.01, 0.04, None, 0.03, 0.005]) == pytest.approx([0.03, 0.06, None, 0.06, 0.02], nan_ok=True)
+    assert adjusted([0.6, 0.9]) == [1.0, 1.0]
+
+
+def test_more_rows_make_a_verdict_harder() -> None:
+    better = [answer("WASP", n, 0.80 + n / 100) for n in range(4)]
+    rows = {f"row {k}": [answer(f"row {k}", n, 0.83 + n / 100 + (n % 2) / 30) for n in range(4)] for k in range(8)}
+    published = {("accuracy", row, "all"): 0.9 for row in rows} | {("accuracy", "WASP", "all"): 0.8}
+    verdicts = []
+    for number in (1, 8):
+        names = tuple(rows)[:number]
+        answered = (*better, *(cell for name in names for cell in rows[name]))
+        few = comparison(rows=("WASP", *names), answers=answered, published=published)
+        verdicts.append(claims(few)[0].verdict)
+    assert verdicts == ["holds", "cannot be seen"]
 
 
 def test_a_curve_is_the_mean_over_seeds_of_iterations_that_all_measured() -> None:
@@ -135,8 +156,9 @@ def test_a_cell_whose_result_may_be_useless_is_named_with_its_warning() -> None:
     tables = markdown(comparison(answers=(weak, *answers()[1:])))
     assert "## Cells with warnings\n\n- WASP · all · seed 0: student accuracy 9 % is not above chance" in tables
     shown = page(comparison(answers=(weak, *answers()[1:])))
-    assert "<b>Cells with warnings</b><ul><li>WASP · all · seed 0: student accuracy 9 % is not above chance" in shown
-    assert "Cells with warnings" not in markdown(comparison()) + page(comparison())
+    assert "1 warning about cells" in shown
+    assert "<ul><li>WASP · all · seed 0: student accuracy 9 % is not above chance" in shown
+    assert "warnings" not in markdown(comparison()) + page(comparison())
 
 
 def without_noise(**more: object) -> Comparison:
@@ -190,3 +212,23 @@ def test_the_terminal_lists_runs_without_noise_apart() -> None:
     assert "OnlyPrivate" not in above
     assert "epsilon" not in below.split("cells  ")[0].replace("no epsilon applies", "")
     assert "OnlyPrivate (NOT PRIVATE)  every column" in below
+
+
+def test_the_page_marks_the_best_value_and_links_every_run() -> None:
+    shown = page(comparison(answers=tuple(replace(one, run_id=f"run-{n}") for n, one in enumerate(answers()))))
+    assert re.findall(r'<td class="best">([\d.]+)', shown) == ["0.825"]
+    assert shown.count('/report.html"') == len(answers())
+    assert "&#34;" not in shown
+
+
+def test_a_comparison_without_published_figures_has_no_columns_for_them() -> None:
+    assert "the published claim" in page(comparison())
+    assert "the published claim" not in page(comparison(published={}))
+
+
+def test_seconds_of_runs_stand_side_by_side() -> None:
+    timed = [replace(cell, seconds=10.0 + 20 * cell.seed) for cell in answers()]
+    shown = comparison(answers=(*timed, answer("Broken", 0, None)))
+    assert seconds_of(shown) == [("WASP", ("40",)), ("PE", ("40",)), ("Broken", ("failed",))]
+    assert "| PE | 40 |" in markdown(shown)
+    assert "Mean seconds of a run" in page(shown)

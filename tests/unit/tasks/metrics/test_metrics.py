@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 import scipy.linalg
+from sklearn.metrics import precision_recall_fscore_support
 
 from connectors.interfaces.errors import InputError
 from tasks.metrics import metrics
-from tasks.metrics.metrics import fid, map_2d, null_fid, precision_recall
+from tasks.metrics.metrics import fid, map_2d, null_fid, precision_recall, weighted_scores
+from tasks.students.train import evaluate
 from tests.support.data.exact_fid import by_sixty_digits
 
 
@@ -153,3 +155,15 @@ def test_the_neighbour_map_keeps_clusters_apart_and_repeats_with_its_seed():
     between = np.linalg.norm(points[:20].mean(axis=0) - points[20:].mean(axis=0))
     assert between > inside
     assert np.array_equal(points, map_2d(vectors, seed=3, tsne=True))
+
+
+def test_weighted_scores_are_those_of_the_library() -> None:
+    generator = np.random.default_rng(2)
+    classes = ("a", "b", "c", "never")
+    truth, guessed = generator.choice(classes[:3], 200, p=[0.7, 0.2, 0.1]), generator.choice(classes[:3], 200)
+    expected = precision_recall_fscore_support(truth, guessed, average="weighted", zero_division=0)[:3]
+    scores = evaluate(truth.tolist(), guessed.tolist(), classes)
+    weighted = weighted_scores(scores["per_class"])
+    assert list(weighted.values()) == pytest.approx(list(expected))
+    assert weighted["weighted_recall"] == pytest.approx(scores["accuracy"])
+    assert weighted_scores({}) == {}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.models import Usage
 from flows.compare.config import CompareConfig
 from flows.config.files import check_config
 from flows.engine.run_summary import RunSummary, check_metric_names
@@ -42,8 +43,8 @@ def rows(texts: list[str]) -> MetricInput:
 
 
 def test_the_metrics_of_earlier_versions_are_there_and_name_no_key() -> None:
-    names = "fid fid_null text_precision text_recall accuracy macro_f1 picks overlap weights_tv equal_tv"
-    assert [metric.name for metric in METRICS] == names.split()
+    names = "fid fid_null text_precision text_recall probe_accuracy accuracy macro_f1 picks overlap weights_tv equal_tv"
+    assert [metric.name for metric in METRICS if not metric.name.startswith("weighted_")] == names.split()
     assert added_versions() == {}, "keys of stored artifacts and cells would change"
 
 
@@ -52,7 +53,7 @@ def test_an_added_metric_is_measured_tracked_reported_and_compared(added: Metric
     assert added.measure(rows(["one two", "one two three four"])) == 3.0
     assert added_versions() == {"mean_length": 1}, "its artifacts have another key"
     facts = one_iteration(0, guided={"mean_length": 3.0})
-    assert facts.metrics()["mean_length"] == 3.0
+    assert facts.metrics()["texts/mean_length"] == 3.0
     report = made_up_report(iterations=(facts, one_iteration(1, guided={"mean_length": 4.5})))
     assert metrics_of(report)["mean_length"] == 4.5
     assert [summary_line(facts)["mean_length"] for facts in report.iterations] == [3.0, 4.5]
@@ -76,9 +77,11 @@ def test_without_it_nothing_knows_its_name() -> None:
 
 
 def test_numbers_against_private_rows_are_not_tracked_and_marked() -> None:
-    facts = one_iteration(0, not_private=True, fid_reference="private", fid_null=None)
-    assert {"fid", "fid_null", "text_precision", "text_recall"}.isdisjoint(facts.metrics())
-    page = render(made_up_report(iterations=(facts,)))
+    facts = one_iteration(1, not_private=True, fid_reference="private", fid_null=None)
+    measured = {f"texts/{name}" for name in ("fid", "fid_null", "text_precision", "text_recall")}
+    assert measured.isdisjoint(facts.metrics())
+    assert {"texts/fid", "texts/text_recall"} <= set(one_iteration(0).metrics())
+    page = render(made_up_report(iterations=(one_iteration(0), facts)))
     cells = re.findall("<td>(.*?)</td>", page, re.S)
     (marked,) = [cell for cell in cells if "<mark>not private</mark>" in cell]
     assert number(facts.fid) in marked
@@ -111,3 +114,13 @@ def test_the_summary_is_the_same_after_reading_and_early_ones_open() -> None:
     early = RunSummary.from_json({"run_id": "r", "state": "done", "accuracy": 0.7, "note": "text"})
     assert (early.accuracy, early.releases_charged, early.usefulness_warnings) == (0.7, None, [])
     assert early.metrics == {"accuracy": 0.7}
+
+
+def test_tracked_numbers_have_a_group_and_costs_and_failures_of_zero_are_left_out() -> None:
+    plain = one_iteration(0, usage={"gpt-4o": Usage(40, 9000, 5200, 0.0)}, shortfall={"gpt-4o": 0}).metrics()
+    assert {name.partition("/")[0] for name in plain} == {"privacy", "texts", "weight", "new"}
+    assert plain["texts/probe_accuracy"] == pytest.approx(0.52)
+    assert "texts/accuracy" not in plain, "accuracy is the student's alone"
+    costly = one_iteration(0, usage={"gpt-4o": Usage(40, 9000, 5200, 0.5)}, down={"claude": "dead"}).metrics()
+    assert (costly["dollars/gpt-4o"], costly["down/claude"]) == (0.5, 1.0)
+    assert "down/gpt-4o" not in costly

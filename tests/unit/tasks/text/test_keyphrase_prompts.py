@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Seeded
 from tasks.steps.generate import WritingRequest, generate
-from tasks.text.keyphrase_prompts import Seeding, seeded
+from tasks.text.keyphrase_prompts import Seeding, ShownText, seeded
 from tasks.text.prompts import Call, Label, TaskCard
 
 CARD = TaskCard("notes", "discharge note", (Label("heart", "of the heart"), Label("lung")), max_tokens=50)
@@ -39,13 +41,31 @@ def test_models_take_the_sequences_of_a_class_in_turn_and_begin_again() -> None:
     assert first.key != again.key
 
 
-def test_examples_are_shown_as_they_were_given_and_drawn_for_each_prompt() -> None:
-    given = Seeding(SEQUENCES, tuple(f"example\nnumber {n}" for n in range(9)), examples=3)
+def test_each_prompt_shows_three_examples_of_every_class_with_their_phrases() -> None:
+    """Appendix B.2.5: three from each class, along with their keyphrases."""
+    shown = tuple(
+        ShownText(f"{label}\nnumber {n}", label, (f"{label} term", f"term {n}"))
+        for label in SEQUENCES
+        for n in range(9)
+    )
+    given = Seeding(SEQUENCES, shown, per_class=3)
     one, other = (seeded(CARD, call("heart", n), given) for n in (0, 1))
-    assert len(one.good) == 3
+    assert Counter(text.split()[0] for text in one.good) == {"heart": 3, "lung": 3}
     assert set(one.good) != set(other.good)
-    assert f"discharge note 1: {' '.join(one.good[0].split())}" in one.text
-    assert "examples" not in seeded(CARD, call("heart", 0), Seeding(SEQUENCES)).text
+    lines = one.text.splitlines()
+    for place, text in enumerate(one.good, start=1):
+        label, _, number = text.split()
+        at = lines.index(f"discharge note {place}: {label} number {number}")
+        assert lines[at - 1] == f"terms {place}: {label} term; term {number}"
+    assert one.text.endswith(seeded(CARD, call("heart", 0), Seeding(SEQUENCES)).text)
+    assert "numbered" not in seeded(CARD, call("heart", 0), Seeding(SEQUENCES)).text
+
+
+def test_an_example_without_a_phrase_is_shown_alone() -> None:
+    given = Seeding(SEQUENCES, (ShownText("none of them", "heart"),), per_class=3)
+    prompt = seeded(CARD, call("heart", 0), given)
+    assert "discharge note 1: none of them" in prompt.text
+    assert "terms 1" not in prompt.text
 
 
 class Echo:

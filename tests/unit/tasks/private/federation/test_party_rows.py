@@ -10,6 +10,7 @@ import pytest
 from connectors.interfaces.errors import ConfigError, PrivateInputError
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
+from tasks.core.allocation import unbalanced
 from tasks.federation.partition import Partition, split_rows
 from tasks.private.federation.party_rows import PartyFolder, write_parties
 from tests.support.runs.pipeline import Pipeline, last_json
@@ -62,6 +63,13 @@ def test_small_alpha_makes_parties_unlike_and_large_alpha_alike() -> None:
         return float(np.abs(shares[0] - shares[1]).sum())
 
     assert spread(1e4) < 0.1 < spread(0.05)
+
+
+def test_the_parties_together_can_be_unbalanced(tmp_path: Path) -> None:
+    partition = Partition(4, 1.0, seed=3, take=100, class_alpha=1.0)
+    names = write_parties(read_rows, rows(tmp_path / "rows.parquet"), partition, target(tmp_path))
+    labels = pd.concat([pd.read_parquet(tmp_path / "parties" / name / "rows.parquet") for name in names])["label"]
+    assert labels.value_counts().to_dict() == unbalanced({"a": 400, "b": 250, "c": 50}, 100, 1.0, seed=3)
 
 
 def test_rows_of_a_person_stay_together(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from connectors.interfaces.errors import ConfigError, InputError, PrivateInputError
@@ -14,17 +16,21 @@ from flows.engine.prepare import Prepared, prepare
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
 from flows.runtime.manifest import open_book
+from tasks.accounting.composition import epsilon_of, mu_of
 from tasks.accounting.keyphrases import PartPrivacy, calibrate_part
 from tasks.keyphrases.densities import Shape, members_of
 from tasks.keyphrases.phrases import vocabulary_of
+from tasks.keyphrases.sequences import SequenceChoice
 from tasks.private.data.rows import problems_file
 from tasks.private.releases import keyphrases
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.steps import keyphrases as keyphrasing
+from tasks.steps.texts import write_samples
 from tests.support.runs.caps import lift_cap
 from tests.support.runs.pipeline import SMALL
 
 WORDS = ("router", "invoice", "password", "parcel", "light", "cable", "refund", "signal", "reset", "email", "screen")
+SIX = ("login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault")
 LABELS = ("login_problem", "billing_question", "slow_internet")
 
 
@@ -90,6 +96,47 @@ def test_each_part_is_charged_once_and_read_back_ever_after(tmp_path: Path, sett
     assert len(drawn(run)) == 2
 
 
+SAMPLERS = {
+    "independent": ({"sampling": "independent"}, 1, SequenceChoice(0, 1.0, repeats=True)),
+    "sharpened": ({"sampling": "sharpened"}, 1, SequenceChoice(100, 2.0)),
+    "logarithmic": ({}, 2, SequenceChoice(10, 1.0)),
+    "linear": ({"ensemble": "linear"}, 4, SequenceChoice(10, 1.0)),
+    "repeats": ({"repeats": True}, 2, SequenceChoice(10, 1.0, repeats=True)),
+}
+
+
+@pytest.mark.parametrize("setting", ["gaussian", "pure", "paper"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_each_sampler_pays_exactly_for_its_densities(tmp_path: Path, sampler: str, setting: str) -> None:
+    """Epsilon 1 + 5 at S = 3, D = 20, M = 10: sensitivities and costs by the formulas, for the ledger's entries."""
+    method, members, choice = SAMPLERS[sampler]
+    run = opened(tmp_path, method=method, privacy={"epsilon": 6.0, "vocabulary_epsilon": 1.0, "setting": setting})
+    assert run.density_spec.choice == choice
+    counted, _ = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
+    terms, _ = keyphrasing.choose_terms(run.tools, run.vocabulary_spec, counted)
+    density, _ = keyphrasing.estimate_densities(run.tools, run.density_spec, terms)
+    keyphrasing.draw_phrases(run.tools, run.density_spec, terms, density)
+    first, second = (entry for entry in run.tools.ledger.history("desk") if entry.kind == "release")
+
+    width = 2 * 20 * members
+    if setting == "gaussian":
+        sensitivity = np.sqrt(width / 2) + np.sqrt(width) / 8192
+        mu = [entry.event["noise_multiplier"] ** -1 for entry in (first, second)]
+        assert mu[0] == pytest.approx(mu_of(1.0, 1e-5), rel=1e-4)
+        assert np.hypot(*mu) == pytest.approx(mu_of(6.0, 1e-5), rel=1e-4)
+        assert second.noise_scale == pytest.approx(sensitivity / mu[1], rel=1e-9)
+        assert epsilon_of([first.event, second.event], 1e-5) == pytest.approx(6.0, rel=1e-4)
+    else:
+        points = {"pure": 0.5, "paper": 10}[setting]
+        sensitivity = np.sqrt(2) * width * points + width / 8192
+        scale = (2 * np.sqrt(2) * width if setting == "paper" else sensitivity) / 5.0
+        assert second.noise_scale == pytest.approx(scale, rel=1e-9)
+        assert first.event["epsilon"] == 1.0
+        assert second.event["epsilon"] == pytest.approx(sensitivity / scale, rel=1e-9)
+        assert second.event["epsilon"] == pytest.approx(25.0 if setting == "paper" else 5.0, rel=1e-4)
+    assert len(drawn(run)) == 2, "sequences cost nothing"
+
+
 def test_another_private_row_is_another_release_and_the_same_draw_is_never_noise_twice(tmp_path: Path) -> None:
     first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
     one, other = (keyphrasing.count_terms(run.tools, run.vocabulary_spec)[0] for run in (first, second))
@@ -143,10 +190,42 @@ def test_the_private_vocabulary_is_that_of_the_noisy_counts(tmp_path: Path) -> N
 def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_alone(tmp_path: Path) -> None:
     given = tmp_path / "given.jsonl"
     text, label = texts(40, 1)[3]
-    given.write_text(json.dumps({"text": text.upper(), "label": label}))
-    run = opened(tmp_path, few_shot={"path": str(given)})
+    examples = [(text.upper(), label), *((f"an own text about {name}", name) for name in SIX)]
+    given.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in examples))
+    run = opened(tmp_path, few_shot={"path": str(given)}, method={"examples_per_class": 1})
     listed = json.loads(problems_file(run.tools.zone, run.tools.private).read_text())["problems"]
-    assert [(problem["row"], problem["reason"]) for problem in listed] == [(3, "the same text is a test or public row")]
+    of_rows = [(problem["row"], problem["reason"]) for problem in listed if "row" in problem]
+    assert of_rows == [(3, "the same text is a test or public row")]
+
+
+def test_prompts_show_examples_with_their_terms_of_the_private_vocabulary(tmp_path: Path) -> None:
+    given = tmp_path / "given.jsonl"
+    examples = [(f"our {WORDS[n]} and {WORDS[n + 4]}, says {name}", name) for name in SIX for n in range(4)]
+    given.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in examples))
+    run = opened(tmp_path, few_shot={"path": str(given)}, privacy={"epsilon": 200.0})
+    assert run.config.asks[0].shows_per_class == 3
+    counted, _ = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
+    terms, _ = keyphrasing.choose_terms(run.tools, run.vocabulary_spec, counted)
+    density, _ = keyphrasing.estimate_densities(run.tools, run.density_spec, terms)
+    sequences, _ = keyphrasing.draw_phrases(run.tools, run.density_spec, terms, density)
+    job = run.seeded_jobs(sequences, terms)[0]
+    known = set(run.tools.artifacts.read_table(terms.table)["term"])
+    samples, _ = write_samples(run.tools, job)
+    prompts = run.tools.home / str(samples.path).replace("samples", "prompts")
+    asked = pd.read_parquet(prompts)["text"]
+    shown = {text: [word for word in text.replace(",", "").split() if word in known] for text, _ in examples}
+    assert sum(map(bool, shown.values())) > 12
+    for prompt in asked:
+        lines = prompt.splitlines()
+        listed = [at for at, line in enumerate(lines) if "says" in line]
+        assert Counter(lines[at].split("says ")[1] for at in listed) == dict.fromkeys(SIX, 3)
+        for at in listed:
+            phrases = shown[lines[at].split(": ", 1)[1]]
+            assert not phrases or lines[at - 1].split(": ", 1)[1] == "; ".join(phrases)
+    with pytest.raises(ConfigError, match="has 4 examples, but each prompt shows 5 of every class"):
+        opened(tmp_path, few_shot={"path": str(given)}, method={"examples_per_class": 5})
+    with pytest.raises(ConfigError, match=r"few_shot: 24 examples are test rows too, the first is row 0"):
+        opened(tmp_path, few_shot={"path": str(given)}, test={"path": str(given)})
 
 
 @pytest.mark.parametrize(
@@ -158,10 +237,16 @@ def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_al
         ({"plms": []}, "at least one language model"),
         ({"method": {"texts": "phrases"}}, "Remove plms"),
         ({"method": {"length": 9}}, "must be at least length"),
+        ({"method": {"sampling": "independent", "top": 5}}, "Remove top, or set sampling: sharpened"),
+        ({"method": {"sampling": "independent", "sharpness": 2.0}}, "Remove sharpness"),
+        ({"method": {"sampling": "independent", "repeats": False}}, "Remove repeats"),
         ({"method": {"frequencies": 20_000, "ensemble": "linear", "length": 5}}, "Lower method.frequencies"),
         ({"method": {"length": 20, "vocabulary_terms": 20}}, "larger vocabulary"),
     ],
-    ids=["no noise", "vocabulary", "person", "no model", "models", "length", "size", "terms"],
+    ids=[
+        *("no noise", "vocabulary", "person", "no model", "models", "length"),
+        *("top", "sharpness", "repeats", "size", "terms"),
+    ],
 )
 def test_what_cannot_be_kept_is_refused_before_anything_is_spent(
     tmp_path: Path, changes: dict[str, Any], words: str

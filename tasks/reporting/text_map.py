@@ -1,0 +1,81 @@
+"""The map of a report: synthetic texts, test rows and prompt examples on a plane, coloured by class."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tasks.reporting.plot_style import PALETTE, Form, bare, picture
+from tasks.reporting.report_model import MapPoints, Report
+
+_SIZE = (7.4, 5.4)
+_COLOURED = 9
+_OTHER, _GREY = "other classes", PALETTE[9]
+GROUP = "map-"
+"""Start of the names of the SVG groups of synthetic texts; the page finds a text by group and position."""
+
+
+def map_plot(report: Report, form: Form = "svg") -> bytes | None:
+    """Draw the map: synthetic texts as dots, test rows as rings, prompt examples as stars."""
+    points = report.map
+    if points is None or not points.synthetic:
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        tests = _groups(points.test_labels, _names(points)) if points.test_labels else [range(len(points.test))]
+        for number, group in enumerate(tests):
+            rings = _columns(points.test, group)
+            edge = _colour(number) if points.test_labels else PALETTE[1]
+            axes.scatter(*rings, s=26, facecolors="none", edgecolors=edge, linewidths=0.8, alpha=0.7)
+        for number, (name, group) in enumerate(groups(points)):
+            dots = _columns(points.synthetic, group)
+            axes.scatter(*dots, s=15, c=_colour(number), alpha=0.75, linewidths=0, label=name, gid=f"{GROUP}{number}")
+        if points.shown:
+            stars = _columns(points.shown, range(len(points.shown)))
+            axes.scatter(*stars, s=60, c=PALETTE[2], linewidths=0, marker="*", label="shown in prompts")
+        bare(axes)
+        axes.set_title(f"Dots: synthetic texts. Rings: test rows. Projection: {points.by}")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=4, markerscale=1.8, fontsize=8)
+
+    return picture("map", _SIZE, draw, form)
+
+
+def groups(points: MapPoints) -> list[tuple[str, list[int]]]:
+    """Return each coloured class with the positions of its synthetic texts, the most frequent class first."""
+    if not points.labels:
+        return [("synthetic", list(range(len(points.synthetic))))]
+    names = _names(points)
+    return [(name, group) for name, group in zip(names, _groups(points.labels, names), strict=True) if group]
+
+
+def texts_by_group(points: MapPoints) -> str:
+    """Return JSON for a script element: for each group of `groups` its class and texts, [class, text], in order."""
+    lists = [[[points.labels[i], points.texts[i]] for i in group] for _, group in groups(points)]
+    return json.dumps(lists, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _names(points: MapPoints) -> list[str]:
+    """Return the classes with a colour of their own, then the name for all others."""
+    ranked = [name for name, _ in Counter(points.labels).most_common()]
+    return ranked if len(ranked) <= _COLOURED else [*ranked[:_COLOURED], _OTHER]
+
+
+def _groups(labels: Sequence[str], names: Sequence[str]) -> list[list[int]]:
+    own = {name: number for number, name in enumerate(names) if name != _OTHER}
+    positions: list[list[int]] = [[] for _ in names]
+    for position, label in enumerate(labels):
+        number = own.get(label, len(names) - 1 if names[-1] == _OTHER else -1)
+        if number >= 0:
+            positions[number].append(position)
+    return positions
+
+
+def _columns(points: Sequence[tuple[float, float]], group: Sequence[int]) -> tuple[list[float], list[float]]:
+    return [points[i][0] for i in group], [points[i][1] for i in group]
+
+
+def _colour(number: int) -> str:
+    return PALETTE[number] if number < _COLOURED else _GREY

@@ -1,0 +1,1 @@
+"""Language models trained on the spot on contrastive prompts, and whether they follow them."""
