@@ -21,6 +21,7 @@ from prefect.events.schemas.events import ResourceSpecification
 
 from flows.catalog import flow_names
 from flows.engine.spending import HIGH_BUDGET
+from flows.runtime.heartbeat import ENDED
 
 SILENCE = timedelta(seconds=90)
 """Three heartbeats of 30 seconds, because a busy machine may miss one."""
@@ -54,7 +55,7 @@ def silent_run() -> AutomationCore:
         trigger=EventTrigger(
             match=ResourceSpecification({"prefect.resource.id": [RUNS]}),
             after={"prefect.flow-run.heartbeat"},
-            expect={RUNS},
+            expect={RUNS, ENDED},
             for_each={"prefect.resource.id"},
             posture=Posture.Proactive,
             threshold=1,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from uuid import UUID
 
-from prefect import flow, get_run_logger, runtime
+from prefect import flow, get_client, get_run_logger, runtime
 from prefect.artifacts import create_markdown_artifact
 
+from flows.runtime.left_tasks import crash_tasks, open_tasks
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import state_folder
 
@@ -21,11 +23,21 @@ def notice(subject: str = "A notice", text: str = "", run: str = "") -> None:
         run: id of the flow run.
     """
     page = _page(run)
+    if run:
+        _end_tasks_of_a_crashed_run(run)
     line = json.dumps({"time": now(), "subject": subject, "text": text, "run": page}, ensure_ascii=False)
     with (state_folder() / "notices.jsonl").open("a", encoding="utf-8") as file:
         file.write(line + "\n")
     create_markdown_artifact(f"# {subject}\n\n{text}\n\n{page}", key="notices", description=subject)
     get_run_logger().warning("%s. %s", subject, text)
+
+
+def _end_tasks_of_a_crashed_run(run: str) -> None:
+    """Mark its open task runs as crashed, too; their process is dead."""
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(UUID(run)).state
+        if state is not None and state.is_crashed():
+            crash_tasks(client, open_tasks(client, UUID(run)))
 
 
 def _page(run: str) -> str:

@@ -17,6 +17,7 @@ from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import ConfigError, WaspError
 from deployments.stack import postgres, processes, server_requests, services
 from deployments.stack.ledger_address import choose_ledger_address
+from deployments.stack.logs import log_path
 from deployments.stack.processes import Service
 from deployments.stack.settings import Settings, settings_of, stack_secrets
 from deployments.stack.state import Stack, lock_stack
@@ -49,6 +50,7 @@ def up() -> Iterator[str]:
         _wait(stack, "prefect", partial(server_requests.is_healthy, f"{settings.prefect_url}/api/health"))
         yield from _register(settings, ledger)
         yield from _start(stack, settings, worker)
+        yield from _start(stack, settings, services.logs_service(settings))
         _wait(stack, "mlflow", partial(server_requests.is_healthy, f"{settings.mlflow_url}/health"))
         _wait(stack, "worker", partial(server_requests.worker_is_online, settings))
         shell = _write_shell_file(settings, ledger)
@@ -99,7 +101,7 @@ def _wait(stack: Stack, name: str, ready: Callable[[], bool]) -> None:
 def _register(settings: Settings, ledger: str) -> Iterator[str]:
     environment = services.base_environment(settings) | services.client_environment(settings, ledger)
     command = [sys.executable, "-m", "deployments.register"]
-    log = processes.log_path(settings.folder, "register")
+    log = log_path(settings.folder, "register")
     done = subprocess.run(  # noqa: S603  (a command of our own)
         command, env=environment, cwd=settings.folder, capture_output=True, text=True, timeout=REGISTER_SECONDS
     )

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 
 from connectors.interfaces.errors import ConfigError, WaspError
+from deployments.stack.logs import log_path, log_tail, rotate
 
 MARK = "WASP_STACK"
 """Variable with the stack's folder, inherited by every process of a stack.
@@ -25,8 +26,6 @@ Process groups and parents do not find the runs of a worker, because they have t
 """
 MARK_NAME = "WASP_STACK_SERVICE"
 """Variable with the name of a process's service."""
-LARGEST_LOG = 10_000_000
-OLD_LOGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,8 @@ class Started:
 
 def start(service: Service, folder: Path) -> Started:
     """Start a service in the background; its output goes to logs/NAME.log."""
+    rotate(folder)
     log = log_path(folder, service.name)
-    _rotate(log)
     environment = {**service.environment, MARK: str(folder), MARK_NAME: service.name, "PYTHONUNBUFFERED": "1"}
     with log.open("ab") as output, _interruptible():
         process = subprocess.Popen(  # noqa: S603  (a fixed command)
@@ -90,28 +89,6 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def log_path(folder: Path, name: str) -> Path:
-    """Return the log file of a service."""
-    (folder / "logs").mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder / "logs" / f"{name}.log"
-
-
-def log_tail(folder: Path, name: str, lines: int = 12) -> str:
-    """Return the end of a service's log."""
-    text = log_path(folder, name).read_text(encoding="utf-8", errors="replace")
-    return "\n".join(text.splitlines()[-lines:])
-
-
-def _rotate(log: Path) -> None:
-    if not log.exists() or log.stat().st_size < LARGEST_LOG:
-        return
-    for number in range(OLD_LOGS, 0, -1):
-        older = log.with_suffix(f".log.{number}")
-        newer = log.with_suffix(f".log.{number - 1}") if number > 1 else log
-        if newer.exists():
-            newer.replace(older)
 
 
 def check_port(service: Service) -> None:

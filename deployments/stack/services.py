@@ -71,6 +71,7 @@ def prefect_service(settings: Settings, secrets: Mapping[str, str]) -> Service:
         "PREFECT_SERVER_ENCRYPTION_KEY": secrets["encryption_key"],
         "PREFECT_SERVER_UI_API_URL": f"{settings.prefect_page}/api",
         "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",  # flow runs go after 90 days
     }
     if settings.auth:
         environment |= {"PREFECT_SERVER_API_AUTH_STRING": settings.auth, "PREFECT_API_AUTH_STRING": settings.auth}
@@ -132,3 +133,9 @@ def worker_service(settings: Settings, ledger: str) -> Service:
     environment |= {"WASP_DATA": str(settings.data), "PREFECT_WORKER_QUERY_SECONDS": "3"}
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
     return Service("worker", [*command, "--name", "local", "--install-policy", "never"], environment)
+
+
+def logs_service(settings: Settings) -> Service:
+    """Return the process that limits the size of the logs."""
+    command = [sys.executable, "-m", "deployments.stack.logs", str(settings.folder)]
+    return Service("logs", command, base_environment(settings))

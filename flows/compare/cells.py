@@ -129,6 +129,7 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     changes = {field: value for field, value in shared.items() if field not in row.ignores}
     changes |= {**row.set, "execution.seed": seed}
     changes |= {field: seed for field in config.seeded if field not in row.ignores}
+    changes = {field: _with_seed(value, seed) for field, value in changes.items()}
     try:
         loaded = load_config(find_flow(row.flow).config, _file(row.config), _as_options(changes))
     except ConfigError as error:
@@ -141,6 +142,10 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
 def _key(flow: str, config: RunConfig) -> str:
     settings = config.model_dump(mode="json", exclude={"tracking": True, "limits": True, "execution": PACE})
     return digest([flow, settings, _stamps(config), dict(VERSIONS) | added_versions()])
+
+
+def _with_seed(value: Any, seed: int) -> Any:
+    return value.replace("{seed}", str(seed)) if isinstance(value, str) else value
 
 
 def _as_options(changes: Changes) -> list[str]:

@@ -81,11 +81,20 @@ class CompareConfig(Strict):
         description="Further fields set to the seed, such as private.seed for different private rows with each seed. "
         "Rows that ignore a field do not get it.",
     )
-    set: Changes = Field({}, description="Changed fields of every configuration; a row's own changes take precedence.")
+    set: Changes = Field(
+        {},
+        description="Changed fields of every configuration; a row's own changes take precedence. {seed} stands for the "
+        "seed, as in parties-{seed}/parties.yaml.",
+    )
     against: str | None = Field(None, description="Reference row of paired comparisons; empty: the first.")
     metrics: list[MetricName] = Field(["accuracy", "fid"], min_length=1, description="Metrics of the table.")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence level of intervals of paired differences.")
     workers: int = Field(2, ge=1, le=64, description="Number of concurrent cells.")
+    local_parties: int | None = Field(
+        None,
+        ge=2,
+        description="Number of parties of each federated cell, started on this machine; empty: they run already.",
+    )
     tracking: Tracking = Field(Tracking(), description="Tracking of the comparison and its cells.")
 
     @model_validator(mode="after")

@@ -7,23 +7,26 @@ import math
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
 
 from connectors.interfaces.content_keys import digest
+from connectors.interfaces.errors import ConfigError
 from flows.compare.cells import Cell, answer, cells_of, failed, relabel, split_cells, store_run_id
 from flows.compare.config import CompareConfig
 from flows.compare.values import published_of, summary_of
 from flows.engine.run_summary import RunSummary
+from flows.engine.tracking import page_url
+from flows.federation.local_parties import WITHOUT_PARTIES, local_parties
 from flows.runtime.failure import Story, told
 from flows.runtime.heartbeat import beating
 from flows.runtime.manifest import RunBook, begun, held_here, now, versions
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, tracking_store
 from flows.runtime.terminal_progress import display
-from tasks.metrics.comparison import CellResult
+from tasks.metrics.comparison import CellResult, is_unnoised, mean_of
 from tasks.prefect.runtime import step
 from tasks.reporting.compare_report import NOT_PRIVATE, Comparison, drawings, markdown, page
 
@@ -73,7 +76,8 @@ class CompareRun:
         flow: Any = cell.entry.flow()
         display().say(f"cell started  {cell.name}")
         try:
-            values = flow(cell.config.model_copy(update={"tracking": tracking}))
+            with self._parties(cell):
+                values = flow(cell.config.model_copy(update={"tracking": tracking}))
         except Exception as error:  # noqa: BLE001  (the table reports the error; other cells continue)
             display().say(f"cell failed   {cell.name}: {error}")
             return failed(cell, error)
@@ -81,6 +85,11 @@ class CompareRun:
         if summary.state == "done" and not summary.degraded:
             store_run_id(self.artifacts, cell, summary.run_id)
         return answer(cell, summary)
+
+    def _parties(self, cell: Cell) -> AbstractContextManager[None]:
+        """Return a context in which the parties of a federated cell run."""
+        number = self.config.local_parties
+        return nullcontext() if number is None or cell.config.parties is None else local_parties(cell.config, number)
 
     def finish(self, completed: Sequence[CellResult]) -> dict[str, Any]:
         """Write and track tables and plots.
@@ -104,6 +113,8 @@ class CompareRun:
         }
         self.artifacts.write_text(f"{folder}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
         self.tracker.artifact(table)
+        self.tracker.metrics(_means(comparison))
+        self.tracker.note(self.tables)
         self.tracker.end("FINISHED")
         self.book.update(state=summary["state"], ended=now(), error=None)
         return summary
@@ -136,7 +147,8 @@ class CompareRun:
 
         tracking, home = self.config.tracking, self.artifacts.home
         uri, root = tracking_store(tracking.mlflow, home)
-        tags = {"wasp.run_id": self.run_id, "prefect.flow_run_id": _flow_run() or ""}
+        tags = {"wasp.run_id": self.run_id, "wasp.flow": "compare", "prefect.flow_run_id": _flow_run() or ""}
+        tags["prefect.flow_run_url"] = page_url()
         unnoised = sorted(
             {cell.row for cell in self.cells if cell.config.opens_rows and math.isinf(cell.config.epsilon)}
         )
@@ -153,6 +165,8 @@ def comparing(config: CompareConfig) -> Iterator[CompareRun]:
     with told(story), beating():
         check_room(home)
         cells = cells_of(config)
+        if config.local_parties is not None and not any(cell.config.parties for cell in cells):
+            raise ConfigError(WITHOUT_PARTIES)
         artifacts = open_artifacts(home)
         artifacts.check()
         content = digest([config.title, config.reference, *(cell.key for cell in cells)])
@@ -167,6 +181,14 @@ def comparing(config: CompareConfig) -> Iterator[CompareRun]:
                 run.book.update(state="failed", ended=now(), error=f"{type(error).__name__}: {error}")
                 run.tracker.end("FAILED")
                 raise
+
+
+def _means(comparison: Comparison) -> dict[str, float | None]:
+    """Return the means over seeds by "metric/row: column"; only the table, which marks them, has rows without noise."""
+    rows = [row for row in comparison.rows if not is_unnoised(comparison.answers, row)]
+    keys = [(m, row, column) for m in comparison.metrics for row in rows for column in comparison.columns]
+    means = {key: mean_of(comparison.answers, *key[1:], key[0]) for key in keys}
+    return {f"{m}/{row}: {column}": mean.mean for (m, row, column), mean in means.items() if mean}
 
 
 def _slug(title: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from prefect import flow
 
 from connectors.interfaces.artifacts import ArtifactRef
+from flows.config.files import Changes
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.run import AugPeRun
@@ -32,17 +33,18 @@ from tasks.prefect.runtime import run_step
 
 
 @flow(name="aug_pe", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
-def aug_pe(config: AugPeConfig, resumes: str | None = None) -> dict[str, Any]:
+def aug_pe(config: AugPeConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
     """Write a synthetic training set by Aug-PE under differential privacy, train and test a student.
 
     Args:
         config: task, rows, language models, privacy, method, student and evaluation of the run.
         resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
+        changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
 
     Returns:
         The summary of the run, as printed by `wasp run --json`.
     """
-    with running("aug_pe", config, resumes, AugPeRun) as run:
+    with running("aug_pe", config, resumes, AugPeRun, changes) as run:
         if run.finished_summary is not None:
             return run.finished_summary
         # optional: noisy label counts for the class proportions, and a noisy private vocabulary for the prompts

@@ -13,12 +13,12 @@ METHOD = Method(
     summary="phrases drawn from noisy densities of the private rows' phrases seed the prompts of language models",
     presets=(
         Preset("demo", "dp_kps_here.yaml", "DP-KPS on the demo's texts with embedded models: about a minute."),
-        Preset("paper", "papers/dp_kps_dbpedia.yaml", "DBPedia-14 with the paper's settings (Table 4), a paid model."),
+        Preset("paper", "papers/dp_kps_dbpedia.yaml", "DBPedia-14 with the settings of Table 2, a paid model."),
         Preset(
             "mimic",
             "papers/dp_kps_mimic.yaml",
-            "Your own copy of MIMIC with ICD code prefixes as classes, a paid model.",
-            ("private.path", "vocabulary.path"),
+            "Your own copy of MIMIC: heart failure against all others (Table 2), a paid model.",
+            ("private.path", "test.path", "public.path", "vocabulary.path"),
         ),
         Preset("own-data", "dp_kps_own_data.yaml", OWN_DATA, ("private.path", "vocabulary.path")),
     ),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, Self
+from functools import partial
+from operator import is_
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -17,7 +19,16 @@ from flows.config.rows import Rows
 from flows.config.vocabulary import VocabularyChoice
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.keyphrases import Setting as NoiseSetting
-from tasks.keyphrases.densities import Ensemble, Sampling, Shape
+from tasks.keyphrases.densities import Ensemble, Shape
+from tasks.keyphrases.sequences import SequenceChoice
+
+Sampling = Literal["independent", "sharpened", "iterative"]
+DRAWS: Final = {
+    "independent": (0, 1.0, None),
+    "sharpened": (100, 2.0, 3.0),
+    "iterative": (10, 1.0, None),
+}
+"""Default top, sharpness and block of each sampling; block None: as in the paper, by density."""
 
 
 class KeyphrasePrivacy(Privacy):
@@ -25,8 +36,9 @@ class KeyphrasePrivacy(Privacy):
 
     setting: NoiseSetting = Field(
         "gaussian",
-        description="gaussian: least noise, uses delta; pure: Laplace noise, delta 0; paper: published noise, NO "
-        "guarantee for a document, because it covers one phrase; the ledger is charged the true cost.",
+        description="gaussian: least noise, uses delta; pure: Laplace noise, delta 0; paper: the printed scale, on "
+        "sums instead of means, NO guarantee for a document, because it covers one phrase; the ledger is charged the "
+        "true cost.",
     )
     vocabulary_epsilon: float | None = Field(
         None, gt=0, description="Epsilon of the vocabulary; the density gets the rest. Empty: equal budgets."
@@ -48,27 +60,58 @@ class DpKpsMethod(AnyMethod):
     terms: int = Field(10, ge=1, le=1000, description="Maximum number of counted vocabulary terms per document (S).")
     vocabulary_terms: int = Field(1000, ge=2, le=100_000, description="Terms in the private vocabulary at most.")
     threshold: float = Field(
-        0.0, ge=0, le=100, description="Minimum noisy count of a term, in standard deviations of the noise; 0: none."
+        0.0,
+        ge=0,
+        le=100,
+        description="Minimum noisy count of a term, in standard deviations of the noise; 0: none (paper).",
     )
-    keyphrases: int = Field(10, ge=1, le=1000, description="Phrases per document in the density at most (M).")
+    keyphrases: int = Field(
+        10, ge=1, le=1000, description="Phrases per document in the density at most; the paper takes all."
+    )
     length: int = Field(10, ge=1, le=50, description="Phrases in a sequence (L).")
     sampling: Sampling = Field(
-        "iterative", description="independent: phrases depend on the class only; iterative: also on the phrases before."
+        "iterative",
+        description="independent: phrases depend on the class only, drawn from all with repeats (paper); sharpened: so "
+        "too, but the best phrases only, each once in a sequence (not in the paper); iterative: phrases also depend on "
+        "those before (paper, which prints no rule for a high scoring phrase: `top` is ours).",
     )
     ensemble: Ensemble = Field(
-        "logarithmic", description="Densities of iterative sampling. linear: L densities; logarithmic: about log2 L."
+        "logarithmic",
+        description="Densities of iterative sampling (paper). linear: L densities; logarithmic: about log2 L, the last "
+        "for L phrases instead of the next power of 2.",
     )
-    frequencies: int = Field(500, ge=1, le=20_000, description="Random Fourier frequencies of a density (D).")
+    frequencies: int = Field(
+        500, ge=1, le=20_000, description="Random Fourier frequencies of a density (D; not in the paper)."
+    )
     block: float | None = Field(
         None,
         gt=0,
         le=1000,
-        description="Squared length of a phrase's vector in the kernel exp(-|x - y|^2); larger values separate "
-        "phrases better. Empty: 2 / length.",
+        description="Squared length of a phrase's vector in the kernel exp(-|x - y|^2) of all densities; larger values "
+        "separate phrases better. Empty: 3 for sharpened; else as in the paper: 1 for independent, and for sequences "
+        "of L' phrases 2/L' (logarithmic) or 1/L' (linear).",
     )
-    top: int = Field(10, ge=0, description="Draw each phrase from this many best ones; 0: from all.")
-    sharpness: float = Field(1.0, gt=0, le=1000, description="Exponent of the estimates that gives the probabilities.")
-    examples: int = Field(6, ge=1, le=64, description="Examples in a prompt, if `few_shot` is set.")
+    top: int | None = Field(
+        None,
+        ge=0,
+        description="Draw each phrase from this many best ones; 0: from all. Empty: 10 for iterative, 100 for "
+        "sharpened. Not for independent.",
+    )
+    sharpness: float | None = Field(
+        None,
+        gt=0,
+        le=1000,
+        description="Exponent of the estimates that gives the probabilities. Empty: 1 for iterative (paper), 2 for "
+        "sharpened. Not for independent.",
+    )
+    repeats: bool | None = Field(
+        None,
+        exclude_if=partial(is_, None),
+        description="A phrase may occur again in its sequence (paper). Empty: for independent only.",
+    )
+    examples_per_class: int = Field(
+        3, ge=1, le=64, description="Examples of each class in a prompt (paper: 3), if `few_shot` is set."
+    )
     disclosure: Literal["label", "none"] = Field("none", description="Prompts name the class (label), or not (none).")
 
     @property
@@ -79,16 +122,50 @@ class DpKpsMethod(AnyMethod):
     @property
     def shape(self) -> Shape:
         """Set of densities."""
-        return Shape(
-            self.sampling, self.ensemble, self.length, self.frequencies, self.block or 2 / self.length, paired=True
+        block = DRAWS[self.sampling][2] if self.block is None else self.block
+        alone: Literal["independent", "iterative"] = "iterative" if self.sampling == "iterative" else "independent"
+        return Shape(alone, self.ensemble, self.length, self.frequencies, block)
+
+    @property
+    def choice(self) -> SequenceChoice:
+        """Sampling rule of a phrase."""
+        top, sharpness, _ = DRAWS[self.sampling]
+        return SequenceChoice(
+            top if self.top is None else self.top,
+            sharpness if self.sharpness is None else self.sharpness,
+            repeats=self.sampling == "independent" or bool(self.repeats),
         )
+
+    @property
+    def sampling_text(self) -> str:
+        """Describe the sampling of sequences for plans."""
+        choice, shape = self.choice, self.shape
+        drawn = f"the {choice.top} best terms" if choice.top else "all terms"
+        by = "in proportion to the estimates" + f" ^ {choice.sharpness:g}" * (choice.sharpness != 1)
+        blocks = ", ".join(dict.fromkeys(f"{shape.block_of(phrases):.3g}" for phrases in shape.members))
+        repeats = "with" if choice.repeats else "without"
+        return f"{self.sampling}: {self.length} phrases from {drawn}, {by}, {repeats} repeats; kernel width u {blocks}"
+
+    @model_validator(mode="after")
+    def _sampling_fits(self) -> Self:
+        if self.sampling == "independent" and (self.top is not None or self.sharpness is not None):
+            field = "top" if self.top is not None else "sharpness"
+            raise ValueError(
+                f"{field} ({getattr(self, field):g}) has no effect on independent sampling, which draws from all "
+                f"phrases in proportion to their estimates. Remove {field}, or set sampling: sharpened"
+            )
+        if self.sampling == "independent" and self.repeats is False:
+            raise ValueError(
+                "repeats (false) contradicts independent sampling, whose draws do not depend on each other. Remove "
+                "repeats, or set sampling: sharpened"
+            )
+        return self
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
         if self.vocabulary_terms < self.length:
             raise ValueError(
-                f"vocabulary_terms ({self.vocabulary_terms}) must be at least length ({self.length}), because the "
-                "phrases of a sequence differ"
+                f"vocabulary_terms ({self.vocabulary_terms}) must be at least length ({self.length}). Raise it"
             )
         return self
 
@@ -102,7 +179,8 @@ class DpKpsConfig(OwnRowsConfig):
     vocabulary: VocabularyChoice = Field(description="Public vocabulary whose terms are counted.")
     few_shot: Rows | None = Field(
         None,
-        description="Example texts that are sent to the models verbatim in prompts. Never use private rows.",
+        description="Example texts of every class that are sent to the models verbatim in prompts, with their phrases "
+        "from the private vocabulary (paper). Use no test rows, and never private ones.",
     )
     privacy: KeyphrasePrivacy = Field(KeyphrasePrivacy(), description="Privacy guarantee for the private records.")
     method: DpKpsMethod = Field(DpKpsMethod(), description="Settings of DP-KPS.")
@@ -133,7 +211,8 @@ class DpKpsConfig(OwnRowsConfig):
         """Planned calls: one per sequence."""
         if self.method.texts == "phrases":
             return []
-        return [Asks(self.writers, self.method.samples, self.method.examples if self.few_shot else 0)]
+        shows = self.method.examples_per_class if self.few_shot else 0
+        return [Asks(self.writers, self.method.samples, shows_per_class=shows)]
 
     @property
     def shape(self) -> Shape:

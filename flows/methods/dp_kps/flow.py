@@ -9,6 +9,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.config.files import Changes
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
@@ -30,17 +31,18 @@ from tasks.prefect.runtime import run_step
 
 
 @flow(name="dp_kps", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
-def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
+def dp_kps(config: DpKpsConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
     """Release a private vocabulary and densities of its terms, seed prompts with them, train and test a student.
 
     Args:
         config: task, rows, vocabulary, language models, privacy, method, student and evaluation of the run.
         resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
+        changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
 
     Returns:
         The summary of the run, as printed by `wasp run --json`.
     """
-    with running("dp_kps", config, resumes, DpKpsRun) as run:
+    with running("dp_kps", config, resumes, DpKpsRun, changes) as run:
         if run.finished_summary is not None:
             return run.finished_summary
         # optional: class proportions from noisy label counts
@@ -59,7 +61,7 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None) -> dict[str, Any]:
         if config.method.texts == "phrases":
             written = run.phrases_only(sequences, terms)
         else:
-            written = embedded(run.tools, generate, run.seeded_jobs(sequences))
+            written = embedded(run.tools, generate, run.seeded_jobs(sequences, terms))
             run.require_texts(0, written)
         measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
         run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from connectors.interfaces.errors import ConfigError
+from flows.config.paths import rows_ref
+from flows.config.task_files import load_task
 from flows.config.vocabulary import terms_ref
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan, Releases
 from flows.engine.text import epsilon
@@ -39,6 +43,7 @@ class KeyphrasesRelease(Release):
     """The noisy vocabulary and the noisy densities of a run."""
 
     noise: KeyphrasesNoise
+    sequences: str
     name: ClassVar[str] = "keyphrases"
 
     def charges(self) -> tuple[Charge, ...]:
@@ -53,6 +58,7 @@ class KeyphrasesRelease(Release):
             "setting": setting,
             "in_words": SETTING_TEXTS[setting],
             "parts": [_part_values(part) for part in self.noise.parts],
+            "sequences": self.sequences,
         }
         return ReleasePlan(
             {"keyphrases": values},
@@ -62,6 +68,7 @@ class KeyphrasesRelease(Release):
                 "phrases of each",
                 *(_noise_line(part) for part in self.noise.parts),
                 f"setting       {setting}: {SETTING_TEXTS[setting]}",
+                f"sequences     {self.sequences}",
             ),
         )
 
@@ -94,7 +101,7 @@ def keyphrase_releases(config: DpKpsConfig) -> Releases:
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
         assert isinstance(noise, KeyphrasesNoise)
-        return (KeyphrasesRelease(noise),)
+        return (KeyphrasesRelease(noise, config.method.sampling_text),)
 
     return share_budget(config, _noise, wrap)
 
@@ -136,9 +143,32 @@ def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:
 
 
 def vocabulary_contents(tools: RunTools) -> list[str]:
-    """Return digests of the public vocabulary and its embedder; ConfigError for too few terms."""
+    """Return digests of the public vocabulary and its embedder; ConfigError for unusable terms or examples."""
     config: Any = tools.config
+    _check_examples(tools, config)
     return vocabulary_content(tools, config.method.length)
+
+
+def _check_examples(tools: RunTools, config: DpKpsConfig) -> None:
+    """Raise ConfigError for a class with too few examples, and for an example that is a test row (B.2.5)."""
+    if config.few_shot is None:
+        return
+    needed, examples = config.method.examples_per_class, tools.read_rows(rows_ref(config.few_shot, config.data_root))
+    if config.test is not None:
+        tested = set(tools.read_rows(rows_ref(config.test, config.data_root))["text"])
+        shared = examples.loc[examples["text"].isin(tested), "row"].tolist()
+        if shared:
+            raise ConfigError(
+                f"few_shot: {len(shared)} examples are test rows too, the first is row {shared[0]}; the student would "
+                "be tested on what prompts have shown. Remove them from one of both"
+            )
+    counts = Counter(examples["label"].tolist())
+    for label in load_task(config.task).label_names:
+        if counts[label] < needed:
+            raise ConfigError(
+                f"few_shot: class '{label}' has {counts[label]} examples, but each prompt shows {needed} of every "
+                "class. Add examples, or lower method.examples_per_class"
+            )
 
 
 def random_phrases(tools: RunTools, card: TaskCard) -> Seeding:

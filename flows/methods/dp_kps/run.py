@@ -13,7 +13,6 @@ from flows.releases.vocabulary import vocabulary_spec
 from tasks.accounting.keyphrase_budget import KeyphrasesNoise
 from tasks.accounting.keyphrases import KeyphraseNoise
 from tasks.core.refs import Reference, Written
-from tasks.keyphrases.sequences import SequenceChoice
 from tasks.prefect.public import embed_samples, phrases_as_texts
 from tasks.prefect.runtime import run_step
 from tasks.steps.keyphrases import DensitySpec, PhraseRows, Terms, VocabularySpec
@@ -49,7 +48,7 @@ class DpKpsRun(Run):
             fingerprint=name.fingerprint,
             noise=self.noises[1],
             shape=self.config.shape,
-            choice=SequenceChoice(method.top, method.sharpness),
+            choice=method.choice,
             labels=self.prepared.card.label_names,
             count=max(texts_per_class(method.samples, self.prepared.card.label_names, shares=self.shares).values()),
             seed=self.config.execution.seed,
@@ -59,15 +58,18 @@ class DpKpsRun(Run):
     @property
     def examples_per_prompt(self) -> int:
         """Number of examples from `few_shot` in a prompt; 0 without `few_shot`."""
-        return self.config.method.examples if self.config.few_shot else 0
+        return self.config.method.examples_per_class * len(self.prepared.card.labels) if self.config.few_shot else 0
 
-    def seeded_jobs(self, sequences: ArtifactRef) -> list[WriteJob]:
+    def seeded_jobs(self, sequences: ArtifactRef, terms: Terms) -> list[WriteJob]:
         """Return one job per PLM; each prompt contains a different sequence."""
+        method, shown = self.config.method, self.prepared.shown
         seeds = Seeds(
             sequences=sequences,
-            shown=self.prepared.shown,
-            examples=self.examples_per_prompt,
-            disclose=self.config.method.disclosure == "label",
+            shown=shown,
+            terms=terms.table if shown else None,
+            length=method.length,
+            per_class=method.examples_per_class if shown else 0,
+            disclose=method.disclosure == "label",
             models=len(self.plms),
         )
         jobs = self.write_jobs(0, self.equal_weights(), None, ())

@@ -9,6 +9,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.config.files import Changes
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.run import DpSgdRun
@@ -21,7 +22,7 @@ from tasks.prefect.runtime import run_step
 
 
 @flow(name="dp_sgd_gen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
-def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, Any]:
+def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
     """Tune a local language model on private records by DP-SGD and write texts; train and test a student.
 
     The trained weights are one release. All planned steps are charged before the first row is opened, as one (epsilon,
@@ -31,11 +32,12 @@ def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None) -> dict[str, 
     Args:
         config: task, rows, language model, privacy, method, student and evaluation of the run.
         resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
+        changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
 
     Returns:
         The summary of the run, as printed by `wasp run --json`.
     """
-    with running("dp_sgd_gen", config, resumes, DpSgdRun) as run:
+    with running("dp_sgd_gen", config, resumes, DpSgdRun, changes) as run:
         if run.finished_summary is not None:
             return run.finished_summary
         # train on the private records once; later steps use the noisy weights only

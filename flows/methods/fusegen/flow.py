@@ -9,6 +9,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.config.files import Changes
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.fusegen.config import FuseGenConfig
 from flows.methods.fusegen.run import FuseGenRun
@@ -28,17 +29,18 @@ from tasks.prefect.runtime import run_step, submit_step
 
 
 @flow(name="fusegen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
-def fusegen(config: FuseGenConfig, resumes: str | None = None) -> dict[str, Any]:
+def fusegen(config: FuseGenConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
     """Write a training set with several language models without private data; train and test a student.
 
     Args:
         config: task, language models, method, student and evaluation of the run.
         resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
+        changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
 
     Returns:
         The summary of the run, as printed by `wasp run --json`.
     """
-    with running("fusegen", config, resumes, FuseGenRun) as run:
+    with running("fusegen", config, resumes, FuseGenRun, changes) as run:
         if run.finished_summary is not None:
             return run.finished_summary
         written: list[Written] = []

@@ -9,6 +9,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.config.files import Changes
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
@@ -19,17 +20,18 @@ from tasks.prefect.runtime import run_step
 
 
 @flow(name="kd_tutor", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
-def kd_tutor(config: KdTutorConfig, resumes: str | None = None) -> dict[str, Any]:
+def kd_tutor(config: KdTutorConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
     """Write texts, select those that teachers classify as private, train and test a student on them.
 
     Args:
         config: task, rows, language models, privacy, method, discriminator, student and evaluation of the run.
         resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
+        changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
 
     Returns:
         The summary of the run, as printed by `wasp run --json`.
     """
-    with running("kd_tutor", config, resumes, KdRun) as run:
+    with running("kd_tutor", config, resumes, KdRun, changes) as run:
         if run.finished_summary is not None:
             return run.finished_summary
         # the tutor: noisy number of private records in each class, which sets the class proportions of the texts

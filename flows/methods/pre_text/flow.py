@@ -11,6 +11,7 @@ from typing import Any
 from prefect import flow
 
 from connectors.interfaces.artifacts import ArtifactRef
+from flows.config.files import Changes
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.evolution import look_ahead_candidates
 from flows.methods.pre_text.config import PreTextConfig
@@ -34,17 +35,18 @@ from tasks.prefect.runtime import run_step
 
 
 @flow(name="pre_text", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
-def pre_text(config: PreTextConfig, resumes: str | None = None) -> dict[str, Any]:
+def pre_text(config: PreTextConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
     """Write a synthetic training set by PrE-Text under differential privacy, train and test a student.
 
     Args:
         config: task, rows, language models, filler, privacy, method, student and evaluation of the run.
         resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
+        changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
 
     Returns:
         The summary of the run, as printed by `wasp run --json`.
     """
-    with running("pre_text", config, resumes, PreTextRun) as run:
+    with running("pre_text", config, resumes, PreTextRun, changes) as run:
         if run.finished_summary is not None:
             return run.finished_summary
         generated: list[Written] = []

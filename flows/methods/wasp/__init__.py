@@ -12,7 +12,7 @@ METHOD = Method(
     config=WaspConfig,
     summary="several language models write, private rows vote under DP, best and worst texts become the next prompt",
     presets=(
-        Preset("demo", "demo.yaml", "Support-desk texts and three embedded models: no API key, about a minute."),
+        Preset("demo", "demo.yaml", "Support-desk texts of three recorded models: no API key, about a minute."),
         Preset("paper", "papers/wasp_imdb.yaml", "IMDb with the paper's settings (Table 1), six recorded models."),
         Preset("own-data", "own_data.yaml", OWN_DATA, ("private.path",)),
         Preset("density", "density_here.yaml", "The demo with one noisy density instead of votes."),

@@ -12,6 +12,7 @@ from flows.config.base import RunConfig
 from flows.config.method import Asks, WaspMethod, refuse_density
 from flows.config.privacy import Calibration
 from flows.config.task_files import load_task
+from tasks.core.allocation import LEAST_SHARE
 from tasks.density.kernels import Kernel
 from tasks.density.opening import Opening, choose_opening
 
@@ -35,9 +36,11 @@ class WaspConfig(RunConfig):
         return values | {"method": method}
 
     @model_validator(mode="after")
-    def _refuse_counts_of_parties(self) -> Self:
+    def _check_parties(self) -> Self:
         if self.parties is not None and self.method.weights_from == "counts":
             raise ValueError("method.weights_from is 'counts', which does not support several parties. Set it to votes")
+        if self.parties is not None and self.method.iterations == 1:
+            raise ValueError("method.iterations: 1 needs no votes, so no party is asked. Write 2 or more, or no parties")
         return self
 
     @model_validator(mode="after")
@@ -46,6 +49,11 @@ class WaspConfig(RunConfig):
             joined = self.privacy.joined_by if self.privacy.protects == "person" else "mean"
             refuse_density(self.method.guidance, self.parties is not None, self.privacy.calibration, joined)
         return self
+
+    @property
+    def runs_without_rows(self) -> bool:
+        """True for `auto`: without private rows it writes texts at epsilon 0."""
+        return self.method.guidance == "auto"
 
     @cached_property
     def opening(self) -> Opening | None:
@@ -90,6 +98,13 @@ class WaspConfig(RunConfig):
     def classes(self) -> int:
         """Number of classes of the task."""
         return len(load_task(self.task).labels)
+
+    @property
+    def least_share(self) -> float:
+        """Smallest part of an equal share that a model writes; the paper has none."""
+        stated = self.method.least_share
+        default = 0.0 if self.privacy.calibration == "paper" else LEAST_SHARE
+        return default if stated is None else stated
 
     @property
     def kernel(self) -> Kernel | None:

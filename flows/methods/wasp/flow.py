@@ -10,6 +10,7 @@ from typing import Any
 from prefect import flow
 
 from connectors.interfaces.artifacts import ArtifactRef
+from flows.config.files import Changes
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
@@ -32,17 +33,18 @@ from tasks.prefect.runtime import run_step
 
 
 @flow(name="wasp", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
-def wasp(config: WaspConfig, resumes: str | None = None) -> dict[str, Any]:
+def wasp(config: WaspConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
     """Write a training set guided by private records under differential privacy; train and test a student.
 
     Args:
         config: task, rows, language models, privacy, method, student and evaluation of the run.
         resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
+        changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
 
     Returns:
         The summary of the run, as printed by `wasp run --json`.
     """
-    with running("wasp", config, resumes, WaspRun) as run:
+    with running("wasp", config, resumes, WaspRun, changes) as run:
         if run.finished_summary is not None:
             return run.finished_summary
         written: list[Written] = []

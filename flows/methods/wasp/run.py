@@ -141,6 +141,11 @@ class WaspRun(Run):
         method = self.config.method
         return SelectJob(iteration, method.examples, self.config.kernel, method.smooths, method.bad_per_hub or 0)
 
+    @property
+    def least_share(self) -> float:
+        """Smallest part of an equal share that a model writes."""
+        return self.config.least_share
+
     def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
         """Return the job that weighs the PLMs by the votes of their texts (Eq. 8)."""
         method = self.config.method

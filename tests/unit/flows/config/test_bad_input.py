@@ -5,6 +5,7 @@ import math
 import os
 import re
 import traceback
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from connectors.interfaces.errors import (
 from flows.cli.commands import plan
 from flows.compare.config import CompareConfig
 from flows.config.files import check_config, load_config
+from flows.config.models import listed_prices
 from flows.config.paths import default_name
 from flows.config.task_files import load_task
 from flows.config.yaml_files import parse_yaml
@@ -74,7 +76,11 @@ def assert_nothing_spent(home: Path) -> None:
         ({"method": {"samples": 0}}, "method.samples"),
         ({"private": {"rows": 0}}, "private.rows"),
         ({"private": {"rows": 10, "of": 5}}, "of (5)"),
-        ({"plms": []}, "plms"),
+        ({"private": {"classes": {"a": []}}}, "or '*' for all other codes"),
+        ({"private": {"classes": {"a": ["I50*"], "b": ["*"]}}}, "Write 'I50'"),
+        ({"private": {"classes": {"a": ["I50", "*"], "b": ["*"]}}}, "the prefix '*' belongs to two classes"),
+        ({"plms": []}, "plms: needs at least 1 entries, has 0"),
+        ({"plms": [{"name": "../x", "model": "stories"}]}, "plms.0.name: is no name of a model. Write letters, digits"),
         ({"student": {"kind": "oracle"}}, "student.kind"),
         ({"evaluation": {"fid_reference": "public"}}, "fid_reference"),
     ],
@@ -97,6 +103,8 @@ def test_two_models_of_one_name_are_refused() -> None:
     plm = {"name": "twin", "connector": "ngram", "model": "stories"}
     with pytest.raises(ConfigError, match="'twin' is used twice"):
         check_config(WaspConfig, values(plms=[plm, plm]), "run.yaml")
+    with pytest.raises(ConfigError, match="plms: the name 'Twin' differs from 'twin' in case only"):
+        check_config(WaspConfig, values(plms=[plm, plm | {"name": "Twin"}]), "run.yaml")
 
 
 def test_fewer_texts_than_models_and_classes_are_refused(home: Path) -> None:
@@ -160,7 +168,7 @@ def test_private_rows_that_cannot_be_read_leave_neither_words_nor_numbers(
     (tmp_path / name).write_text(content)
     if name != "a.csv":
         start(home, private={"path": str(tmp_path / name), "name": "odd"})
-        assert {problem["row"] for problem in told(home, "odd")} == {17 if name == "b.csv" else 18}
+        assert {problem["row"] for problem in told(home, "odd") if "row" in problem} == {17 if name == "b.csv" else 18}
         return
     # the first line of a table without header is a row of it: what is missing there is named, what is there is not
     with pytest.raises(ProblemsError) as refused:
@@ -171,7 +179,8 @@ def test_private_rows_that_cannot_be_read_leave_neither_words_nor_numbers(
 
 def test_public_rows_that_are_private_ones_change_nothing_that_is_public(home: Path, tmp_path: Path) -> None:
     path = table(tmp_path / "rows.parquet", good_rows("private"))
-    start(home, private={"path": path, "name": "both"}, public={"path": path})
+    copy = table(tmp_path / "copy.parquet", good_rows("private"))
+    start(home, private={"path": path, "name": "both"}, public={"path": copy})
     assert len(told(home, "both")) == 18
 
 
@@ -293,6 +302,22 @@ def test_a_class_without_private_rows_is_no_error(home: Path, tmp_path: Path) ->
     assert start(home, private={"path": table(tmp_path / "private.parquet", rows)}).noise.releases == 2
 
 
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([row for row in good_rows("private") if row[1] != "slow_internet"], "no row has the label 'slow_internet'"),
+        (good_rows("private") + good_rows("private")[:1] * 60, "one text is in 61 of 78 rows"),
+        ([*good_rows("private"), ("2024-05-01", "login_problem")], "the text has no letters"),
+    ],
+)
+def test_suspicious_rows_are_used_and_listed_for_their_owner(
+    home: Path, tmp_path: Path, rows: list[tuple[str, str]], reason: str
+) -> None:
+    start(home, private={"path": table(tmp_path / "private.parquet", rows), "name": "odd"})
+    (problem,) = told(home, "odd")
+    assert reason in problem["reason"]
+
+
 def test_a_delta_that_gives_a_row_away_is_warned_of(home: Path) -> None:
     assert any("0.009 is not below 1/200" in text for text in about_delta(home, {"rows": 50, "of": 200}, 0.009))
     assert any("0.009 is not below 1/115" in text for text in about_delta(home, {"rows": 115, "of": None}, 0.009))
@@ -342,7 +367,7 @@ def test_merged_keys_may_be_overwritten_and_a_broken_file_is_named_with_its_line
     assert parse_yaml(text, "f.yaml") == yaml.safe_load(text)
     file = tmp_path / "mine.yaml"
     file.write_text("task: a\nprivacy: {epsilon: 4\n")
-    with pytest.raises(ConfigError, match=r"mine.yaml: is not YAML: (?s:.*)mine.yaml\", line 2"):
+    with pytest.raises(ConfigError, match=r"mine.yaml, line 3: is not YAML"):
         load_config(WaspConfig, file)
     file.write_text(yaml.safe_dump(SMALL))
     with pytest.raises(ConfigError, match="--set privacy, line 1: the key 'epsilon' is written twice"):
@@ -383,16 +408,42 @@ def test_a_full_disk_is_told_with_the_path(home: Path, monkeypatch: pytest.Monke
         store.write_table("runs/r/table.parquet", pd.DataFrame({"a": [1]}), StepKey("x", 1))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("- a\n- b", "mapping"), ("a: [", "not YAML"), (None, "no such file")],
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
-def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str | None, message: str) -> None:
+"""A kilobyte whose aliases stand for 9^9 values."""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"- a\n- b", "a configuration is a mapping"),
+        (b"a: [", "run.yaml, line 1: is not YAML"),
+        (b"task: a\nlimits:\n\tmax: 1", "run.yaml, line 3: is not YAML"),
+        (b"task: \x01", "Save it as plain text"),
+        ("# für\n".encode("latin-1"), "is not UTF-8 text from byte 3 on. Save it as UTF-8"),
+        ("task: a".encode("utf-16"), "Save it as UTF-8"),
+        (BOMB.encode(), "Write fewer aliases"),
+        (b"task: &a [*a]", "contain themselves"),
+        (b"[" * 3000 + b"]" * 3000, "nested too deeply"),
+        (b"task: a\ndate: 2024-13-45", "run.yaml, line 2: '2024-13-45' is not a valid date or number. Put it in"),
+        (None, "there is no such file"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_named_with_what_to_do(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
     path = tmp_path / "run.yaml"
-    if text is not None:
-        path.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=message):
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message) as refused:
         load_config(WaspConfig, path)
+    assert str(path) in str(refused.value)
+
+
+def test_a_folder_in_place_of_a_configuration_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"{tmp_path}: is a folder. Give the path of a YAML file"):
+        load_config(WaspConfig, tmp_path)
 
 
 def test_set_changes_values_and_refuses_nonsense(tmp_path: Path) -> None:
@@ -484,3 +535,25 @@ def test_a_cap_on_money_without_a_price_is_refused_with_the_way_out(tmp_path: Pa
     assert plan("wasp", config, [in_options])["dollars_about"] > 0
     with pytest.raises(ConfigError, match=r"plms\.2: options\.price: .*input"):
         plan("wasp", config, ["plms.2.options={price: {input: 1.5}}"])
+
+
+def test_a_listed_price_is_the_default_of_a_model_at_its_vendor_and_is_said(tmp_path: Path) -> None:
+    paid = {"name": "gpt", "connector": "openai", "model": "gpt-4o-mini"}
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(values(plms=[*SMALL["plms"], paid], limits={"max_dollars": 5.0})))
+    planned = plan("wasp", config, [])
+    assert planned["dollars_about"] > 0
+    assert any("shipped price of" in warning and "https://" in warning for warning in planned["warnings"])
+    dearer = plan("wasp", config, ["plms.2.price={input: 0.3, output: 1.2}"])
+    assert dearer["dollars_about"] == pytest.approx(2 * planned["dollars_about"])
+    assert not any("shipped price of" in warning for warning in dearer["warnings"])
+    with pytest.raises(ConfigError, match=r"needs the price of 'gpt'"):
+        plan("wasp", config, ["plms.2.endpoint=http://gpu:8000/v1"])
+
+
+def test_every_listed_price_has_a_date_and_a_source() -> None:
+    for (connector, model), listed in listed_prices().items():
+        assert connector in ("openai", "anthropic"), model
+        assert date.fromisoformat(listed.price.date).year >= 2026
+        assert listed.source.startswith("https://")
+        assert 0 < listed.price.input < listed.price.output

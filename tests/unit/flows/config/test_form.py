@@ -14,11 +14,19 @@ from tests.support.runs.served_flow import Refused, ask
 
 SCHEMA = parameter_schema(wasp).model_dump()
 MODELS = SCHEMA["definitions"]
-FIELDS = [(model, name) for model, about in MODELS.items() for name in about["properties"]]
+
+
+def fields_of(model: str) -> dict[str, Any]:
+    """Return the fields of a group: those that the form draws, then those that only the server checks."""
+    drawn, checks = MODELS[model]["properties"], MODELS[model].get("dependentSchemas", {})
+    return drawn | {name: check["properties"][name] for name, check in checks.items() if "properties" in check}
+
+
+FIELDS = [(model, name) for model in MODELS for name in fields_of(model)]
 
 
 def field(model: str, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = MODELS[model]["properties"][name]
+    found: dict[str, Any] = fields_of(model)[name]
     return found
 
 
@@ -33,7 +41,16 @@ def test_every_field_has_a_title_a_description_and_a_place(model: str, name: str
     about = field(model, name)
     assert about["title"], name
     assert len(described(about)) > 10, name
-    assert about["position"] == list(MODELS[model]["properties"]).index(name)
+    drawn = list(MODELS[model]["properties"])
+    assert name not in drawn or about["position"] == drawn.index(name)
+
+
+def test_the_form_draws_few_fields_and_the_first_is_the_private_data() -> None:
+    whole = MODELS["WaspConfig"]["properties"]
+    assert list(whole)[:3] == ["private", "privacy", "method"]
+    assert next(iter(MODELS["PrivateRows"]["properties"])) == "dataset"
+    drawn = ("PrivateRows", "Privacy", "WaspMethod", "Execution", "WaspConfig")
+    assert sum(len(MODELS[model]["properties"]) for model in drawn) <= 12
 
 
 def test_every_group_says_what_it_is() -> None:
@@ -135,6 +152,16 @@ PAID = {"name": "gpt", "connector": "openai", "model": "m", "key": "env:OPENAI_A
         ({"plms": [PLM | {"key": "sk-proj-0123456789"}]}, "config.plms[0].key"),
         ({"plms": [PAID], "limits": {"max_dollars": 0.5}}, "'price' is a required property"),
         ({"plms": [PAID | {"price": None}], "limits": {"max_dollars": 0.5}}, "config.plms[0].price"),
+        (
+            {
+                "plms": [PAID | {"model": "gpt-4o-mini", "endpoint": "http://gpu:8000/v1"}],
+                "limits": {"max_dollars": 0.5},
+            },
+            "'price' is a required property",
+        ),
+        ({"private": {"seed": -1}}, "config.private.seed"),
+        ({"private": {"dataset": "clinic", "path": "", "name": None, "seed": -1}}, "config.private.seed"),
+        ({"embedder": {"connector": "eyes"}}, "config.embedder.connector"),
         ({"execution": {"approval_minutes": 0}}, "config.execution.approval_minutes"),
         ({"privacy": {"protects": "person"}}, "config.private"),
         (
@@ -169,6 +196,7 @@ def test_the_server_refuses_what_cannot_run_and_names_the_field(
         {"plms": [PLM, PAID | {"price": {"input": 0, "output": 0}}], "limits": {"max_dollars": 0.5}},
         {"plms": [PAID | {"options": {"price": {"input": 1, "output": 2}}}], "limits": {"max_dollars": 0.5}},
         {"plms": [PLM, PAID], "plms_used": ["clerk"], "limits": {"max_dollars": 0.5}},
+        {"plms": [PAID | {"model": "gpt-4o-mini"}], "limits": {"max_dollars": 0.5}},
     ],
 )
 def test_what_can_run_is_accepted_by_the_server_and_by_the_command(

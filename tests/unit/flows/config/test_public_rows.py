@@ -1,5 +1,6 @@
 """Rows that are public: exactly M of them, by the run's seed, said in form, plan and report; private ones as before."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,15 @@ def test_a_run_draws_exactly_so_many_and_another_seed_others(tmp_path: Path) -> 
     assert set(first) != set(other)
 
 
+def test_classes_of_a_run_are_unbalanced_if_a_dirichlet_draw_is_configured(tmp_path: Path) -> None:
+    private = PUBLIC | {"class_alpha": 1.0}
+    first, again, other = (Counter(labels(tmp_path / "home", seed, private).values()) for seed in (0, 0, 1))
+    assert first == again != other
+    assert first.total() == 60
+    assert len(first) < 6, "with 20 rows a class, two classes of this draw have none"
+    assert "classes by Dirichlet(1)" in words.plan(planned(config(private)))
+
+
 def test_private_rows_are_chosen_whatever_the_seed_of_the_run(tmp_path: Path) -> None:
     assert labels(tmp_path / "home", 0, {"rows": 60}) == labels(tmp_path / "home", 1, {"rows": 60})
 
@@ -52,7 +62,8 @@ def test_noise_is_that_of_the_drawn_rows_and_a_fixed_number_of_private_ones_cost
 def test_plan_and_form_say_so() -> None:
     assert "private rows  rows are public: exactly 60 are drawn" in words.plan(planned(config(PUBLIC)))
     assert "public" not in words.plan(planned(config({"rows": 60, "of": 120})))
-    field = WaspConfig.model_json_schema()["$defs"]["PrivateRows"]["properties"]["rows_are_public"]
+    field = WaspConfig.model_json_schema()["$defs"]["PrivateRows"]
+    field = field["dependentSchemas"]["rows_are_public"]["properties"]["rows_are_public"]
     assert "Never for private data" in field["description"]
 
 
@@ -64,6 +75,7 @@ def test_a_configuration_without_the_setting_is_the_run_that_it_was() -> None:
     ("private", "problem"),
     [
         ({"rows_are_public": True}, "needs a number of rows"),
+        ({"class_alpha": 1.0}, "draws public rows"),
         (PUBLIC | {"of": 120}, r"of \(120\) has no effect on public rows"),
     ],
 )

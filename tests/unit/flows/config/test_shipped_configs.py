@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -112,8 +113,18 @@ def test_a_run_on_private_rows_alone_loads_and_can_be_planned(path: Path) -> Non
     [pytest.param(path, marks=[pytest.mark.runs] * (path.stem == "guidance")) for path in COMPARISONS],  # 960 plans
     ids=lambda path: path.stem,
 )
-def test_a_comparison_loads_and_every_cell_can_be_planned(path: Path) -> None:
-    plan = commands.plan("compare", path, ["seeds=[0]"])
+def test_a_comparison_loads_and_every_cell_can_be_planned(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = ["seeds=[0]"]
+    if folders := re.findall(r"registry: \"(parties/.+)/parties.yaml\"", path.read_text().replace("{seed}", "0")):
+        monkeypatch.setenv("WASP_DATA", str(tmp_path))
+    elif "federated" in path.stem:
+        folders = ["parties"]
+        changes.append(f"set={{parties.registry: {tmp_path}/parties/parties.yaml}}")
+    for folder in set(folders):
+        partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / folder, Partition(3), PartyFile())
+    plan = commands.plan("compare", path, changes)
     assert plan["cells"] >= plan["open"] == len(plan["matrix"]) > 1
     json.dumps(plan, allow_nan=False)
     assert "cells         " in compare_words.plan(plan)
@@ -125,6 +136,47 @@ def test_an_audit_loads_and_can_be_planned(path: Path) -> None:
     assert plan["draws"] > 0
     json.dumps(plan, allow_nan=False)
     assert "opens         nothing private" in text.plan(plan)
+
+
+@pytest.mark.parametrize("samples", [1400, 700, 70])
+def test_augpe_asks_ten_times_for_each_text(samples: int) -> None:
+    """Appendix B.1.3 of DP-KPS: ten sequential prompts to the model per synthetic text."""
+    plan = commands.plan(
+        "aug_pe", ROOT / "deployments/configs/papers" / "aug_pe_dbpedia_words.yaml", [f"method.samples={samples}"]
+    )
+    assert plan["calls"] == 10 * samples
+    assert plan["releases"] == 1 + 9, "the vocabulary and a vote for each variation"
+
+
+@pytest.mark.parametrize(
+    ("changes", "drawn"),
+    [
+        (
+            [],
+            "iterative: 10 phrases from the 10 best terms, in proportion to the estimates, with repeats; kernel width "
+            "u 1, 0.5, 0.25, 0.2",
+        ),
+        (
+            ["method.sampling=independent"],
+            "independent: 10 phrases from all terms, in proportion to the estimates, with repeats; kernel width u 1",
+        ),
+        (
+            ["method.sampling=sharpened", "method.repeats=false"],
+            "sharpened: 10 phrases from the 100 best terms, in "
+            "proportion to the estimates ^ 2, without repeats; kernel width u 3",
+        ),
+    ],
+    ids=["iterative", "independent", "sharpened"],
+)
+def test_a_plan_states_how_sequences_are_drawn(changes: list[str], drawn: str) -> None:
+    plan = commands.plan("dp_kps", ROOT / "deployments/configs/papers/dp_kps_dbpedia.yaml", changes)
+    assert plan["keyphrases"]["sequences"] == drawn
+    assert f"sequences     {drawn}" in words.plan(plan)
+
+
+def test_dp_kps_asks_once_for_each_text() -> None:
+    for name, samples in (("dp_kps_dbpedia", 14_000), ("dp_kps_mimic", 3000)):
+        assert commands.plan("dp_kps", ROOT / "deployments/configs/papers" / f"{name}.yaml", [])["calls"] == samples
 
 
 def test_the_demo_is_what_the_readme_says() -> None:

@@ -114,8 +114,12 @@ def test_every_field_arrives_in_the_card(task):
         ("name: t\nitem: i\nlabels: [{nam: a}, b]\n", r"labels.0.nam: unknown key; did you mean 'name'"),
         ("name: t\nlabels: [a, b]\n", "item: is missing"),
         ("name: t\nitem: i\nlabels: []\n", "labels: "),
-        ("name: t\nitem: i\nlabels: [a]\n", "labels: "),
-        ("name: t\nitem: i\nlabels: [a, ' ']\n", r"labels.1.name: "),
+        ("name: t\nitem: i\nlabels: [a]\n", "labels: needs at least 2 entries, has 1. Add entries"),
+        ("name: t\nitem: i\nlabels: [a, ' ']\n", r"labels.1.name: is empty. Write a text"),
+        (
+            f"name: t\nitem: i\nlabels: [a, {'x' * 201}]\n",
+            r"labels.1.name: has 201 characters, more than 200. .*x\.\.\.\)",
+        ),
         ("name: t\nitem: i\nlabels: [a, b, a]\n", "labels: label 'a' is defined twice"),
         ("name: t\nitem: i\nlabels: [1.0, 2.0]\n", r"labels.0.name: .*in quotes"),
         ("name: t\nitem: i\nlabels: [yes, no]\n", r"labels.0.name: .*in quotes"),
@@ -139,5 +143,8 @@ def test_a_wrong_task_file_is_refused_with_file_and_field(task, text, said):
 
 
 def test_an_unknown_name_lists_the_tasks_that_ship():
-    with pytest.raises(ConfigError, match=r"'imbd'.*banking10, dbpedia14, discharge_notes, imdb, "):
+    with pytest.raises(
+        ConfigError,
+        match=r"task: there is no task 'imbd'. Did you mean 'imdb'\? .*banking10, dbpedia14, discharge_notes, imdb, ",
+    ):
         load_task("imbd")

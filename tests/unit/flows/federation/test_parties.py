@@ -48,6 +48,12 @@ def test_first_choices_are_not_counted_by_parties() -> None:
         check_config(WaspConfig, values, "the test")
 
 
+def test_a_run_without_votes_asks_no_party() -> None:
+    values = SMALL | {"private": None, "parties": BOTH, "method": {"guidance": "votes", "iterations": 1}}
+    with pytest.raises(ConfigError, match="needs no votes, so no party is asked"):
+        check_config(WaspConfig, values, "the test")
+
+
 def key(folder: Path, name: str) -> str:
     folder.mkdir(mode=0o700, exist_ok=True)
     return public_line(open_signing_key(folder, name))

@@ -196,3 +196,11 @@ def test_the_plan_of_an_exam_states_its_noise_and_its_interval() -> None:
     assert "with 600 rows the 95 % interval is about +-" in text.plan(plan)
     with pytest.raises(ConfigError, match="keeps them closed"):
         planned(config(20, method={"exam": 0.15}))
+
+
+def test_texts_need_no_private_rows_under_auto_and_other_guidance_does() -> None:
+    made = check_config(WaspConfig, values(private=None, method={"guidance": "auto"}), "the test")
+    assert not made.opens_rows
+    assert releases_of(made).charges == ()
+    with pytest.raises(ConfigError, match="private: set either the private rows"):
+        check_config(WaspConfig, values(private=None, method={"guidance": "votes"}), "the test")

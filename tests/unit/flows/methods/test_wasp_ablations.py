@@ -78,6 +78,24 @@ def test_a_setting_changes_its_own_steps_alone(tmp_path: Path, changes: dict[str
     assert {name for name in usual if usual[name] != changed[name]} == steps
 
 
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [
+        ({}, (23, 1)),
+        ({"privacy": {"calibration": "paper"}}, (24, 0)),
+        ({"privacy": {"calibration": "paper"}, "method": {"least_share": 0.5}}, (18, 6)),
+        ({"method": {"least_share": 0.0}}, (24, 0)),
+        ({"method": {"least_share": 1.0}}, (12, 12)),
+    ],
+)
+def test_a_model_without_weight_writes_its_least_share(
+    tmp_path: Path, changes: dict[str, Any], counts: tuple[int, int]
+) -> None:
+    prepared = prepare("wasp", config(**changes), tmp_path / "home")
+    run = WaspRun(prepared, RunBook(prepared.tools.artifacts, {}), 0.0)
+    assert tuple(run.counts(0, {"clerk": 1.0, "novelist": 0.0}, []).values()) == counts
+
+
 @pytest.mark.parametrize("votes", range(1, 17))
 def test_every_q_has_the_noise_of_its_own_sensitivity(votes: int) -> None:
     noise = make_noise(config(method={"votes": votes}))

@@ -1,0 +1,124 @@
+"""Configurations by name, and the line of a wrong value."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from connectors.interfaces.errors import ConfigError
+from flows.catalog import find_flow, flow_names
+from flows.config.files import load_config
+from flows.config.named import file_of, find_config, flow_and_file, flow_of
+from flows.config.task_files import load_task
+from flows.methods.wasp.config import WaspConfig
+
+TRIAGE = """flow: fusegen
+task: support_desk
+plms:
+  - {name: clerk, connector: ngram, model: helpdesk}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "flow"),
+    [
+        ("demo", "wasp"),
+        ("fusegen_here", "fusegen"),
+        ("dp_sgd_gen_here", "dp_sgd_gen"),
+        ("audit_pipeline_here", "audit"),
+    ],
+)
+def test_a_shipped_configuration_is_found_by_name_with_its_flow(
+    name: str, flow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert flow_and_file(name, None, flow_names())[0] == flow
+
+
+def test_a_file_of_the_working_folder_comes_first_and_names_its_flow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo.yaml").write_text(TRIAGE)
+    flow, path = flow_and_file("demo", None, flow_names())
+    assert (flow, path) == ("fusegen", Path("demo.yaml"))
+    assert load_config(find_flow(flow).config, Path("demo")).task == "support_desk"
+    assert find_config(Path("nowhere/demo.yaml")) == Path("nowhere/demo.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "message"),
+    [
+        (None, None, "NAME: is missing. Write: wasp preview NAME"),
+        ("demo", Path("other.yaml"), "give one of them"),
+        ("nosuch", None, "there is no nosuch.yaml in this folder"),
+    ],
+)
+def test_a_command_takes_a_name_or_a_file(
+    name: str | None, config: Path | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "triage.yaml").write_text(TRIAGE)
+    named = file_of("triage", None, "preview")
+    assert named == file_of(None, Path("triage"), "preview") == Path("triage.yaml")
+    assert flow_of(named, flow_names()) == "fusegen"
+    with pytest.raises(ConfigError, match=message):
+        file_of(name, config, "preview")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("nosuch", "there is no flow"), ("fusegen", "--config: is missing"), ("other", "'nosuch' is not a flow")],
+)
+def test_a_name_without_a_configuration_is_one_clear_error(
+    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.yaml").write_text("flow: nosuch\n")
+    with pytest.raises(ConfigError, match=message):
+        flow_and_file(name, None, flow_names())
+
+
+def test_a_misspelt_flow_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"wsap: there is no such flow. Did you mean 'wasp'\? Flows: "):
+        flow_and_file("wsap", tmp_path / "mine.yaml", flow_names())
+
+
+def test_a_configuration_of_another_flow_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(TRIAGE)
+    with pytest.raises(ConfigError, match="another flow. Run it with: wasp run mine"):
+        flow_and_file("wasp", path, flow_names())
+    assert flow_and_file("fusegen", path, flow_names()) == ("fusegen", path)
+
+
+def test_a_wrong_value_of_a_task_file_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "task.yaml"
+    path.write_text("name: t\nitem: i\nlabels:\n  - {name: a}\n  - {nam: b}\n")
+    with pytest.raises(ConfigError, match=r"labels\.1\.nam: unknown key.*, line 5"):
+        load_task(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("privacy: {delta: 1.0e-5,\n  epsilon: -1}\n", r"privacy\.epsilon: .*, line 6$"),
+        ("method:\n  samples: 90\n  votez: 8\n", r"method\.votez: unknown key.*, line 7$"),
+        ("student: 3\n", r"student: .*, line 5$"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_line(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(TRIAGE + text)
+    with pytest.raises(ConfigError) as error:
+        load_config(WaspConfig, path)
+    assert any(re.search(message, line) for line in str(error.value).splitlines()), str(error.value)
+
+
+def test_a_value_of_the_command_line_has_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(TRIAGE + "privacy: {epsilon: 1}\n")
+    with pytest.raises(ConfigError) as error:
+        load_config(WaspConfig, path, ["privacy.epsilon=-1"])
+    assert "privacy.epsilon" in str(error.value)
+    assert "line" not in str(error.value)
