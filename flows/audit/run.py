@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
 
-from connectors.interfaces.errors import AuditError, WaspError
+from connectors.interfaces.errors import AuditError, ConfigError, WaspError
 from flows.audit import text
 from flows.audit.claims import attacks_of, claims, likely, mechanism_of
 from flows.audit.config import AuditConfig
@@ -26,6 +26,7 @@ from flows.runtime.manifest import RunBook, begun, held_here, now
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts
 from tasks.reporting.audit_plots import pictures
+from tasks.reporting.audit_report import audit_page
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -117,9 +118,20 @@ class AuditRun:
         for name, picture in pictures(result).items():
             self.artifacts.write_bytes(f"runs/{self.run_id}/{name}.png", picture)
         self.artifacts.write_text(self.path, json.dumps(result, indent=2, allow_nan=False))
+        write_page(self.artifacts, self.run_id)
         error = None if passed else text.red(result)
         self.book.update(state="done" if passed else "failed", ended=now(), error=error)
         return result
+
+
+def write_page(artifacts: Artifacts, run_id: str) -> Path:
+    """Render report.html from audit.json; return its local path."""
+    stored = artifacts.read_text(f"runs/{run_id}/audit.json")
+    if stored is None:
+        raise ConfigError(f"Audit {run_id} has no findings yet. Start a new one: wasp run audit --config FILE")
+    result = json.loads(stored)
+    page = audit_page(result, text.sentence(result), [*text.reasons(result), *text.notes(result)])
+    return artifacts.write_text(f"runs/{run_id}/report.html", page)
 
 
 def require_sound(result: dict[str, Any]) -> dict[str, Any]:

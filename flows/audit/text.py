@@ -57,7 +57,8 @@ def summary(value: dict[str, Any]) -> str:
     lines += [f"canaries    {line}" for line in guessed(value)]
     lines += [f"note        {line}" for line in notes(value)]
     lines += [f"red         {line}" for line in reasons(value)]
-    return "\n".join([*lines, "", f"findings    {value['audit']}"])
+    page = value["audit"].replace("audit.json", "report.html")
+    return "\n".join([*lines, "", f"findings    {value['audit']}", f"report      {page}"])
 
 
 def verdict(value: dict[str, Any]) -> str:

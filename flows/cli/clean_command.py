@@ -9,9 +9,10 @@ from typing import Any
 from connectors.interfaces.errors import ConfigError
 from flows.runtime.manifest import alone
 from flows.runtime.state_folder import state_folder
+from flows.storage.going import Going
 from flows.storage.inventory import KINDS, UNTOLD, StateFile
 from flows.storage.removal import remove
-from flows.storage.retention import AGE, Going, Retention, RetentionChoice, choose, now
+from flows.storage.retention import AGE, Retention, RetentionChoice, choose, now
 
 
 def clean(rules: Retention, apply: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +26,24 @@ if TYPE_CHECKING:
     from flows.engine.method import FlowEntry
 
 
-def run(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
-    """Run a flow with the configuration of a file."""
+def run(flow: str, path: Path, changes: Sequence[str], local: int | None = None) -> dict[str, Any]:
+    """Run a flow with the configuration of a file; `local`: number of parties to start on this machine."""
+    state_folder()  # Prefect, which the flow imports, needs it
+    if local is not None:
+        return _run_with_parties(flow, path, changes, local)
     entry = find_flow(flow)
-    config = load_config(entry.config, path, changes)
-    return _run_flow(entry, config)
+    return _run_flow(entry, load_config(entry.config, path, changes))
+
+
+def _run_with_parties(flow: str, path: Path, changes: Sequence[str], number: int) -> dict[str, Any]:
+    """Run a flow with parties on this machine; a comparison starts those of each of its cells."""
+    from flows.federation.local_parties import local_parties, local_server
+
+    if flow == "compare":
+        changes = [*changes, f"local_parties={number}"]
+    config: Any = load_config(find_flow(flow).config, path, changes)
+    with local_server(), nullcontext() if flow == "compare" else local_parties(config, number):
+        return run(flow, path, changes)
 
 
 def resume(run_id: str, respend: bool = False) -> dict[str, Any]:
@@ -39,6 +53,7 @@ def resume(run_id: str, respend: bool = False) -> dict[str, Any]:
     """
     manifest = _resumable_manifest(run_id)
     entry = find_flow(manifest["flow"])
+    run_id = manifest["run_id"]
     if respend:
         privacy = manifest["config"]["privacy"] | {"on_lost_artifacts": "respend"}
         manifest = manifest | {"config": manifest["config"] | {"privacy": privacy}}
@@ -50,7 +65,9 @@ def _run_flow(entry: FlowEntry, config: Any, resumes: str | None = None) -> dict
     check_room(home)
     from flows.runtime.failure import full_disk_told
     from flows.runtime.heartbeat import own_heartbeat
+    from flows.runtime.prefect_server import require_response
 
+    require_response()
     with ended_in_order(), full_disk_told(home), own_heartbeat(), show_progress() as display:
         if entry.continued:
             display.say("Checking data, models and privacy budget ...")
@@ -65,7 +82,16 @@ def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
     """
     state_folder()  # Prefect, which the flow imports, needs it
     entry = find_flow(flow)
-    return dict(entry.plan(load_config(entry.config, path, changes)))
+    return dict(entry.plan(load_config(entry.config, path, changes))) | {"earlier_run": _earlier_run(flow)}
+
+
+def _earlier_run(flow: str) -> dict[str, Any] | None:
+    """Return texts and seconds of the last finished run of a flow here, a measure of the time that a run takes."""
+    finished = [row for row in runs({"flow": flow, "state": "done"})["runs"] if row["n_synthetic"]]
+    if not finished:
+        return None
+    summary = _summary(open_artifacts(state_folder()), _manifest(finished[0]["run_id"])) or {}
+    return {"run_id": finished[0]["run_id"], "texts": finished[0]["n_synthetic"], "seconds": summary.get("seconds")}
 
 
 def advise(path: Path | None, changes: Sequence[str], numbers: Mapping[str, float | None]) -> dict[str, Any]:
@@ -132,11 +158,17 @@ LISTED = ("epsilon_added", "releases_charged", "epsilon_spent", "accuracy", "fid
 """Summary fields that `wasp runs` shows."""
 
 
-def runs() -> dict[str, Any]:
-    """Return all runs of the state folder, newest last.
+def runs(filters: Mapping[str, str] | None = None, limit: int | None = None) -> dict[str, Any]:
+    """Return the runs of the state folder, newest first.
+
+    Args:
+        filters: values of flow, dataset or state that a run must have.
+        limit: number of runs; None for all.
 
     Unreadable manifests have the state 'damaged'.
     """
+    if filters and "flow" in filters:
+        find_flow(filters["flow"])  # an unknown name is an error
     home, rows = state_folder(), []
     artifacts = open_artifacts(home)
     for manifest in artifacts.list_runs():
@@ -146,7 +178,8 @@ def runs() -> dict[str, Any]:
         numbers = {key: summary.get(key) for key in LISTED}
         numbers["warnings"] = RunSummary.from_json(summary).usefulness_warnings if "usefulness" in summary else []
         rows.append(row | {"state": "damaged" if damaged else _state(home, manifest)} | numbers)
-    return {"runs": sorted(rows, key=lambda row: str(row["started"]))}
+    fitting = [row for row in rows if all(row[name] == value for name, value in (filters or {}).items())]
+    return {"runs": sorted(fitting, key=lambda row: str(row["started"]), reverse=True)[:limit]}
 
 
 def show(run_id: str) -> dict[str, Any]:
@@ -155,17 +188,22 @@ def show(run_id: str) -> dict[str, Any]:
 
     manifest, home = _manifest(run_id), state_folder()
     artifacts = open_artifacts(home)
-    summary, removed = _summary(artifacts, manifest), lost(artifacts, run_id)
+    summary, removed = _summary(artifacts, manifest), lost(artifacts, manifest["run_id"])
     if summary is not None and removed is not None:
         summary |= {"removed": str(removed)}
     return manifest | {"state": _state(home, manifest), "summary": summary, "removed": removed and str(removed)}
 
 
 def report(run_id: str) -> dict[str, Any]:
-    """Rewrite the report of a finished run from its report.json."""
+    """Rewrite the report of a finished run from its report.json, or of an audit from its audit.json."""
+    from flows.audit.run import write_page
     from flows.engine.finish import write_report
 
-    _resumable_manifest(run_id)
+    manifest = _manifest(run_id)
+    if manifest["flow"] == "audit":
+        page = write_page(open_artifacts(state_folder()), manifest["run_id"])
+        return {"run_id": manifest["run_id"], "report": str(page)}
+    run_id = _resumable_manifest(run_id)["run_id"]
     return {"run_id": run_id, "report": str(write_report(open_artifacts(state_folder()), run_id))}
 
 
@@ -177,6 +215,7 @@ def export(
     With `approval`, or if the run's configuration requires it, a second person must first approve it in Prefect.
     """
     home, manifest = state_folder(), _resumable_manifest(run_id)
+    run_id = manifest["run_id"]
     if approval or manifest["config"].get("export", {}).get("approval"):
         return _export_approved((run_id, str(folder.resolve()), license_, overlap_check))
     from flows.publish.export import ExportOptions, export_run
@@ -187,8 +226,10 @@ def export(
 def _export_approved(arguments: tuple[str, str, str, bool]) -> dict[str, Any]:
     from flows.publish.export_flow import export as flow
     from flows.publish.export_flow import require_server
+    from flows.runtime.prefect_server import require_response
 
     require_server()
+    require_response()
     with ended_in_order(), show_progress():
         summary: dict[str, Any] = flow(*arguments)
     return summary
@@ -207,7 +248,7 @@ def abandon(run_id: str) -> dict[str, Any]:
     Return its unspent reservation to the dataset, and to the parties if there are any.
     """
     home, manifest = state_folder(), _resumable_manifest(run_id)
-    ledger = open_ledger(home)
+    run_id, ledger = manifest["run_id"], open_ledger(home)
     if is_held(home, run_id, ledger):
         raise ConfigError(f"Run {run_id} is still running. Stop it first.")
     if manifest["dataset"]:
@@ -219,29 +260,27 @@ def abandon(run_id: str) -> dict[str, Any]:
     return {"run_id": run_id, "dataset": manifest["dataset"]}
 
 
-def answers(file: Path) -> dict[str, Any]:
-    """Export all cached completions of all models to one Parquet file."""
-    from connectors.models.base.completion_store import CompletionStore
-
-    if file.exists():
-        raise ConfigError(f"{file}: file exists. Name a new file.")
-    count = CompletionStore(state_folder() / "completions").export_parquet(file)
-    return {"file": str(file), "answers": count}
-
-
 def push(run_id: str) -> dict[str, Any]:
     """Send the unsent records of a run to its tracking server."""
     from connectors.tracking.tracker import push as send
 
     home = state_folder()
     manifest = _resumable_manifest(run_id)
+    run_id = manifest["run_id"]
     uri, root = tracking_store(manifest["config"]["tracking"]["mlflow"], home)
     pushed = send(home / "runs" / run_id / "tracking.jsonl", uri, root)
     return {"run_id": run_id, "sent": pushed.sent, "left": pushed.left}
 
 
+LATEST = "latest"
+"""In place of a run id: the run that was started last."""
+
+
 def _manifest(run_id: str) -> dict[str, Any]:
     artifacts = open_artifacts(state_folder())
+    if run_id == LATEST:
+        manifests = [manifest for manifest in artifacts.list_runs() if "started" in manifest]
+        run_id = max(manifests, key=lambda manifest: str(manifest["started"]), default={"run_id": LATEST})["run_id"]
     manifest = read_book(artifacts, run_id) if Path(run_id).name == run_id else {}
     if not manifest:
         raise ConfigError(f"{artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs")
@@ -253,7 +292,7 @@ def _resumable_manifest(run_id: str) -> dict[str, Any]:
     manifest = _manifest(run_id)
     if not find_flow(manifest["flow"]).continued:
         raise ConfigError(
-            f"Run {run_id}: runs of the flow '{manifest['flow']}' cannot be resumed, reported, exported or abandoned. "
+            f"Run {run_id}: runs of the flow '{manifest['flow']}' cannot be resumed, exported or abandoned. "
             f"Show it with: wasp show {run_id}; or start a new one with: wasp run {manifest['flow']}"
         )
     return manifest

@@ -35,16 +35,31 @@ def print_problems(problems: Sequence[str]) -> None:
         print(f"wasp: {redact(problem)}", file=sys.stderr)
 
 
+GROUPS = {
+    "Start": ("init", "doctor", "advise", "plan", "preview", "run", "compare", "schema"),
+    "Results": ("runs", "show", "report", "export", "verify-bundle", "resume", "abandon", "push"),
+    "Privacy": ("budget", "dataset"),
+    "Several parties": ("party", "party-keys", "party-leave", "coordinator-key", "partition"),
+    "Operation": ("serve", "clean", "answers"),
+}
+"""Commands of `wasp` by group, in the order of its help."""
+
+
 class Commands(TyperGroup):
-    """A command group whose plain-text help does not truncate sentences.
+    """A command group whose plain-text help does not truncate sentences, in the groups of `GROUPS`.
 
     Typer's plain help truncates sentences; its rich help takes four times as long as the rest of `wasp --help`.
     """
 
     def format_commands(self, _: Any, formatter: Any) -> None:
-        """Write the name and help of each command."""
-        rows = [
-            (name, command.get_short_help_str(1000)) for name, command in self.commands.items() if not command.hidden
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """Write the name and help of each command, by group."""
+        helps = {
+            name: command.get_short_help_str(1000) for name, command in self.commands.items() if not command.hidden
+        }
+        groups = {title: [name for name in names if name in helps] for title, names in GROUPS.items()}
+        placed = {name for names in groups.values() for name in names}
+        groups["Further commands" if placed else "Commands"] = [name for name in helps if name not in placed]
+        for title, names in groups.items():
+            if names:
+                with formatter.section(title):
+                    formatter.write_dl([(name, helps[name]) for name in names])

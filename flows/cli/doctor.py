@@ -177,12 +177,14 @@ def _encoder(_: Path) -> str:
 
 
 def _model(config: AnyConfig, plm: str, home: Path) -> str:
+    from connectors.interfaces import cancellation
     from flows.config.task_files import load_task
     from flows.engine.preview import sample_prompts
     from flows.engine.tools import RunTools
 
     tools = RunTools(config, home)
-    completion = tools.model(plm).complete(sample_prompts(tools, load_task(config.task), plm, 1)[:1])[0]
+    with cancellation.work():
+        completion = tools.model(plm).complete(sample_prompts(tools, load_task(config.task), plm, 1)[:1])[0]
     if completion.finish_reason not in ("stop", "length"):
         raise RuntimeError(
             f"{plm}: completion ended with '{completion.finish_reason}' ({completion.error or 'no text'})"

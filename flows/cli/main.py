@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,7 @@ import typer
 from connectors.interfaces.errors import ConfigError, ProblemsError, WaspError
 from connectors.interfaces.redaction import redact
 from flows.catalog import find_flow, flow_names
+from flows.cli.answers import answers
 from flows.cli.budget import budget
 from flows.cli.bundle import export, verify_bundle
 from flows.cli.common import Commands, Json, answer_plan, print_problems
@@ -24,10 +27,22 @@ from flows.cli.compare import compare
 from flows.cli.dataset import dataset
 from flows.cli.partition import partition
 from flows.cli.party import coordinator_key, look_at, party, party_keys, party_leave
+from flows.config.named import file_of, flow_and_file, flow_of
 from flows.runtime.state_folder import prepare_environment
+from flows.runtime.terminal_progress import QUIET
 
-FlowName = Annotated[str, typer.Argument(help=f"Name of the flow: {', '.join(flow_names())}.")]
-Config = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (YAML).")]
+FlowName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help=f"A configuration by name, such as demo; or, with --config, a flow: {', '.join(flow_names())}.",
+    ),
+]
+NamedConfig = Annotated[Path | None, typer.Option("--config", "-c", help="Configuration file (YAML) of a flow.")]
+ConfigName = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="A configuration by name, such as demo; or --config FILE.")
+]
+FlowOption = Annotated[str | None, typer.Option("--flow", help="Flow of the file. Default: the one that it names.")]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable.")
 ]
@@ -38,7 +53,7 @@ COLLECTED_AFTER = 10_000, 20, 50
 
 app = typer.Typer(
     cls=Commands,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -46,6 +61,28 @@ app = typer.Typer(
 )
 app.add_typer(budget, name="budget")
 app.add_typer(dataset, name="dataset")
+app.add_typer(answers, name="answers")
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        print(f"wasp {metadata.version('wasp-synth')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[  # noqa: ARG001  (its callback prints it)
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show warnings and results only.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Prefect's log too.")] = False,
+) -> None:
+    """Set what all commands show; called before each of them."""
+    if quiet:
+        os.environ[QUIET] = "1"
+    if verbose:  # Prefect reads it on its first import
+        os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "INFO"
 
 
 def main() -> None:
@@ -68,16 +105,58 @@ def _fail(error: WaspError) -> None:
 
 
 @app.command()
+def init(  # noqa: PLR0913 - the options of the command
+    name: str,
+    data: Annotated[str, typer.Option(help="CSV, JSON Lines or Parquet file, database URL, or env:NAME.")],
+    text: Annotated[str | None, typer.Option(help="Text column. Default: by its name.")] = None,
+    label: Annotated[str | None, typer.Option(help="Label column. Default: by its name.")] = None,
+    person: Annotated[str | None, typer.Option(help="Column that identifies the person.")] = None,
+    query: Annotated[str | None, typer.Option(help="SQL query of a database: one SELECT.")] = None,
+    class_: Annotated[
+        list[str] | None, typer.Option("--class", help="A class. Repeatable. Default: frequent labels.")
+    ] = None,
+    item: Annotated[str, typer.Option(help="What a text is, in a few words, for prompts.")] = "text",
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="CONNECTOR:MODEL, such as openai:gpt-4o-mini. Repeatable. Default: a local server or key."),
+    ] = None,
+    declared_rows: Annotated[int | None, typer.Option(min=1, help="Public number of rows. Default: rounded.")] = None,
+    epsilon: Annotated[float, typer.Option(help="Epsilon of a run.")] = 4.0,
+    epsilon_cap: Annotated[float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")] = None,
+    json_: Json = False,
+) -> None:
+    """Register your own data and write a configuration and a task file for it."""
+    from flows.cli import init_command
+
+    source = init_command.Source(data, query, text, label, person)
+    choices = init_command.Choices(class_ or [], item, model or [], declared_rows, epsilon, epsilon_cap)
+    _answer(init_command.init(name, source, choices), json_, init_command.described)
+
+
+@app.command()
+def schema(kind: Annotated[str, typer.Argument(help=f"task, or a flow: {', '.join(flow_names())}.")] = "wasp") -> None:
+    """Print the JSON schema of a configuration or task file, for editors."""
+    from flows.cli.init_command import editor_schema
+    from flows.config.task_files import TaskFile
+
+    print(json.dumps(editor_schema(TaskFile if kind == "task" else find_flow(kind).config), indent=1))
+
+
+@app.command()
 def run(
-    flow: FlowName,
-    config: Config,
+    name: FlowName,
+    config: NamedConfig = None,
     set_: Changes = None,
     json_: Json = False,
+    local_parties: Annotated[
+        int | None, typer.Option(min=2, help="Also start the parties of a federated try: server and processes.")
+    ] = None,
 ) -> None:
     """Run a flow; reuse finished steps of the same run."""
     from flows.cli import commands
 
-    _answer(commands.run(flow, config, set_ or []), json_, find_flow(flow).text().summary)
+    flow, config = flow_and_file(name, config, flow_names())
+    _answer(commands.run(flow, config, set_ or [], local_parties), json_, find_flow(flow).text().summary)
 
 
 @app.command()
@@ -96,15 +175,17 @@ def resume(
 
 
 @app.command()
-def plan(flow: FlowName, config: Config, set_: Changes = None, json_: Json = False) -> None:
+def plan(name: FlowName, config: NamedConfig = None, set_: Changes = None, json_: Json = False) -> None:
     """Show privacy, cost and problems (exit code 2) of a run; spend nothing."""
     from flows.cli import commands
 
+    flow, config = flow_and_file(name, config, flow_names())
     answer_plan(commands.plan(flow, config, set_ or []), json_, find_flow(flow).text().plan)
 
 
 @app.command()
 def advise(  # noqa: PLR0913 - the options of the command
+    name: ConfigName = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="Configuration of `wasp` (YAML).")] = None,
     set_: Changes = None,
     json_: Json = False,
@@ -118,31 +199,41 @@ def advise(  # noqa: PLR0913 - the options of the command
     from flows.releases.opening_expected import advice_text
 
     numbers = {"rows": rows, "classes": classes, "epsilon": epsilon, "delta": delta}
-    _answer(commands.advise(config, set_ or [], numbers), json_, advice_text)
+    file = file_of(name, config, "advise") if name or config else None
+    _answer(commands.advise(file, set_ or [], numbers), json_, advice_text)
 
 
 @app.command()
 def preview(
-    config: Config,
+    name: ConfigName = None,
+    config: NamedConfig = None,
     set_: Changes = None,
     json_: Json = False,
     rows: Annotated[int, typer.Option(min=1, max=100, help="Rows per model and class.")] = 5,
-    flow: Annotated[str, typer.Option(help="Flow of the configuration.")] = "wasp",
+    flow: FlowOption = None,
 ) -> None:
     """Show sample texts per model and class; epsilon spent: 0."""
     from flows.cli import commands
     from flows.engine import text
 
-    _answer(commands.preview(config, set_ or [], rows, flow), json_, text.preview)
+    file = file_of(name, config, "preview")
+    _answer(commands.preview(file, set_ or [], rows, flow or flow_of(file, flow_names())), json_, text.preview)
 
 
 @app.command()
-def runs(json_: Json = False) -> None:
-    """List the runs of this state folder."""
+def runs(
+    flow: Annotated[str | None, typer.Option(help="Only runs of this flow.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Only runs on this dataset.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only runs in this state: done, failed, interrupted, ...")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the newest runs.")] = None,
+    json_: Json = False,
+) -> None:
+    """List the runs of this state folder, newest first."""
     from flows.cli import commands
     from flows.engine import text
 
-    _answer(commands.runs(), json_, text.runs)
+    filters = {name: value for name, value in {"flow": flow, "dataset": dataset, "state": state}.items() if value}
+    _answer(commands.runs(filters, limit), json_, text.runs)
 
 
 @app.command()
@@ -171,14 +262,6 @@ app.command()(party)
 app.command("party-keys")(party_keys)
 app.command("party-leave")(party_leave)
 app.command("coordinator-key")(coordinator_key)
-
-
-@app.command()
-def answers(file: Path, json_: Json = False) -> None:
-    """Export all cached completions to a Parquet file for `recorded` models."""
-    from flows.cli import commands
-
-    _answer(commands.answers(file), json_, lambda value: f"{value['answers']} completions in {value['file']}")
 
 
 @app.command()
@@ -215,6 +298,9 @@ def clean(  # noqa: PLR0913  one option per rule
         str | None, typer.Option("--runs-older-than", help=f"{AGE}; includes synthetic rows and student.")
     ] = None,
     private: Annotated[str | None, typer.Option("--private-older-than", help=f"{AGE}; caches of private rows.")] = None,
+    experiments: Annotated[
+        str | None, typer.Option("--experiments-older-than", help=f"{AGE}; runs and models in MLflow.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the files. Default: only show them.")] = False,
     json_: Json = False,
 ) -> None:
@@ -232,31 +318,34 @@ def clean(  # noqa: PLR0913  one option per rule
         "unfinished_older_than": unfinished,
         "runs_older_than": runs_,
         "private_older_than": private,
+        "experiments_older_than": experiments,
     }
     _answer(clean_command.clean(clean_command.rules_of(rules), yes), json_, cleaned)
 
 
 @app.command()
-def doctor(
+def doctor(  # noqa: PLR0913 - the options of the command
+    name: ConfigName = None,
     config: Annotated[
         Path | None,
         typer.Option("--config", "-c", help="Call each of its language models once."),
     ] = None,
     set_: Changes = None,
     json_: Json = False,
-    flow: Annotated[str, typer.Option(help="Flow of the configuration.")] = "wasp",
+    flow: FlowOption = None,
     party_: Annotated[Path | None, typer.Option("--party", help="Check the party of this file (party.yaml).")] = None,
     private: Annotated[
         bool, typer.Option("--private", help="List the private rows that cannot be used; for their owner only.")
     ] = False,
 ) -> None:
-    """Check this machine and, with --config, the needs of a run."""
+    """Check this machine and, with a configuration, the needs of a run."""
     if party_ is not None:
         checks = look_at(party_)
     else:
         from flows.cli import commands
 
-        checks = commands.doctor(config, set_ or [], flow, private)
+        file = file_of(name, config, "doctor") if name or config else None
+        checks = commands.doctor(file, set_ or [], flow or (flow_of(file, flow_names()) if file else "wasp"), private)
     from flows.engine import text
 
     _answer(checks, json_, text.doctor)

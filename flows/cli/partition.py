@@ -21,6 +21,10 @@ def partition(  # noqa: PLR0913  one option per setting
     label: Annotated[str, typer.Option(help="Column of the label.")] = "label",
     person: Annotated[str | None, typer.Option(help="Column of the person; a person's rows stay together.")] = None,
     take: Annotated[int | None, typer.Option(help="Number of rows, sampled with the seed. Default: all.")] = None,
+    class_alpha: Annotated[
+        float | None,
+        typer.Option(help="Dirichlet parameter of the classes of --take rows. Default: as they are."),
+    ] = None,
     epsilon: Annotated[str, typer.Option(help="Cap of every party: total epsilon of all runs; inf: no cap.")] = "4",
     exchange: Annotated[str, typer.Option(help="Message exchange: a folder or s3://BUCKET/PREFIX.")] = "../exchange",
     api: Annotated[str, typer.Option(help="The coordinator's Prefect server. Default: PREFECT_API_URL.")] = "null",
@@ -37,11 +41,11 @@ def partition(  # noqa: PLR0913  one option per setting
     from flows.federation.partition import partition as split_rows
     from tasks.federation.partition import Partition
 
-    source = RowsRef(path=rows, text=text, label=label, person=person, rows=take, seed=seed)
+    source = RowsRef(path=rows, text=text, label=label, person=person, rows=None if class_alpha else take, seed=seed)
     parts = split_rows(
         source,
         folder,
-        Partition(parties, alpha, seed, least),
+        Partition(parties, alpha, seed, least, take, class_alpha),
         PartyFile(
             epsilon, exchange=exchange, api=api, embedder=embedder, colluding=colluding, declared_rows=declared_rows
         ),

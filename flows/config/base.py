@@ -27,6 +27,8 @@ from tasks.accounting.sensitivity import Paper
 class AnyConfig(Strict):
     """Configuration of a run of any method, with or without private data."""
 
+    first = ("private", "privacy", "method", "execution", "task")
+
     is_whole = True
     flow_name: ClassVar[str] = ""
     """Name of the flow in the catalogue that this configures."""
@@ -148,10 +150,13 @@ class AnyConfig(Strict):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        names = [plm.name for plm in self.models]
-        duplicates = sorted({name for name in names if names.count(name) > 1})
-        if duplicates:
-            raise ValueError(f"plms: the name {duplicates[0]!r} is used twice. Give each PLM a unique name")
+        names: dict[str, str] = {}
+        for name in (plm.name for plm in self.models):
+            earlier = names.get(name.casefold())  # each name is a folder, and some file systems ignore case
+            if earlier is not None:
+                problem = "is used twice" if earlier == name else f"differs from {earlier!r} in case only"
+                raise ValueError(f"plms: the name {name!r} {problem}. Give each PLM a unique name")
+            names[name.casefold()] = name
         refuse_unpriced(self.limits.max_dollars, self.models)
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
@@ -272,8 +277,15 @@ class RunConfig(AnyConfig):
         filtering = self.filtering
         return super().students + ([("discriminator", filtering.kind, filtering.model)] if filtering else [])
 
+    @property
+    def runs_without_rows(self) -> bool:
+        """True if the flow writes texts without any private row when none are configured."""
+        return False
+
     @model_validator(mode="after")
     def _check_data_owner(self) -> Self:
+        if self.private is None and self.parties is None and self.runs_without_rows:
+            return self
         if (self.private is None) == (self.parties is None):
             raise ValueError(
                 "private: set either the private rows (private.path) or the parties that hold them "

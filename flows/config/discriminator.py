@@ -71,7 +71,7 @@ class Discriminator(Strict):
     )
     choose: Literal["accepted", "best"] = Field(
         "accepted",
-        description="accepted: random texts classified as private by the student (paper); best: highest scores first.",
+        description="accepted: random texts classified as private by the student; best: highest scores first (paper).",
     )
 
     rules = rule("answers", {"type": "integer"}, {"sure": {"type": "number"}})

@@ -189,6 +189,8 @@ class Export(Strict):
 class Execution(Strict):
     """Execution settings; only `seed` changes the result."""
 
+    first = ("seed",)
+
     task_runner: Literal["threads", "dask", "ray"] = Field(
         "threads", description="Run steps in threads of one process, or on a Dask or Ray cluster."
     )

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import redact
-from connectors.security.secret_patterns import find_secrets, hide_secrets
+from connectors.security.secret_patterns import PUBLIC, find_secrets, hide_secrets
 from flows.config.form import Strict, explain_secret
-from flows.config.yaml_files import parse_yaml
+from flows.config.models import NAME
+from flows.config.named import FLOW_KEY, find_config
+from flows.config.yaml_files import line_of, parse_yaml, read_yaml
 
 Config = TypeVar("Config", bound=BaseModel)
+Changes = list[Annotated[str, Field(json_schema_extra={"pattern": PUBLIC})]] | None
+"""Parameter of a flow: changes of single values, without keys and passwords, which Prefect would store."""
+MOST_SHOWN = 200
+"""Characters of a value that a message shows."""
 BESIDE = ("task", "wasp_config")
 """Fields with the name of a file that may be in the folder of the configuration."""
 
@@ -30,7 +36,9 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
         Files of `BESIDE` are resolved in the working folder, then in the folder of the configuration.
         Raises ConfigError with the file, the field and the fix.
     """
+    path = find_config(path)
     values = _read(path)
+    values.pop(FLOW_KEY, None)  # read by `flow_and_file`
     for change in changes:
         _set(values, change)
     for finding in find_secrets(values):  # before paths are resolved, which would hide addresses
@@ -42,15 +50,36 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
         file = values.get(field)
         if isinstance(file, str) and not Path(file).exists() and (path.resolve().parent / file).is_file():
             values[field] = str(path.resolve().parent / file)
-    return check_config(model, values, str(path))
+    changed = {change.partition("=")[0] for change in changes}
+    return check_config(model, values, str(path), lambda field: None if field in changed else line_of(path, field))
 
 
-def check_config(model: type[Config], values: dict[str, Any], source: str) -> Config:
-    """Return the validated configuration; ConfigError lists every invalid field."""
+def with_changes(config: Config, changes: Sequence[str] | None) -> Config:
+    """Return a configuration with `changes` ('a.b=value'); ConfigError with the field and the fix."""
+    if not changes:
+        return config
+    values = config.model_dump(mode="json", exclude_unset=True)
+    for change in changes:
+        _set(values, change)
+    for finding in find_secrets(values):
+        raise ConfigError(f"changes:\n  {explain_secret(finding)}")
+    return check_config(type(config), values, "changes")
+
+
+def check_config(
+    model: type[Config], values: dict[str, Any], source: str, line_of: Callable[[str], int | None] = lambda _: None
+) -> Config:
+    """Return the validated configuration; ConfigError lists every invalid field.
+
+    `line_of` returns the line of a field ("privacy.epsilon") in the source, None if it has none.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        lines = [_explain(model, dict(problem)) for problem in error.errors()]
+        lines = []
+        for problem in error.errors():
+            line = line_of(_field(problem["loc"]))
+            lines.append(_explain(model, dict(problem)) + (f", line {line}" if line else ""))
         raise ConfigError(f"{source}:\n  " + "\n  ".join(lines)) from None
 
 
@@ -62,16 +91,12 @@ def read_stored(model: type[Config], manifest: Mapping[str, Any]) -> Config:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        values = parse_yaml(path.read_text(encoding="utf-8"), str(path))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file. Shipped configurations are in deployments/configs") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error})") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is not YAML: {error}") from None
+    values = read_yaml(path)
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}: a configuration is a mapping of names to values, but this file is not")
+        raise ConfigError(
+            f"{path}: a configuration is a mapping of names to values, but this file is not. Copy a shipped one, or "
+            "write one with: wasp init"
+        )
     return values
 
 
@@ -111,20 +136,45 @@ def _index(items: list[Any], text: str, name: str) -> int:
     return int(text)
 
 
+def _field(location: Sequence[str | int]) -> str:
+    return ".".join(str(part) for part in location)
+
+
 def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
-    field = ".".join(str(part) for part in problem["loc"]) or "the configuration"
+    field = _field(problem["loc"]) or "the configuration"
     if problem["type"] == "extra_forbidden":
         names = _fields_at(model, problem["loc"][:-1])
         near = difflib.get_close_matches(str(problem["loc"][-1]), names, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'?" if near else f"valid keys: {', '.join(names)}"
         return f"{field}: unknown key; {hint}"
     if problem["type"] == "missing":
-        return f"{field}: is missing"
-    value = redact(repr(hide_secrets(problem["input"])))
+        return f"{field}: is missing. Add it"
+    value = _shown(problem["input"])
     if problem["type"] == "model_type":
         return f"{field}: must be a group of names and values, not {value}. Remove it to use its defaults"
-    message = redact(str(problem["msg"]).removeprefix("Value error, "))
-    return f"{field}: {message} (value: {value})" if problem["loc"] else message
+    message = _plain(problem)
+    is_group = isinstance(problem["input"], dict | list)  # the message names the value in it
+    return message if not problem["loc"] else f"{field}: {message}" + ("" if is_group else f" (value: {value})")
+
+
+def _plain(problem: dict[str, Any]) -> str:
+    """Return the message of a problem, with what to write where pydantic names a rule only."""
+    limits = problem.get("ctx", {})
+    if problem["type"] in ("too_short", "string_too_short") and isinstance(problem["input"], str):
+        return "is empty. Write a text"
+    if problem["type"] in ("too_long", "string_too_long") and isinstance(problem["input"], str):
+        return f"has {len(problem['input'])} characters, more than {limits['max_length']}. Shorten it"
+    if problem["type"] == "too_short":
+        return f"needs at least {limits['min_length']} entries, has {limits['actual_length']}. Add entries"
+    if problem["type"] == "string_pattern_mismatch" and limits["pattern"] == NAME:
+        return "is no name of a model. Write letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
+    return redact(str(problem["msg"]).removeprefix("Value error, "))
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message, without secrets and at most `MOST_SHOWN` characters long."""
+    text = redact(repr(hide_secrets(value)))
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def _fields_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:

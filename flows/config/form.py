@@ -87,11 +87,14 @@ class Strict(NoBooleans):
         rules: conditions on the group of a field, by field name (see `rule`).
         hidden: fields of the base class that have no effect here, with the reason; forms omit them, and a value for
             one is an error.
+        first: fields that the form shows, in this order; empty for all. The server checks the others too; a form
+            keeps their values, and its JSON editor, files and commands change them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
     rules: ClassVar[dict[str, Schema]] = {}
     hidden: ClassVar[dict[str, str]] = {}
+    first: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def stored(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -130,14 +133,42 @@ class Strict(NoBooleans):
         schema = handler.resolve_ref_schema(reference)
         for name in cls.hidden:
             schema.get("properties", {}).pop(name, None)
-        for position, (name, field) in enumerate(schema.get("properties", {}).items()):
+        rare = _take_rare(schema, cls.first)
+        for position, (name, field) in enumerate([*schema.get("properties", {}).items(), *rare.items()]):
             field["position"] = position
             field["title"] = cls.model_fields[name].title or title_of(name)
         if cls.rules:
-            schema["dependentSchemas"] = cls.rules
+            checks = schema.setdefault("dependentSchemas", {})
+            checks |= {name: {**checks.get(name, {}), **rule} for name, rule in cls.rules.items()}
         if cls.is_whole:
             schema |= {"if": True, "then": without_secrets()}  # the form shows neither
         return reference
+
+
+def _take_rare(schema: Schema, first: tuple[str, ...]) -> dict[str, Schema]:
+    """Move the properties that are not in `first` where the server checks them and the form does not draw them."""
+    fields = schema.get("properties", {})
+    shown = {name: fields[name] for name in first if name in fields}
+    rare = {name: field for name, field in fields.items() if name not in shown}
+    if not shown or not rare:
+        return {}
+    schema |= {"properties": shown, "propertyNames": {"enum": list(fields)}}
+    schema["dependentSchemas"] = {name: {"properties": {name: field}} for name, field in rare.items()}
+    del schema["additionalProperties"]  # names the shown properties only
+    return rare
+
+
+def with_rare(schema: Schema) -> Schema:
+    """Return a schema whose groups list all fields, for editors and reference pages; the reverse of `_take_rare`."""
+    whole = {name: with_rare(value) if isinstance(value, dict) else value for name, value in schema.items()}
+    names = whole.get("propertyNames", {}).get("enum")
+    if names is None or "properties" not in whole:
+        return whole
+    moved = {
+        name: whole["dependentSchemas"][name]["properties"][name] for name in names if name not in whole["properties"]
+    }
+    del whole["propertyNames"]
+    return whole | {"properties": {**whole["properties"], **moved}, "additionalProperties": False}
 
 
 def explain_secret(finding: SecretMatch) -> str:

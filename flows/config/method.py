@@ -47,6 +47,7 @@ class Asks:
 
     Attributes:
         shows: examples per prompt.
+        shows_per_class: examples of each class per prompt, instead of `shows`.
         varies: True if the prompt contains a text to vary.
     """
 
@@ -54,10 +55,13 @@ class Asks:
     number: int
     shows: int = 0
     varies: bool = False
+    shows_per_class: int = 0
 
 
 class AnyMethod(Strict):
     """Settings shared by all methods."""
+
+    first = ("samples",)
 
     iterations: int = Field(5, ge=1, le=100, description="Iterations (T).")
     samples: int = Field(6000, ge=1, le=10_000_000, description="Total number of synthetic texts (N).")
@@ -138,6 +142,14 @@ class WaspMethod(RoundsMethod):
         "linear", description="Texts per model: proportional to its weight (paper), or to the softmax (paper's code)."
     )
     temperature: float = Field(1.0, gt=0, le=1000, description="Divisor of the weights before the softmax.")
+    least_share: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        exclude_if=lambda value: value is None,
+        description="Smallest part of an equal share of the texts that each model writes. Empty: 0.05, or 0 with "
+        "privacy.calibration: paper.",
+    )
     vote_scope: Literal["all", "latest"] = Field(
         "all", description="Candidates of a vote: all texts so far, or those of the latest iteration."
     )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from operator import eq
+from pathlib import Path
 from typing import Any, Literal, Self
 
+import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from connectors.interfaces.money import format_dollars
@@ -16,6 +19,8 @@ from flows.config.form import Schema, Strict, connectors, rule
 
 PAID = ("anthropic", "openai")
 """Connectors of hosted models, whose calls may cost money."""
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+"""Form of the name of a language model, which names files and columns."""
 
 
 class Price(Strict):
@@ -24,6 +29,10 @@ class Price(Strict):
     input: float = Field(ge=0, description="Dollars per million input tokens.")
     output: float = Field(ge=0, description="Dollars per million output tokens.")
     date: str = Field("", description="Date of the price list.")
+    cached: float | None = Field(None, ge=0, description="Input tokens from the vendor's cache. Empty: as input.")
+    cache_write: float | None = Field(None, ge=0, description="Tokens written to a cache. Empty: 1.25 times input.")
+    reasoning: float | None = Field(None, ge=0, description="Reasoning tokens. Empty: as output.")
+    batch: float = Field(0.5, ge=0, description="Price of the batch API relative to these.")
 
     @field_validator("date", mode="before")
     @classmethod
@@ -31,17 +40,34 @@ class Price(Strict):
         return value.isoformat() if isinstance(value, date) else value  # YAML parses an unquoted date
 
 
+@dataclass(frozen=True, slots=True)
+class ListedPrice:
+    """A price of the shipped list, and the page of the vendor that states it."""
+
+    price: Price
+    source: str
+
+
+@cache
+def listed_prices() -> dict[tuple[str, str], ListedPrice]:
+    """Return the prices that ship with the project (prices.yaml), by connector and model."""
+    lists = yaml.safe_load(Path(__file__).with_name("prices.yaml").read_text(encoding="utf-8"))
+    return {
+        (listed["connector"], model): ListedPrice(Price(**amounts, date=listed["date"]), listed["source"])
+        for listed in lists
+        for model, amounts in listed["models"].items()
+    }
+
+
 class Plm(Strict):
     """A language model (PLM) that generates texts."""
 
-    name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="Unique name of the model in tables and folders."
-    )
+    name: str = Field(pattern=NAME, description="Unique name of the model in tables and folders.")
     connector: str = Field(
         "ngram",
         json_schema_extra=connectors,
-        description="ngram (embedded), recorded (a Parquet file), hf (local transformers), openai (or a compatible "
-        "server), anthropic.",
+        description="ngram (embedded stub), recorded (a Parquet file), hf (local transformers), openai (or a "
+        "compatible server), anthropic.",
     )
     model: str = Field("", description="Model of the connector: a corpus name, a file, or a model id.")
     temperature: float | None = Field(
@@ -63,8 +89,8 @@ class Plm(Strict):
     batch_seconds: float = Field(30.0, gt=0, le=3600, description="Seconds between status checks of an open batch.")
     price: Price | None = Field(
         None,
-        description="Token price. Without it the cost counts as 0 and limits.max_dollars is refused. Set 0 and 0 for a "
-        "free server.",
+        description="Token price. Empty: the shipped list's, for a known model at its vendor's address; for others the "
+        "cost counts as 0 and limits.max_dollars is refused. Set 0 and 0 for a free server.",
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
 
@@ -87,17 +113,27 @@ class Plm(Strict):
 
     @property
     def stated_price(self) -> Price | None:
-        """The price of a paid model, from the field or from the options."""
+        """The price of a paid model: the field, else the options, else the shipped list."""
         stated = self.options.get("price") if self.connector in PAID else None
         if self.price is not None or stated is None:
-            return self.price
+            return self.price or (self.listed_price.price if self.listed_price else None)
         return Price.model_validate(stated)
+
+    @property
+    def listed_price(self) -> ListedPrice | None:
+        """The price of the shipped list, for a model at its vendor's own address without a price of its own."""
+        is_elsewhere = self.endpoint or self.options.get("endpoint") or self.options.get("endpoints")
+        if self.price is not None or self.options.get("price") is not None or is_elsewhere:
+            return None
+        return listed_prices().get((self.connector, self.model))
 
     @property
     def connector_options(self) -> dict[str, Any]:
         """Options for the connector, including the fields above that are set."""
         excluded = {"name", "connector", "model", "batch_api", "batch_seconds", "options"}
         fields = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
+        if self.listed_price is not None:
+            fields["price"] = self.listed_price.price.model_dump(mode="json", exclude_none=True)
         return {**self.options, **fields}
 
 
@@ -119,6 +155,13 @@ _PRICED: Schema = {
     "if": {
         "properties": {"connector": {"enum": list(PAID)}, "options": {"not": {"required": ["price"]}}},
         "required": ["connector"],
+        "not": {
+            "properties": {
+                "model": {"enum": sorted({model for _, model in listed_prices()})},
+                "endpoint": {"type": "null"},
+            },
+            "required": ["model"],
+        },
     },
     "then": {"required": ["price"], "properties": {"price": {"type": "object"}}},
 }

@@ -48,6 +48,7 @@ def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
         seed=rows.seed + run_seed * is_public,
         of=rows.of if isinstance(rows, PrivateRows) else None,
         public=is_public,
+        class_alpha=rows.class_alpha if isinstance(rows, PrivateRows) else None,
         person=rows.person if isinstance(rows, PrivateRows) else None,
         query=rows.query,
         classes=tuple((name, tuple(prefixes)) for name, prefixes in (rows.classes or {}).items()),

@@ -62,6 +62,8 @@ Calibration = Literal["tight", "paper"]
 class Promise(Strict):
     """Privacy guarantee of a run, independent of the noise mechanism."""
 
+    first = ("epsilon",)
+
     epsilon: Epsilon = Field(
         4.0, gt=0, description="Total privacy loss of the run. 'inf' adds no noise and marks the run NOT PRIVATE."
     )

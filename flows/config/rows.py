@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from connectors.interfaces.rows import OTHERS
 from connectors.rows.queries import READING, check_query
 from connectors.security.secret_patterns import PUBLIC
 from flows.config.form import Schema, Strict, rule
@@ -36,7 +37,7 @@ class Rows(Strict):
         None,
         exclude_if=partial(is_, None),
         description="For label codes: the code prefixes of each class, for example ICD chapters. The longest matching "
-        "prefix decides. Rows without a class are skipped.",
+        "prefix decides. '*' stands for all other codes. Rows without a code or class are skipped.",
     )
 
     rules = rule(
@@ -62,7 +63,16 @@ class Rows(Strict):
         if classes is not None and not all(
             class_prefixes and all(class_prefixes) for class_prefixes in classes.values()
         ):
-            raise ValueError("a class has no prefix, or an empty one. List at least one code prefix for each class")
+            raise ValueError(
+                "a class has no prefix, or an empty one. List at least one code prefix for each class, or '*' for all "
+                "other codes"
+            )
+        stars = [prefix for prefix in prefixes if OTHERS in prefix and prefix != OTHERS]
+        if stars:
+            raise ValueError(
+                f"the prefix {stars[0]!r} contains '*', which stands alone for all other codes. Write "
+                f"{stars[0].replace(OTHERS, '')!r}"
+            )
         return classes
 
 
@@ -70,7 +80,7 @@ DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 """Form of the name of a registered dataset."""
 REGISTERED: Schema = {"required": ["dataset"], "properties": {"dataset": {"type": "string"}}}
 """Schema of private rows that name a registered dataset."""
-OWNERS = ("path", "text", "label", "query", "classes", "person", "name", "group", "rows_are_public")
+OWNERS = ("path", "text", "label", "query", "classes", "person", "name", "group", "rows_are_public", "class_alpha")
 """Fields that only the owner of a registered dataset sets."""
 
 
@@ -79,6 +89,8 @@ class PrivateRows(Rows):
 
     A plain name is short for `dataset: NAME`.
     """
+
+    first = ("dataset", "path")
 
     model_config = ConfigDict(
         json_schema_extra={"if": REGISTERED, "else": {"required": ["path"], "properties": {"path": {"minLength": 1}}}}
@@ -92,9 +104,8 @@ class PrivateRows(Rows):
     )
     path: str = Field(
         "",
-        description="Location, if `dataset` is empty: file or folder (csv, jsonl, parquet; local, s3://, gs://), "
-        "database URL, or builtin:NAME/FILE. Use env:NAME to read an address with a password from an environment "
-        "variable.",
+        description="If `dataset` is empty: file or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, "
+        "or env:NAME of a variable with it.",
         json_schema_extra={"pattern": PUBLIC},
     )
     of: int | None = Field(
@@ -117,6 +128,13 @@ class PrivateRows(Rows):
         description="The source is public, such as a benchmark. Exactly `rows` are drawn, stratified by class, with "
         "the seeds of rows and run. The guarantee covers the drawn rows. Never for private data.",
     )
+    class_alpha: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=partial(is_, None),
+        description="Parameter of a Dirichlet draw of the class proportions of public rows, such as 1 for an "
+        "unbalanced set. Empty: the proportions of the source.",
+    )
     person: str | None = Field(
         None, description="Column that identifies the person; required for privacy.protects: person."
     )
@@ -134,6 +152,7 @@ class PrivateRows(Rows):
         Rows.rules
         | rule("of", {"type": "integer"}, {"rows": {"type": "integer"}})
         | rule("rows_are_public", {"const": True}, {"rows": {"type": "integer"}})
+        | rule("class_alpha", {"type": "number"}, {"rows_are_public": {"const": True}})
     )
 
     @model_validator(mode="before")
@@ -163,6 +182,8 @@ class PrivateRows(Rows):
             raise ValueError(f"of ({self.of}) is the size of the source. Set rows to at most {self.of}")
         if self.rows_are_public and self.rows is None:
             raise ValueError("rows_are_public needs a number of rows. Set rows, or remove rows_are_public")
+        if self.class_alpha is not None and not self.rows_are_public:
+            raise ValueError("class_alpha draws public rows. Set rows_are_public, or remove class_alpha")
         if self.rows_are_public and self.of is not None:
             raise ValueError(f"of ({self.of}) has no effect on public rows. Remove of or rows_are_public")
         return self
@@ -172,10 +193,8 @@ class PrivateRows(Rows):
         """Sentence about public rows for plan and report; empty if the rows are private."""
         if not self.rows_are_public:
             return ""
-        return (
-            f"rows are public: exactly {self.rows} are drawn, stratified by class, and the guarantee covers the drawn "
-            "rows"
-        )
+        classes = "stratified by class" if self.class_alpha is None else f"classes by Dirichlet({self.class_alpha:g})"
+        return f"rows are public: exactly {self.rows} are drawn, {classes}, and the guarantee covers the drawn rows"
 
     @property
     def public_number(self) -> int | None:

@@ -5,21 +5,23 @@ Shipped task files are in `task_files/`; users add their own.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.files import check_config
 from flows.config.form import NoBooleans
-from flows.config.yaml_files import parse_yaml
+from flows.config.named import nearest
+from flows.config.yaml_files import line_of, read_yaml
 from tasks.text import prompts
 from tasks.text.prompts import Label, TaskCard
 
 SHIPPED = Path(__file__).with_name("task_files")
+MOST_LABEL = 200
+"""Longest name of a class, in characters: every prompt, table and chart contains it."""
 
 
 def _quoted(value: Any) -> Any:
@@ -38,7 +40,7 @@ class _Form(NoBooleans):
 class LabelForm(_Form):
     """A class; a plain name is short for a class with only a name."""
 
-    name: Text
+    name: Annotated[Text, Field(max_length=MOST_LABEL)]
     description: str = ""
     words: list[Text] = Field(default_factory=list)
 
@@ -136,15 +138,10 @@ def load_task(name_or_path: str | Path) -> TaskCard:
 @lru_cache(maxsize=64)
 def _read(path: Path, _changed: int, _size: int) -> TaskCard:
     """Return the task of a file, cached by modification time and size."""
-    try:
-        values = parse_yaml(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: the task file cannot be read ({error})") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: the task file is not YAML: {error}") from None
+    values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: not a mapping. Write a task file with at least name, item and labels")
-    return check_config(TaskFile, values, str(path)).card()
+    return check_config(TaskFile, values, str(path), partial(line_of, path)).card()
 
 
 def _find(name_or_path: str | Path) -> Path:
@@ -155,8 +152,8 @@ def _find(name_or_path: str | Path) -> Path:
     if path.is_file():
         return path
     raise ConfigError(
-        f"There is no task '{name}'. Shipped tasks: {', '.join(shipped_tasks())}. "
-        "For your own task, give the path of its YAML file"
+        f"task: there is no task '{name}'.{nearest(name, shipped_tasks())} Shipped tasks: "
+        f"{', '.join(shipped_tasks())}. For your own task, give the path of its YAML file"
     )
 
 

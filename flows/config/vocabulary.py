@@ -19,8 +19,9 @@ class VocabularyChoice(Strict):
     """A public vocabulary; it must not be derived from private data."""
 
     path: str = Field(
-        description="File of terms (words or phrases): csv, jsonl, parquet, a text file (.txt) with one per line, or "
-        "builtin:vocabularies/english.parquet. PUBLIC: never derive it from private data."
+        description="File of terms (words or phrases): csv, jsonl, parquet, a text file (.txt) with one per line, a "
+        "file of word vectors (.txt, GloVe), or builtin:vocabularies/english.parquet. PUBLIC: never derive it from "
+        "private data."
     )
     term: str = Field("term", description="Term column.")
     rank: str = Field("rank", description="Rank column, 1 is first. Empty: file order.")

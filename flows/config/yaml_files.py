@@ -1,10 +1,12 @@
-"""Parses user-written YAML and refuses duplicate keys.
+"""Parses user-written YAML; refuses duplicate keys and aliases that expand without end.
 
-PyYAML silently uses the last of them.
+PyYAML silently uses the last of several equal keys. It expands aliases by reference: a kilobyte of them can stand for
+billions of values, which every check of the values would visit.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -12,6 +14,8 @@ import yaml
 from connectors.interfaces.errors import ConfigError
 
 _MERGE = "tag:yaml.org,2002:merge"
+MOST_VALUES = 100_000
+"""Maximum number of values of a file with all aliases expanded; the largest shipped file has fewer than 1000."""
 
 
 def parse_yaml(text: str, source: str) -> Any:
@@ -22,19 +26,89 @@ def parse_yaml(text: str, source: str) -> Any:
         source: the file or option to name in messages.
 
     Raises:
-        ConfigError: a duplicate key, with source, line and key.
+        ConfigError: a duplicate key, with source, line and key; too many or too deeply nested values.
         yaml.YAMLError: not YAML, with source and line.
     """
     loader = _Loader(text)
     loader.name = source
     try:
-        return loader.get_single_data()
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _size(node, {}) > MOST_VALUES:
+            raise ConfigError(
+                f"{source}: its aliases expand to more than {MOST_VALUES} values. Write fewer aliases (*)"
+            )
+        return loader.construct_document(node)
+    except RecursionError:
+        raise ConfigError(f"{source}: its values are nested too deeply, or contain themselves. Remove levels") from None
     finally:
         loader.dispose()
 
 
+def read_yaml(path: Path) -> Any:
+    """Return the values of a YAML file. Raises ConfigError if it cannot be read."""
+    try:
+        return parse_yaml(path.read_text(encoding="utf-8"), str(path))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file. Shipped configurations are in deployments/configs") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a folder. Give the path of a YAML file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}). Check its permissions") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text from byte {error.start} on. Save it as UTF-8") from None
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        reason = ", ".join(part for part in (error.context, error.problem) if part)
+        raise ConfigError(
+            f"{path}{line}: is not YAML ({reason}). Correct it, or quote text with special characters"
+        ) from None
+    except yaml.YAMLError as error:  # a character that YAML does not permit
+        raise ConfigError(f"{path}: is not YAML ({str(error).splitlines()[0]}). Save it as plain text") from None
+
+
+def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Return the number of values of a node with its aliases expanded; RecursionError if it contains itself."""
+    if id(node) not in sizes:
+        size = 1
+        if isinstance(node, yaml.MappingNode):
+            size += sum(_size(part, sizes) for pair in node.value for part in pair)
+        elif isinstance(node, yaml.SequenceNode):
+            size += sum(_size(item, sizes) for item in node.value)
+        sizes[id(node)] = size
+    return sizes[id(node)]
+
+
+def line_of(path: Path, field: str) -> int | None:
+    """Return the line of a field such as `plms.0.name`, or of its nearest group; None if it is not in the file."""
+    node, line = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader), None
+    for part in field.split("."):
+        if isinstance(node, yaml.SequenceNode) and part.isdigit() and int(part) < len(node.value):
+            node = node.value[int(part)]
+            line = node.start_mark.line + 1
+            continue
+        if not isinstance(node, yaml.MappingNode):
+            break
+        pairs = [(key, value) for key, value in node.value if key.value == part]
+        if not pairs:
+            break
+        line, node = pairs[0][0].start_mark.line + 1, pairs[0][1]
+    return line
+
+
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, without duplicate keys in a mapping."""
+    """PyYAML's safe loader, without duplicate keys in a mapping and without invalid dates and numbers."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Construct a value; ConfigError for an unquoted text that resembles a date or number, such as 2024-13-45."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, AttributeError):  # AttributeError: PyYAML, for a text with the tag !!timestamp
+            line = node.start_mark.line + 1
+            raise ConfigError(
+                f"{self.name}, line {line}: '{node.value}' is not a valid date or number. Put it in quotes"
+            ) from None
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Compose a mapping; keys from a merge (<<) are added later and may be overridden."""

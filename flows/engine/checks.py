@@ -20,6 +20,7 @@ from flows.config.rows import PrivateRows
 from flows.config.vocabulary import VocabularyChoice, vocabulary_of
 from flows.engine.datasets import (
     private_ref,
+    require_apart,
     require_no_private_file,
     require_noise,
     require_person,
@@ -105,6 +106,9 @@ def _source_checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]
         if rows is not None:
             where = rows_ref(rows, root)
             yield f"{field} {where!r}", partial(_check_public, field, where, home)
+            if config.private is not None:
+                key = f"{field} {where!r} private {config.private!r} {root}"
+                yield key, partial(_check_apart, config.private, root, home, field, where)
     vocabulary = vocabulary_of(config)
     if vocabulary is not None:
         yield f"vocabulary {vocabulary!r} {root}", partial(_check_vocabulary, vocabulary, root)
@@ -125,6 +129,10 @@ def _check_public(field: str, where: RowsRef, home: Path) -> None:
 
     require_public(field, where, home)
     check_header(field, where, read_header, is_public=True)
+
+
+def _check_apart(private: PrivateRows, root: str | None, home: Path, field: str, where: RowsRef) -> None:
+    require_apart(field, where, private_ref(private, partial(open_ledger, home), root).where)
 
 
 def _check_vocabulary(choice: VocabularyChoice, root: str | None) -> None:

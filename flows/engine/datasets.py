@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, PlaceError
+from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
 from flows.config.base import AnyConfig
 from flows.config.datasets import DatasetView
@@ -20,6 +21,7 @@ from flows.runtime.state_folder import registered_only, who
 from flows.runtime.stores import open_ledger as open_home_ledger
 from tasks.private.data.quarantine import write_for_owner
 from tasks.private.data.rows import Zone, check_source, identify
+from tasks.private.data.survey import Survey, survey
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
@@ -52,6 +54,18 @@ def register_view(ledger: PrivacyLedger, zone: Zone, name: str, view: DatasetVie
     dataset = ledger.register(name, identity.fingerprint, identity.records, who(), zone.key, identity.marks)
     ledger.set_view(name, view.to_json(), who())
     return dataset
+
+
+def survey_view(zone: Zone, view: DatasetView) -> Survey:
+    """Describe the rows of an owner to the owner: classes, number, language.
+
+    Raises PrivateInputError or PlaceError for rows that cannot be read.
+    """
+    from connectors.rows.headers import read_header
+
+    where = rows_ref(view, None)
+    check_source(read_header, where, zone.folder)
+    return survey(zone, where)
 
 
 def private_ref(private: PrivateRows, open_ledger: OpenLedger, root: str | None, seed: int = 0) -> PrivateRef:
@@ -112,6 +126,32 @@ def require_public(field: str, where: RowsRef, home: Path) -> None:
             raise ConfigError(f"{field}.path: these are private rows of dataset '{name}'. Use other rows.")
 
 
+def require_apart(field: str, where: RowsRef, private: RowsRef) -> None:
+    """Raise ConfigError if public rows and private rows are read from one file, or by one query of a database.
+
+    Public rows are read, measured and shown without noise. Only locations are compared, no rows.
+    """
+    if registered_only() or private.public:  # `require_public` compares with all registered datasets
+        return
+    if _sources_of(where) & _sources_of(private):
+        raise ConfigError(
+            f"{field}.path: {redact(where.path)} is also the private source, but these rows are read and shown without "
+            "noise. Use other rows"
+        )
+
+
+def _sources_of(where: RowsRef) -> set[str]:
+    """Return the files of a reference, links resolved; of a database the query, of a hub the split."""
+    from connectors.rows.places import bases_of, places_of
+
+    try:
+        if where.query is not None:
+            return {f"{base} {' '.join(where.query.split())}" for base in bases_of(where)}
+        return {where.path} if where.path.startswith("hf:") else set(places_of(where))
+    except PlaceError:  # the check of this source reports it
+        return set()
+
+
 def require_noise(config: AnyConfig) -> None:
     """Raise ConfigError if a run measures the private rows without noise, on a server for others.
 
@@ -130,6 +170,7 @@ def require_no_private_file(config: AnyConfig, home: Path) -> None:
     A vocabulary or recorded completions are read without noise, like public rows.
     """
     from connectors.rows.places import bases_of
+    from connectors.rows.sources import inside_package
 
     if not registered_only():
         return
@@ -138,7 +179,9 @@ def require_no_private_file(config: AnyConfig, home: Path) -> None:
     for field, value in _texts(config.model_dump(mode="json", exclude=rows)):
         if "\0" in value:
             continue
-        path = os.path.realpath(Path(place(value.removeprefix("file://"), config.data_root)).expanduser())
+        path = os.path.realpath(
+            Path(place(inside_package(value.removeprefix("file://")), config.data_root)).expanduser()
+        )
         if path in files:
             raise ConfigError(f"{field}: this is a private file of dataset '{files[path]}'. Use another file.")
         if _is_private(home, path):

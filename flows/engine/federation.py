@@ -140,7 +140,10 @@ def _put(file: BinaryIO, text: str) -> None:
 
 REGISTER = "wasp coordinator-key --registry {path}"
 
-HOW = "write one line per party, NAME: ed25519:KEY, as printed by `wasp party-keys --config party.yaml`"
+HOW = (
+    "write one line per party, NAME: ed25519:KEY, as printed by `wasp party-keys --config party.yaml`; "
+    "`wasp partition` writes it for an experiment"
+)
 
 
 def check_name(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from flows.engine.approval import Approval
 from flows.engine.federation import parties_happened
 from flows.engine.run_page import result_line
 from flows.engine.summary import elapsed, outgoing, summary
-from flows.engine.tracking import serving
+from flows.engine.tracking import describe, page_url, serving
 from flows.engine.usefulness import advice, usefulness
 from flows.runtime.manifest import now, versions
 from flows.runtime.stores import tracking_store
@@ -30,7 +31,7 @@ from tasks.accounting.no_noise import finite
 from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
 from tasks.metrics.usefulness import Usefulness
-from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, map_plot, weights_plot
+from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, weights_plot
 from tasks.reporting.report import render
 from tasks.reporting.report_model import (
     ClassShare,
@@ -45,6 +46,8 @@ from tasks.reporting.report_model import (
     from_json,
     to_json,
 )
+from tasks.reporting.text_browser import TextRow
+from tasks.reporting.text_map import map_plot
 from tasks.steps.federation.round_plans import end_run
 from tasks.steps.students.evaluation import map_points
 from tasks.steps.texts import read_samples
@@ -100,18 +103,30 @@ def write_report(artifacts: Artifacts, run_id: str) -> Path:
     stored = artifacts.read_text(f"runs/{run_id}/report.json")
     if stored is None:
         raise ConfigError(f"Run {run_id} has no report yet. Resume with: wasp resume {run_id}")
-    return artifacts.write_text(f"runs/{run_id}/report.html", render(from_json(json.loads(stored))))
+    report, path = from_json(json.loads(stored)), f"runs/{run_id}/synthetic.parquet"
+    page = render(report, () if report.not_private else _browsed(artifacts, path))
+    return artifacts.write_text(f"runs/{run_id}/report.html", page)
+
+
+def _browsed(artifacts: Artifacts, path: str) -> list[TextRow]:
+    """Return all synthetic texts; none if the run has none or `wasp clean` removed them."""
+    if not artifacts.exists(path):
+        return []
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(artifacts.fetch(path), columns=["text", "label", "plm", "iteration"])
+    return [TextRow(**row) for row in table.to_pylist()]
 
 
 def _unless_unchanged(run: Run, report: Report) -> Report:
-    """Return the stored report if only its duration differs, so a run that reuses everything changes no file."""
+    """Return the stored report if only duration and budget differ, so a run that reuses everything changes no file."""
     stored = run.tools.artifacts.read_text(f"runs/{report.run_id}/report.json")
     if stored is None:
         return report
     earlier = json.loads(stored)
-    seconds = {"seconds": earlier["seconds"]}
-    is_unchanged = json.loads(json.dumps(to_json(report))) | seconds == earlier
-    return replace(report, **seconds) if is_unchanged else report
+    moving = {name: earlier[name] for name in ("seconds", "budget") if name in earlier}
+    is_unchanged = json.loads(json.dumps(to_json(report))) | moving == earlier
+    return replace(report, **moving) if is_unchanged else report
 
 
 def _report(run: Run, results: RunResults) -> Report:
@@ -152,7 +167,18 @@ def _report(run: Run, results: RunResults) -> Report:
         usefulness=useful,
         sections=tuple(find_method(run.config.flow_name).sections(run)),
         audited=_audited(run),
+        budget=_budget(run),
     )
+
+
+def _budget(run: Run) -> dict[str, Any] | None:
+    """Return what the dataset has spent of its cap now; None without private records or cap."""
+    dataset = run.tools.called.dataset
+    status = run.tools.ledger.status(dataset) if dataset else None
+    if status is None or status.cap is None or not math.isfinite(status.cap) or run.prepared.noise.non_private:
+        return None
+    values = {"cap": status.cap, "delta": status.delta or 0.0, "spent": status.spent}
+    return {"dataset": dataset} | {name: round(value, 9) for name, value in values.items()}
 
 
 def _map(run: Run, results: RunResults) -> MapPoints | None:
@@ -304,11 +330,14 @@ def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
 
 
 def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) -> None:
-    tracker, artifacts = run.tools.tracker, run.tools.artifacts
+    tracker, artifacts, name = run.tools.tracker, run.tools.artifacts, run.tools.called
     scores = report.scores
-    final = {"epsilon_total": report.happened.epsilon, "epsilon_added": report.happened.added}
+    url = page_url()
+    tracker.note(describe(run, report), f"[Run in Prefect]({url})" if url else "")
+    final = {"privacy/epsilon_total": report.happened.epsilon, "privacy/epsilon_added": report.happened.added}
     if scores:
-        final |= {"student_accuracy": scores.accuracy, "student_macro_f1": scores.macro_f1}
+        final |= {"student/accuracy": scores.accuracy, "student/macro_f1": scores.macro_f1}
+        final |= {f"student/{name}": score for name, score in scores.weighted.items()}
     if scores and synthetic is not None:
         final |= scores.by_class
     final |= report.usefulness.metrics() if report.usefulness else {}
@@ -322,8 +351,10 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) 
         tracker.dataset(Path(run.prepared.test.where.path).stem, "test")
     if synthetic is not None:
         tracker.synthetic(artifacts.fetch(synthetic.path), f"{report.task}-synthetic", synthetic.sha256)
+        if not run.prepared.noise.non_private:
+            tracker.artifact(artifacts.fetch(synthetic.path))
         _track_pictures(run, report, page)
-        tracker.model(artifacts.fetch(run.student_folder), serving(run.config))
+        tracker.model(artifacts.fetch(run.student_folder), serving(run.config, f"{name.flow}-{report.task}"))
     tracker.end("FINISHED")
 
 

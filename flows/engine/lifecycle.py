@@ -11,24 +11,27 @@ from uuid import UUID
 
 from prefect import get_client, runtime
 
-from connectors.interfaces.errors import ConfigError, TooFewTextsError, WaspError
+from connectors.interfaces.errors import ConfigError, ModelsDownError, TooFewTextsError, WaspError
 from flows.catalog import find_flow
 from flows.config.base import AnyConfig
+from flows.config.files import Changes, with_changes
 from flows.engine.approval import Approval, ask
 from flows.engine.method import Releases
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.prepare import Prepared, prepare
 from flows.engine.run import Run
-from flows.engine.spending import return_reservation
+from flows.engine.spending import return_reservation, stopped_text
 from flows.engine.tools import RunTools
-from flows.engine.tracking import tracked_parameters
-from flows.runtime.failure import Story, in_words, told
+from flows.engine.tracking import tracked_parameters, write_configuration
+from flows.runtime.failure import Story, ends_the_process, in_words, told
 from flows.runtime.heartbeat import beating
+from flows.runtime.left_tasks import end_left_tasks
 from flows.runtime.manifest import RunBook, held, in_use, now, open_book
-from flows.runtime.state_folder import check_room, state_folder, who
+from flows.runtime.state_folder import check_room, registered_only, state_folder, who
 from flows.runtime.terminal_progress import display
 from flows.storage.removal import standing
 from tasks.prefect import page
+from tasks.private.data.rows import problems_file
 from tasks.text.prompts import TaskCard
 
 if TYPE_CHECKING:
@@ -39,15 +42,18 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 def flow_run_name() -> str:
     """Return the name of a flow run: flow, task, epsilon, seed."""
-    config = runtime.flow_run.parameters["config"]
-    flow = str(runtime.flow_run.flow_name)
+    parameters = runtime.flow_run.parameters
+    flow, config = str(runtime.flow_run.flow_name), parameters["config"]
     if isinstance(config, dict):
         config = find_flow(flow).config.model_validate(config)
+    config = with_changes(config, parameters.get("changes"))
     return f"{flow}-{Path(config.task).stem}-eps{config.epsilon}-s{config.execution.seed}"
 
 
 @contextmanager
-def running(flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun]) -> Iterator[AnyRun]:
+def running(
+    flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun], changes: Changes = None
+) -> Iterator[AnyRun]:
     """Open a run of the class `kind`: check everything, lock the run, reserve its budget, show its plan.
 
     If configured, a person approves the plan before private data is opened. A failure is reported with step, cause and
@@ -56,6 +62,7 @@ def running(flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun
     """
     started, home, story = time.monotonic(), state_folder(), Story()
     with told(story), beating():
+        config = with_changes(config, changes)
         check_room(home)
         prepared = prepare(flow, config, home, _approver(flow, config, resumes))
         name = prepared.tools.called
@@ -103,13 +110,16 @@ def _record_failure(run: AnyRun, story: Story) -> Iterator[AnyRun]:
     try:
         yield run
     except BaseException as error:
-        if isinstance(error, TooFewTextsError):
-            error.args = (f"{error}. {return_reservation(run)}",)
+        if isinstance(error, TooFewTextsError | ModelsDownError):
+            error.args = (f"{str(error).rstrip('.')}. {return_reservation(run)}",)
         resume = f"wasp resume {run.tools.run_id}"
         display().say(f"Interrupted ({type(error).__name__}). Resume with: {resume}")
         message = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {resume}"
         try:
-            run.book.update(state="failed", ended=now(), error=message, **run.money)
+            if ends_the_process(error):
+                run.page.stopped(stopped_text(run))
+            state = "failed" if isinstance(error, Exception) else "interrupted"
+            run.book.update(state=state, ended=now(), error=message, **run.money)
             run.tools.tracker.end("FAILED")
         except (OSError, WaspError) as further:
             display().say(f"The failure could not be stored in the manifest: {further}")
@@ -128,7 +138,8 @@ def _tag(run: Run) -> None:
     tags = [run.prepared.card.name, f"epsilon {config.epsilon:g}", f"seed {config.execution.seed}"]
     tags += ["NOT PRIVATE"] if run.prepared.noise.non_private else []
     with get_client(sync_client=True) as client:
-        client.update_flow_run(UUID(str(flow_run_id)), tags=tags)
+        present = client.read_flow_run(UUID(str(flow_run_id))).tags  # of the deployment, or of a person
+        client.update_flow_run(UUID(str(flow_run_id)), tags=sorted({*present, *tags}))
 
 
 def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
@@ -136,10 +147,17 @@ def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
     plan = plan_of(prepared.config, prepared.card, prepared.releases, lengths).to_json()
     plan |= {"warnings": list(prepared.warnings)}
     page.later(lambda: _tag(run))
+    earlier = book.values["prefect_run_id"]
+    page.later(lambda: end_left_tasks(earlier))
     book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
     run.page.plan(plan)
     run.tools.tracker.start(tracked_parameters(run))
+    run.tools.tracker.artifact(write_configuration(run))
     run.page.mlflow(run.tools.tracker.ui_link())
     book.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
+    display().status(0, run.iterations)
     for warning in prepared.warnings:
         display().say(f"warning: {warning}")
+    if prepared.config.private is not None and not registered_only():  # said always: it depends on no row
+        file = problems_file(run.tools.zone, run.tools.private)
+        display().say(f"private rows that cannot be used, if any, are listed in {file}")

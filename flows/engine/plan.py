@@ -260,23 +260,24 @@ def _shares(config: AnyConfig, model: str) -> list[tuple[Asks, float]]:
 
 
 def _dollars(config: AnyConfig, tokens: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Return the dollars of each model: 0 without a price, half of the price with a batch API."""
+    """Return the dollars of each model: 0 without a price, a share of the price with a batch API."""
     dollars = dict.fromkeys(tokens, 0.0)
     for plm in config.models:
         price = plm.stated_price
         if price is not None:
             read, written = tokens[plm.name]
             whole = (read * price.input + written * price.output) / 1e6
-            dollars[plm.name] = whole / 2 if plm.batch_api else whole
+            dollars[plm.name] = whole * price.batch if plm.batch_api else whole
     return dollars
 
 
 def _characters(card: TaskCard, asks: Asks) -> int:
     label = card.label_names[0]
+    shows = asks.shows or asks.shows_per_class * len(card.labels)
     text = "x" * EXAMPLE_CHARACTERS
-    bad = (text,) * (asks.shows // 2)
-    good = (text,) * (asks.shows - asks.shows // 2)
-    prompt = contrastive(card, label, "", good, bad, 0) if asks.shows else zero_shot(card, label, "", 0)
+    bad = (text,) * (shows // 2)
+    good = (text,) * (shows - shows // 2)
+    prompt = contrastive(card, label, "", good, bad, 0) if shows else zero_shot(card, label, "", 0)
     return len(prompt.text) + (EXAMPLE_CHARACTERS if asks.varies else 0)
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from connectors.interfaces import cancellation
 from connectors.interfaces.errors import FinalError, TemporaryError
 from connectors.interfaces.models import Completion, Usage
 from connectors.interfaces.progress import Advance
@@ -30,7 +31,7 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
     usage = Usage()
     for plm in tools.plms:
         prompts = sample_prompts(tools, card, plm, rows)
-        with tools.progress(f"preview {plm}", len(prompts)) as advance:
+        with cancellation.work(), tools.progress(f"preview {plm}", len(prompts)) as advance:
             completions = tools.model(plm).complete(prompts, partial(_counted, advance))
         for prompt, completion in zip(prompts, completions, strict=True):
             cleaned = clean(completion.text, prompt, card.language)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from connectors.interfaces.artifacts import ArtifactRef
-from connectors.interfaces.errors import FinalError, TooFewTextsError, in_step
+from connectors.interfaces.errors import ModelsDownError, TooFewTextsError, in_step
 from flows.engine.federation import traffic_of
 from flows.engine.method import TrainingAid
 from flows.engine.prepare import Prepared
@@ -20,10 +20,12 @@ from flows.engine.run_page import RunPage
 from flows.engine.spending import emit_high_budget, look_of, paid_for
 from flows.engine.tools import RunTools
 from flows.runtime.manifest import RunBook
+from flows.runtime.terminal_progress import display
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
+from tasks.core.allocation import LEAST_SHARE
 from tasks.core.refs import Weights, Written
-from tasks.metrics.iteration_record import Facts, facts_of, with_privacy
+from tasks.metrics.iteration_record import Facts, facts_of, line, with_privacy
 from tasks.prefect.federation import federated_vote
 from tasks.prefect.private import vote
 from tasks.prefect.public import label_softly
@@ -164,9 +166,14 @@ class Run:
             if not latest.get(plm) or is_up(self.tools, self.prepared.card, plm, iteration)
         }
         existing = sum(table.samples.rows for table in written)
-        counts = shares(self.texts_after(iteration) - existing, available or weights)
+        counts = shares(self.texts_after(iteration) - existing, available or weights, self.least_share)
         artifacts.write_text(f"{folder}/plan.json", json.dumps(counts))
         return counts
+
+    @property
+    def least_share(self) -> float:
+        """Smallest part of an equal share that a model writes."""
+        return LEAST_SHARE
 
     def texts_after(self, iteration: int) -> int:
         """Return the planned number of texts after an iteration; each round writes 1/T of all."""
@@ -198,14 +205,14 @@ class Run:
         )
 
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
-        """Raise FinalError when every PLM is down, TooFewTextsError when too few texts are usable for the next step.
+        """Raise ModelsDownError when every PLM is down, TooFewTextsError when the next step has too few usable texts.
 
         The release checks again (`tasks.steps.release_artifact.write_release`); this check fails earlier.
         """
         new = [table for table in written if table.iteration == iteration]
         if new and all(table.down for table in new):
             reasons = "; ".join(f"{table.plm}: {table.down}" for table in new)
-            error = FinalError(f"Every PLM is down in iteration {iteration}. {reasons}")
+            error = ModelsDownError(f"Every PLM is down in iteration {iteration}. {reasons}")
             in_step(error, f"generate t={iteration}")
             raise error
         released = self.tools.artifacts.exists(f"runs/{self.tools.run_id}/iteration={iteration}/release.parquet")
@@ -336,6 +343,11 @@ class Run:
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
         facts = replace(facts, traffic=traffic_of(self, releases, iteration))
         self.facts_so_far.append(facts)
+        state = f"iteration {iteration}  {line(facts, self.money['dollars'])}"
+        display().say(state)
+        spent = "NOT PRIVATE" if facts.epsilon is None else f"epsilon {facts.epsilon:.3g}"
+        dollars = f" | ${self.money['dollars']:.4f}" if self.money["dollars"] else ""
+        display().status(iteration + 1, self.iterations, f"{spent}{dollars}")
         if self.money["dollars"]:
             self.book.update(**self.money)
         return facts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -78,6 +78,10 @@ class RunPage:
         url = "data:image/png;base64," + base64.b64encode(picture).decode()
         page.later(lambda: create_image_artifact(url, key="fid-accuracy", description="FID and accuracy per iteration"))
 
+    def stopped(self, text: str) -> None:
+        """Show how a stopped run continues, and what it has reserved."""
+        page.later(lambda: create_markdown_artifact(text, key="stopped", description="This run was stopped"))
+
     def result(self, summary: RunSummary, link: str | None) -> None:
         """Show the result with the path of the report."""
         text = result_markdown(summary, link)
@@ -110,17 +114,30 @@ def result_markdown(summary: RunSummary, link: str | None) -> str:
     lines = [
         f"**{formats.scores(summary)}; {formats.outcome(summary)}.**",
         "",
-        *([_block("\n".join(budget))] if (budget := formats.budget_lines(summary)) else []),
-        *([_block(formats.iterations(summary.iterations))] if summary.iterations else []),
         *usefulness_bullets(summary),
         *(f"- degraded: {problem}" for problem in summary.problems),
+        *(f"- {' '.join(line.split())}" for line in formats.budget_lines(summary)),
         f"- Report: `{report}` {location}; render it again with `wasp report {summary.run_id}`",
     ]
     if link:
         lines.append(f"- [The report in MLflow]({link}/artifactPath/{report.rpartition('/')[2]})")
     shared = f"`wasp export {summary.run_id} FOLDER`"
     lines.append(f"- Export: {'nothing' if summary.epsilon_spent is None else shared}")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *iteration_table(summary.iterations)])
+
+
+def iteration_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the iterations as a Markdown table that fits a page: models share one cell."""
+    if not rows:
+        return []
+    lines = ["| iteration | FID | probe accuracy | epsilon so far | new texts (weight) |", "|---|---|---|---|---|"]
+    for row in rows:
+        weights = {plm: f" ({formats.number(weight, 2)})" for plm, weight in row["weights"].items()}
+        models = ", ".join(f"{plm} {new}{weights.get(plm, '')}" for plm, new in row["new"].items())
+        fid = formats.number(row["fid"], 3) + (" not private" if row["not_private"] else "")
+        probe = formats.number(row["probe_accuracy"], 3)
+        lines.append(f"| {row['iteration']} | {fid} | {probe} | {formats.epsilon(row['epsilon'])} | {models} |")
+    return lines
 
 
 def result_line(summary: RunSummary) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from connectors.interfaces.errors import ConfigError
 from tasks.metrics.iteration_record import Facts
+from tasks.metrics.metrics import weighted_scores
 from tasks.metrics.registry import FIRST_METRICS, GROUP, all_metrics
 
 RESERVED = {entry.name for entry in fields(Facts)} | {"rows", "samples", "metrics"}
@@ -86,7 +87,8 @@ class RunSummary:
         own = {name: value for name, value in values.items() if name in _names()}
         others = {name: value for name, value in values.items() if name not in own}
         metrics = {name: value for name, value in others.items() if value is None or isinstance(value, int | float)}
-        return cls(**own, metrics=metrics)
+        weighted: dict[str, float | None] = dict(weighted_scores(own.get("per_class") or {}))
+        return cls(**own, metrics=weighted | metrics)
 
 
 def check_metric_names() -> None:

@@ -115,6 +115,20 @@ def return_reservation(run: Run) -> str:
     return "The reserved budget was returned."
 
 
+def stopped_text(run: Run) -> str:
+    """Return what a stopped run leaves behind, in Markdown: how to continue, and how to give its budget back."""
+    name = run.tools.called
+    lines = ["**This run was stopped.** Nothing is lost: finished steps are reused.", ""]
+    lines.append(f"- Continue: Retry on this page, or `wasp resume {name.run_id}`")
+    if name.dataset and run.prepared.plan.charges:
+        reserved = run.tools.ledger.status(name.dataset).reserved
+        lines.append(
+            f"- Budget: its unreleased part stays reserved (epsilon {reserved:.4g} by open runs of '{name.dataset}'), "
+            f"and counts against the cap. Give this run's part back: `wasp abandon {name.run_id}`"
+        )
+    return "\n".join(lines)
+
+
 def look_of(run: Run, iteration: int) -> Look:
     """Return the ledger entry for FID against the private rows."""
     name = run.tools.called

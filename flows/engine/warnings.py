@@ -19,6 +19,12 @@ def warnings_of(config: AnyConfig, card: TaskCard, releases: Releases) -> list[s
     warnings = _about_path(config.private, config) if config.private and config.private.path else []
     if releases.noise.non_private:
         warnings.append("privacy.epsilon is infinite: NO NOISE is added, results of this run must not be shared")
+    warnings += [
+        f"model '{plm.name}': counted with the shipped price of {listed.price.date}, {listed.price.input:g} and "
+        f"{listed.price.output:g} dollars per million tokens in and out. Compare {listed.source}, or set price"
+        for plm in config.models
+        if (listed := plm.listed_price) is not None
+    ]
     if config.test is None:
         warnings.append("no test rows: accuracy and FID are not measured")
     if config.guarantee is not None:

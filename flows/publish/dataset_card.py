@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from flows.publish.classifier_use import classifier_use
 from flows.storage.audit_findings import describe_audits
 from tasks.core.refs import Overlap
 from tasks.reporting.ledger_page_model import AuditLine
@@ -41,7 +42,7 @@ class BundleFacts:
 
     `approved`: the requester of the bundle and the approval by a second person; None if none was required.
     `audits`: the newest audits of its noise, all passed; possibly empty. `never_audited`: releases without an audit.
-    `soft`: the rows have soft labels.
+    `soft`: the rows have soft labels. `pooled`: the student is a fine-tuned sentence encoder.
     """
 
     report: Report
@@ -56,6 +57,7 @@ class BundleFacts:
     audits: tuple[AuditLine, ...] = ()
     never_audited: tuple[str, ...] = ()
     soft: bool = False
+    pooled: bool = False
 
     @property
     def columns(self) -> Mapping[str, tuple[str, str]]:
@@ -116,6 +118,7 @@ def dataset_card(facts: BundleFacts) -> str:
         _limits(facts),
         _data(facts),
         _use(facts),
+        classifier_use(facts.book["config"], facts.pooled),
         _check(facts),
     ]
     return f"---\n{header}---\n\n" + "\n\n".join(sections) + "\n"
@@ -132,11 +135,24 @@ def front_matter(facts: BundleFacts) -> dict[str, Any]:
         "annotations_creators": ["machine-generated"],
         "language_creators": ["machine-generated"],
         "tags": ["synthetic", *(["differential-privacy"] if facts.report.opens_rows else []), "wasp"],
+        "dataset_info": {"features": _features(facts)},
         "configs": [{"config_name": "default", "data_files": [{"split": "train", "path": "synthetic.parquet"}]}],
     }
     if facts.license == "other":
         values["license_name"] = "not-stated"
     return values
+
+
+def _features(facts: BundleFacts) -> list[dict[str, Any]]:
+    """Return the columns as the library `datasets` reads them; labels become a ClassLabel."""
+    dtypes = {"integer": "int64", "text": "string"}
+    features: list[dict[str, Any]] = []
+    for name, (kind, _) in facts.columns.items():
+        features.append({"name": name, "dtype": dtypes[kind]} if kind in dtypes else {"name": name, "list": "float64"})
+    names = {str(position): label for position, label in enumerate(facts.card.label_names)}
+    label = next(feature for feature in features if feature["name"] == "label")
+    label["dtype"] = {"class_label": {"names": names}}
+    return features
 
 
 def mechanisms(report: Report) -> list[str]:

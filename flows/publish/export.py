@@ -17,6 +17,7 @@ from connectors.security.signing import open_signing_key
 from flows.config.task_files import load_task
 from flows.publish import bundle, gate
 from flows.publish.audits import require_no_red_audit
+from flows.publish.classifier_use import encoder_of
 from flows.publish.croissant import croissant
 from flows.publish.dataset_card import COLUMNS, BundleFacts, dataset_card
 from flows.runtime.manifest import now
@@ -74,6 +75,7 @@ def export_run(
     head = gate.ledger_head(home, artifacts, manifest["dataset"])
     facts = BundleFacts(report, card, manifest, head, now(), options.license, overlap, unsearched)
     facts = replace(facts, audits=audits, never_audited=never, soft="label_soft" in rows)
+    facts = replace(facts, pooled=(student / "head.safetensors").exists())
     if options.approve is not None:
         approval = options.approve(facts)
         head = gate.ledger_head(home, artifacts, manifest["dataset"])  # other runs may have added entries meanwhile
@@ -83,6 +85,7 @@ def export_run(
     def fill(scratch: Path) -> None:
         _write_rows(rows, scratch)
         shutil.copytree(student, scratch / "student")
+        _name_encoder(scratch / "student" / "student.json", manifest["config"])
         _write_json(scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT})
         _write_json(scratch / "croissant.json", croissant(facts, scratch))
         (scratch / "README.md").write_text(dataset_card(facts), encoding="utf-8")
@@ -114,6 +117,14 @@ def _rows(file: Path) -> pd.DataFrame:
 def _write_rows(rows: pd.DataFrame, folder: Path) -> None:
     rows.to_parquet(folder / "synthetic.parquet", compression="zstd", index=False)
     rows.to_json(folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False)
+
+
+def _name_encoder(card: Path, config: Mapping[str, Any]) -> None:
+    """Add the encoder of a student on vectors to its card."""
+    if config["student"]["kind"] != "finetune":
+        values = json.loads(card.read_text(encoding="utf-8"))
+        encoder = encoder_of(config) or f"{config['embedder']['connector']} {config['embedder']['model']}".strip()
+        _write_json(card, values | {"encoder": encoder})
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -58,12 +58,12 @@ def told(story: Story) -> Iterator[None]:
             raise ArtifactError(in_words(ArtifactError(full), story, step_of(error))) from error
         raise UnexpectedError(in_words(error, story) + _save_traceback(error, story)) from error
     except BaseException as error:
-        if _ends_the_process(error):
+        if ends_the_process(error):
             cancellation.stop()
         raise
 
 
-def _ends_the_process(error: BaseException) -> bool:
+def ends_the_process(error: BaseException) -> bool:
     """Return True for Ctrl-C, an exit and SIGTERM, but not for a Prefect pause."""
     from prefect.exceptions import TerminationSignal  # a command that only plans does not load Prefect
 

@@ -59,6 +59,7 @@ def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBo
         "warnings": list(prepared.warnings),
         "started": earlier.get("started", now()),
         "resumed": [*earlier.get("resumed", []), now()] if earlier else [],
+        "prefect_run_id": earlier.get("prefect_run_id"),
         "mlflow_run_id": earlier.get("mlflow_run_id"),
         "dollars": earlier.get("dollars", 0.0),
         "dollars_estimated": earlier.get("dollars_estimated", 0.0),

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ArtifactError, ConfigError
 
 LEAST_FREE_BYTES = 100_000_000
@@ -59,6 +60,8 @@ def state_folder() -> Path:
         raise ConfigError(
             f"The state folder {home} cannot be created ({error.strerror}). Set WASP_HOME to another folder"
         ) from None
+    if not os.access(home, os.R_OK | os.X_OK):
+        raise ConfigError(f"The state folder {home} belongs to another user and is closed. Set WASP_HOME to your own")
     return home
 
 
@@ -140,16 +143,28 @@ def prepare_environment() -> None:
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Turn SIGTERM into a normal exit (143), which stops Prefect's temporary server."""
+    """Turn SIGTERM into a normal exit (143), which stops Prefect's temporary server.
+
+    The first Ctrl-C or SIGTERM lets the paid calls of other threads end, the second one cancels them.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _exit)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _exit)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as in background jobs of a shell
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _exit(number: int, _: FrameType | None) -> None:
+    cancellation.interrupt()
     raise SystemExit(128 + number)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    cancellation.interrupt()
+    signal.default_int_handler(number, frame)

@@ -14,10 +14,10 @@ from typing import Any
 from connectors.artifacts.store import Artifacts
 from flows.runtime.manifest import is_held_here
 
-TEXTS, RESULTS, EMBEDDINGS, ANSWERS = "texts by model", "results", "embeddings", "answers of models"
+TEXTS, RESULTS, EMBEDDINGS, ANSWERS = "texts by model", "results", "embeddings", "completions"
 MODELS = "trained models"
 PRIVATE, BATCHES, LEFTOVERS = "private caches", "batches", "leftovers"
-RELEASES, RECORDS, BOOK, KEY = "releases", "records of runs", "budget book", "key and problems"
+RELEASES, RECORDS, BOOK, KEY = "releases", "records of runs", "privacy ledger", "key and problems"
 EXPERIMENTS, PREFECT, OTHER = "experiments", "Prefect's own", "other"
 
 KINDS = (

@@ -22,8 +22,10 @@ from connectors.interfaces.errors import ConfigError, LostArtifactsError
 from flows.runtime.manifest import held_here, now, read_book
 from flows.runtime.terminal_progress import display
 from flows.storage import inventory as kinds
+from flows.storage.experiments import delete_experiments
+from flows.storage.going import Going
 from flows.storage.inventory import read_json
-from flows.storage.retention import REMOVED, Going
+from flows.storage.retention import REMOVED
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -42,8 +44,10 @@ def remove(home: Path, going: Sequence[Going]) -> list[Going]:
                     continue
             _record(home, items)
             for item in items:
-                _remove(home, item)
+                if not item.tracked:
+                    _remove(home, item)
         removed += items
+    delete_experiments(removed)
     return removed
 
 
@@ -52,7 +56,7 @@ def _record(home: Path, items: Sequence[Going]) -> None:
     losses: dict[str, list[str]] = {}
     for item in items:
         for run_id in (item.run_id, *item.users):
-            if run_id and item.kind != kinds.LEFTOVERS:
+            if run_id and item.kind not in (kinds.LEFTOVERS, kinds.EXPERIMENTS):
                 losses.setdefault(run_id, []).append(item.path)
     for run_id, paths in losses.items():
         file = home / "runs" / run_id / REMOVED

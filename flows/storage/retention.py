@@ -17,6 +17,8 @@ from connectors.artifacts.atomic_files import STALE_SECONDS
 from flows.config.form import Strict
 from flows.runtime.stores import VECTORS
 from flows.storage import inventory as kinds
+from flows.storage.experiments import old_experiments
+from flows.storage.going import Going, day
 from flows.storage.inventory import RunState, StateFile, read_json, run_states, runs_by_table, state_files
 
 AGE = r"^[0-9]{1,5}[mhdw]$"
@@ -51,24 +53,14 @@ class Retention(Strict):
     private_older_than: Age | None = Field(
         None, description="Caches of the private zone: embeddings and nearest neighbours of real rows."
     )
+    experiments_older_than: Age | None = Field(
+        None, description="Runs in MLflow with their files, models and model versions; versions with an alias stay."
+    )
 
     def before(self, rule: str, now: datetime) -> datetime | None:
         """Return the time before which a rule removes files; None if the rule is not set."""
         age = getattr(self, rule)
         return None if age is None else now - timedelta(**{UNITS[age[-1]]: int(age[:-1])})
-
-
-@dataclass(frozen=True, slots=True)
-class Going:
-    """An item to remove: a file, a folder, or the completions `before` a time."""
-
-    path: str
-    kind: str
-    bytes: int
-    why: str
-    run_id: str = ""
-    users: tuple[str, ...] = ()
-    before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +86,7 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
     else:
         going += [*_embeddings(home, files, rules, now), *_private(files, rules, now), *_batches(home, files)]
         going += _completions(home, runs, {item.run_id for item in going}, (rules, now), staying)
+    going += old_experiments(home, runs, rules.before("experiments_older_than", now), staying)
     return RetentionChoice(files, tuple(_merge_folders(going)), tuple(staying))
 
 
@@ -126,9 +119,9 @@ def _of_runs(files: Sequence[StateFile], runs: dict[str, RunState], rules: Reten
             continue
         if not run.done:
             if unfinished and run.latest < unfinished:
-                yield Going(file.path, file.kind, file.bytes, f"its run stopped on {_day(run.latest)}", file.run_id)
+                yield Going(file.path, file.kind, file.bytes, f"its run stopped on {day(run.latest)}", file.run_id)
         elif (every and run.latest < every) or (samples and run.latest < samples and file.kind == kinds.TEXTS):
-            yield Going(file.path, file.kind, file.bytes, f"its run ended on {_day(run.latest)}", file.run_id)
+            yield Going(file.path, file.kind, file.bytes, f"its run ended on {day(run.latest)}", file.run_id)
 
 
 def _embeddings(home: Path, files: Sequence[StateFile], rules: Retention, now: datetime) -> Iterator[Going]:
@@ -141,14 +134,14 @@ def _embeddings(home: Path, files: Sequence[StateFile], rules: Retention, now: d
         if not users and file.modified < fresh and Path(file.path).name != VECTORS:
             yield Going(file.path, file.kind, file.bytes, "no run contains these texts")
         elif before and file.modified < before:
-            yield Going(file.path, file.kind, file.bytes, f"created on {_day(file.modified)}", users=users)
+            yield Going(file.path, file.kind, file.bytes, f"created on {day(file.modified)}", users=users)
 
 
 def _private(files: Sequence[StateFile], rules: Retention, now: datetime) -> Iterator[Going]:
     before = rules.before("private_older_than", now)
     for file in files:
         if before and file.kind == kinds.PRIVATE and file.modified < before:
-            yield Going(file.path, file.kind, file.bytes, f"created on {_day(file.modified)}")
+            yield Going(file.path, file.kind, file.bytes, f"created on {day(file.modified)}")
 
 
 def _batches(home: Path, files: Sequence[StateFile]) -> Iterator[Going]:
@@ -182,18 +175,14 @@ def _completions(
         first = min(waiting, key=lambda run: run.began)
         before = first.began
         staying.append(
-            f"completions since {_day(before)}: run {first.run_id} is not finished and may need them "
+            f"completions since {day(before)}: run {first.run_id} is not finished and may need them "
             "(resume it, or set --unfinished-older-than)"
         )
     count, size = CompletionStore(home / "completions").older(before)
-    why = f"{count} completions before {_day(before)}"
+    why = f"{count} completions before {day(before)}"
     return [Going("completions", kinds.ANSWERS, size, why, before=before)] if count else []
 
 
 def now() -> datetime:
     """Return the current UTC time."""
     return datetime.now(UTC)
-
-
-def _day(when: datetime) -> str:
-    return when.astimezone(UTC).isoformat(sep=" ", timespec="minutes")[:16]

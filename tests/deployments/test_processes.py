@@ -10,6 +10,7 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError, WaspError
 from deployments.stack import processes
+from deployments.stack.logs import log_tail, rotate
 from deployments.stack.processes import Service, Started
 from tests.support.servers.ports import free_port
 
@@ -57,7 +58,7 @@ def test_another_stack_is_left_alone(folder, tmp_path_factory) -> None:
 
 def test_what_ignores_the_request_is_killed(folder) -> None:
     started = processes.start(python("stubborn", STUBBORN), folder)
-    wait_for(lambda: "deaf" in processes.log_tail(folder, "stubborn"))
+    wait_for(lambda: "deaf" in log_tail(folder, "stubborn"))
     processes.end(processes.stack_processes(folder), seconds=0.5)
     assert started.process() is None
 
@@ -92,15 +93,21 @@ def test_a_taken_port_names_the_variable_to_change() -> None:
     processes.check_port(Service("prefect", [], {}, free_port(), "PREFECT_PORT"))
 
 
-def test_a_large_log_is_put_aside_at_the_next_start(folder, monkeypatch) -> None:
-    monkeypatch.setattr(processes, "LARGEST_LOG", 10)
-    for number in range(5):
-        started = processes.start(python("talker", f"print('start number {number}')"), folder)
-        wait_for(lambda started=started: started.process() is None)
+def test_a_large_log_is_rotated_while_its_service_writes(folder) -> None:
+    code = "import time\nfor number in range(600):\n    print(f'line {number} ' + 'x' * 80); time.sleep(0.02)"
+    processes.start(python("talker", code), folder)
+    log = folder / "logs" / "talker.log"
+    for _ in range(5):
+        wait_for(lambda: log.stat().st_size > 300)
+        rotate(folder, largest=300)
+        assert log.stat().st_size < 300
     logs = sorted(path.name for path in (folder / "logs").iterdir())
     assert logs == ["talker.log", "talker.log.1", "talker.log.2", "talker.log.3"]
-    assert "number 4" in (folder / "logs" / "talker.log").read_text()
-    assert "number 1" in (folder / "logs" / "talker.log.3").read_text()
+    wait_for(lambda: log.stat().st_size > 0)
+    assert log.read_bytes().startswith(b"line "), "the service goes on at the start of the emptied file"
+    text = "".join((folder / "logs" / path).read_text() for path in logs)
+    numbers = [line.split()[1] for line in text.splitlines()]
+    assert len(numbers) == len(set(numbers))
 
 
 @pytest.mark.parametrize("heard", [True, False], ids=["in a shell", "in a shell's background"])
@@ -111,6 +118,6 @@ def test_interrupt_is_another_word_than_terminate(folder, heard: bool) -> None:
         processes.start(python("orderly", code), folder)
     finally:
         signal.signal(signal.SIGINT, before)
-    wait_for(lambda: "on" in processes.log_tail(folder, "orderly"))
+    wait_for(lambda: "on" in log_tail(folder, "orderly"))
     processes.end(processes.stack_processes(folder), seconds=5, number=signal.SIGINT)
-    assert "in order" in processes.log_tail(folder, "orderly")
+    assert "in order" in log_tail(folder, "orderly")

@@ -42,11 +42,17 @@ def flow_runs(running: RunningStack, name: str) -> list[dict[str, Any]]:
     return ask(running, "flow_runs/filter", {"flows": {"name": {"any_": [name]}}, "sort": "EXPECTED_START_TIME_DESC"})
 
 
-def start_run(running: RunningStack, **changes: Any) -> str:
-    """Start a small run through the server, as the UI does; return its id."""
+def small(**changes: Any) -> dict[str, Any]:
+    """Return the configuration of a small run with changes."""
     values = json.loads(json.dumps(SMALL))
     for name, change in changes.items():
         values[name] = values[name] | change if isinstance(change, dict) and name in values else change
+    return values
+
+
+def start_run(running: RunningStack, **changes: Any) -> str:
+    """Start a small run through the server, as the UI does; return its id."""
+    values = small(**changes)
     deployment = ask(running, "deployments/name/wasp/demo")["id"]
     made = ask(running, f"deployments/{deployment}/create_flow_run", {"parameters": {"config": values}})
     return str(made["id"])
@@ -212,6 +218,148 @@ def test_only_what_is_dead_is_started_again(running) -> None:
     after = pids(running)
     changed = {name for name in after if after[name] != before[name]}
     assert changed == {"worker", "mlflow"}
+
+
+LONG: dict[str, Any] = {"method": {"iterations": 40, "samples": 20_000}}
+
+
+def manifests(running: RunningStack) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in (running.home / "runs").glob("*/manifest.json")]
+
+
+def kill_the_run(running: RunningStack, run: str) -> None:
+    """Kill -9 the process of a run; its worker lives."""
+    wait_for_task(running, run, "RUNNING")
+    (pid,) = [book["process"] for book in manifests(running) if book["prefect_run_id"] == run]
+    os.kill(pid, signal.SIGKILL)
+
+
+def wait_for_task(running: RunningStack, run: str, state: str) -> list[dict[str, Any]]:
+    """Wait until a task run of a flow run has a state; return all of this state."""
+    asked = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"state": {"type": {"any_": [state]}}}}
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not (tasks := ask(running, "task_runs/filter", asked)):
+        assert time.monotonic() < deadline, f"no task of {run} is {state}"
+        time.sleep(0.5)
+    return tasks
+
+
+def test_the_crash_of_a_run_that_a_schedule_started_is_a_notice_within_a_minute(running) -> None:
+    demo = ask(running, "deployments/name/wasp/demo")
+    changes = ["method.guidance=votes", "method.iterations=40", "method.samples=20000", "execution.seed=5"]
+    rule = {"active": True, "schedule": {"interval": 60, "anchor_date": "2026-01-01T00:00:00Z"}}
+    rule |= {"parameters": {"changes": changes}, "slug": "each-minute"}
+    (schedule,) = ask(running, f"deployments/{demo['id']}/schedules", [rule])
+    deadline = time.monotonic() + 200
+    while True:
+        started = [one for one in flow_runs(running, "wasp") if one["auto_scheduled"] and one["start_time"]]
+        if started:
+            break
+        assert time.monotonic() < deadline, "the schedule started nothing"
+        time.sleep(1)
+    run = started[0]["id"]
+    request = urllib.request.Request(
+        f"{running.api}/deployments/{demo['id']}/schedules/{schedule['id']}", method="DELETE"
+    )
+    urllib.request.urlopen(request, timeout=30).close()
+    kill_the_run(running, run)
+    (book,) = [book for book in manifests(running) if book["prefect_run_id"] == run]
+    assert (book["config"]["execution"]["seed"], book["config"]["method"]["samples"]) == (5, 20_000)
+    assert book["config"]["task"] == "support_desk", "the schedule keeps all other values"
+    assert wait_for_state(running, run, "Crashed", seconds=60)
+    deadline = time.monotonic() + 60
+    place = running.home / "notices.jsonl"
+    while not (place.exists() and run in place.read_text()):
+        assert time.monotonic() < deadline, "no notice within a minute"
+        time.sleep(0.5)
+    wait_for_task(running, run, "CRASHED")
+    asked = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}}
+    assert ask(running, "task_runs/filter", asked) == [], "no task of a dead process stays Running"
+
+
+def test_a_cancelled_run_shows_what_it_reserves_and_how_to_give_it_back(running) -> None:
+    run = start_run(running, **LONG, execution={"max_workers": 2, "seed": 6})
+    wait_for_task(running, run, "RUNNING")
+    ask(running, f"flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}, "force": True})
+    wait_for_state(running, run, "Cancelled")
+    (artifact,) = ask(
+        running, "artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"any_": ["stopped"]}}}
+    )
+    (book,) = [book for book in manifests(running) if book["prefect_run_id"] == run]
+    name = book["run_id"]
+    assert book["state"] == "interrupted"
+    assert f"wasp abandon {name}" in artifact["data"]
+    assert "reserved (epsilon" in artifact["data"]
+    abandoned = running.command("flows.cli.main", "abandon", name)
+    assert abandoned.returncode == 0, abandoned.stderr
+
+
+def test_five_runs_at_once_pass_neither_the_cap_nor_the_limit_of_the_pool(running) -> None:
+    import pandas as pd
+
+    rows = pd.read_parquet(ROOT / "connectors/data/support_desk/test.parquet")
+    rows.to_csv(Path(running.environment["WASP_DATA"]) / "five.csv", index=False)
+    private = {"path": "five.csv", "name": "five", "dataset": None}
+    capped = running.command("flows.cli.main", "budget", "cap", "five", "--epsilon", "6", "--declare")
+    assert capped.returncode == 0, capped.stderr
+    pool = urllib.request.Request(
+        f"{running.api}/work_pools/wasp",
+        b'{"concurrency_limit": 2}',
+        {"Content-Type": "application/json"},
+        method="PATCH",
+    )
+    urllib.request.urlopen(pool, timeout=30).close()
+    demo = ask(running, "deployments/name/wasp/demo")["id"]
+    runs, most = [], 0
+    for seed in range(5):
+        config = small(private=private, execution={"max_workers": 2, "seed": 20 + seed})
+        runs.append(ask(running, f"deployments/{demo}/create_flow_run", {"parameters": {"config": config}})["id"])
+    deadline = time.monotonic() + 3 * WAIT_SECONDS
+    while True:
+        states = [ask(running, f"flow_runs/{run}")["state"] for run in runs]
+        most = max(most, sum(state["type"] in ("PENDING", "RUNNING") for state in states))
+        if all(state["type"] in ("COMPLETED", "FAILED") for state in states):
+            break
+        assert time.monotonic() < deadline, states
+        time.sleep(0.3)
+    pool.data = b'{"concurrency_limit": null}'
+    urllib.request.urlopen(pool, timeout=30).close()
+    assert most <= 2, "the limit of the pool"
+    refused = [state["message"] for state in states if state["type"] == "FAILED"]
+    assert refused, states
+    assert all("BudgetError" in message for message in refused), refused
+    (status,) = last_json(running.command("flows.cli.main", "budget", "show", "five", "--json").stdout)["datasets"]
+    assert status["releases"] == (5 - len(refused)) * (SMALL["method"]["iterations"] - 1)
+    assert 4.0 <= status["spent"] <= 6.0
+    assert status["reserved"] == 0.0
+
+
+def test_a_suspended_run_continues_when_it_is_resumed(running) -> None:
+    run = start_run(running, method={"iterations": 4, "samples": 4000}, execution={"max_workers": 2, "seed": 7})
+    wait_for_task(running, run, "COMPLETED")
+    details = {"pause_timeout": "2099-01-01T00:00:00Z", "pause_reschedule": True}
+    state = {"type": "PAUSED", "name": "Suspended", "state_details": details}
+    assert ask(running, f"flow_runs/{run}/set_state", {"state": state})["status"] == "ACCEPT"
+    time.sleep(20)  # the steps under way end
+    finished = len(wait_for_task(running, run, "COMPLETED"))
+    time.sleep(20)
+    assert len(wait_for_task(running, run, "COMPLETED")) == finished, "a suspended run works on"
+    assert ask(running, f"flow_runs/{run}")["state"]["name"] == "Suspended"
+    assert ask(running, f"flow_runs/{run}/resume", {})["status"] == "ACCEPT"
+    assert wait_for_state(running, run, "Completed", "Failed", "Crashed")["name"] == "Completed"
+
+
+def test_the_automation_of_silent_runs_leaves_finished_ones_alone(running) -> None:
+    """A run that is refused at once ends before its first heartbeat arrives."""
+    refused = start_run(running, task="nonesuch")
+    assert wait_for_state(running, refused, "Failed")
+    time.sleep(100)  # longer than the silence that the automation waits for
+    asked = {"event": {"name": ["prefect.automation.action.failed", "prefect.automation.triggered"]}}
+    asked |= {"occurred": {"since": "2026-01-01T00:00:00Z"}}
+    events = ask(running, "events/filter", {"filter": asked, "limit": 50})["events"]
+    silent = [one for one in events if refused in json.dumps(one) and "silent run" in json.dumps(one)]
+    assert silent == []
+    assert ask(running, f"flow_runs/{refused}")["state"]["name"] == "Failed"
 
 
 def test_a_run_whose_worker_is_killed_with_it_is_crashed_within_two_minutes(running) -> None:

@@ -81,6 +81,7 @@ def test_every_plm_down_and_back(deployed: Served, faults: Path) -> None:
     run = deployed.start(values(**SHORT, plms=[NOVELIST]))
     message = failed(deployed, run)
     (faults / "down").unlink()
+    assert deployed.tasks(run)["generate novelist t=0"] == "Model down"
     assert "Step 'generate t=0' failed: Every PLM is down in iteration 0. novelist: novelist: the key is" in message
     assert "Next: wasp resume wasp-support-desk-" in message
     assert "Retry" in message

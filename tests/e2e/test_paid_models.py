@@ -1,9 +1,11 @@
 """Paid models in a whole run: a local server that speaks the vendors' formats stands in for them."""
 
+import itertools
 import json
 import sqlite3
 import time
 import urllib.request
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from connectors.interfaces.money import format_dollars
 from tests.support.runs.paid_models import KEY, SHORT, paid
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.servers.vendor import VendorServer
-from tests.support.servers.vendor_messages import failure, with_usage
+from tests.support.servers.vendor_messages import failure, ok, with_usage
 from tests.support.waits import WAIT_SECONDS
 
 
@@ -27,7 +29,8 @@ ENOUGH = {"method": {"iterations": 2, "samples": 96}}
 
 
 def test_two_vendors_write_and_everything_is_paid_once(pipeline: Pipeline) -> None:
-    with VendorServer() as server:
+    numbers = itertools.count()  # a request without a seed has another answer each time, as of the vendor itself
+    with VendorServer(plan=lambda request: ok(request, f"A text numbered {next(numbers)} with some words.")) as server:
         plms = [paid("gpt", "openai", server.url), paid("claude", "anthropic", server.url)]
         summary = pipeline.run(plms=plms, **SHORT)
         assert summary["n_synthetic"] == 24
@@ -42,19 +45,37 @@ def test_two_vendors_write_and_everything_is_paid_once(pipeline: Pipeline) -> No
     assert f"127.0.0.1:{server.port}" in page, "the report says where prompts went"
 
 
+def test_runs_of_two_epsilons_that_start_together_pay_for_their_common_prompts_once(pipeline: Pipeline) -> None:
+    with VendorServer(latency=0.2) as server:
+        plms = [paid("gpt", "openai", server.url, concurrency=4)]
+        configs = []
+        for epsilon in (1.0, 4.0):
+            path = pipeline.config(plms=plms, privacy={"epsilon": epsilon}, **SHORT)
+            configs.append(path.rename(path.with_name(f"epsilon-{epsilon}.yaml")))
+        runs = [pipeline.start("run", "wasp", "--config", str(config), "--json") for config in configs]
+        results = [run.communicate(timeout=WAIT_SECONDS) for run in runs]
+        assert [run.returncode for run in runs] == [0, 0], results
+        seeds = Counter((request.prompt, request.body["seed"]) for request in server.requests)
+        assert set(seeds.values()) == {1}
+        texts = [pipeline.synthetic(last_json(out)["run_id"])["text"].tolist() for out, _ in results]
+        common = set(texts[0]) & set(texts[1])
+        assert len(common) >= 12, "the first iteration has the same prompts"
+        assert server.count <= 24 + 24 - 12
+
+
 def test_the_money_cap_stops_before_the_call_that_would_pass_it(pipeline: Pipeline) -> None:
     with VendorServer() as server:
         plms = [paid("gpt", "openai", server.url)]
         plan = last_json(pipeline.call("plan", "wasp", "-c", str(pipeline.config(plms=plms, **SHORT)), "--json").stdout)
         assert plan["dollars_about"] > 0
         assert plan["minutes_of_writing"] is None
-        config = pipeline.config(plms=plms, limits={"max_dollars": 2.5}, **SHORT)
+        config = pipeline.config(plms=plms, limits={"max_dollars": 1.1}, **SHORT)
         stopped = pipeline.call("run", "wasp", "--config", str(config), "--json")
         assert stopped.returncode == 4, stopped.stderr[-1500:]
         assert "limits.max_dollars" in stopped.stderr
         first = server.count
         assert 0 < first < 24
-        assert first * 18 / 1000 <= 2.5
+        assert first * 18 / 1000 <= 1.1
         done = pipeline.run(plms=plms, limits={"max_dollars": 500.0}, **SHORT)
         assert done["n_synthetic"] == 24
         assert server.count == 24, "what was paid before the stop was not asked again"
@@ -79,7 +100,7 @@ def test_money_at_a_server_without_usage_is_estimated_and_marked(pipeline: Pipel
     manifest = json.loads((pipeline.home / "runs" / summary["run_id"] / "manifest.json").read_text())
     assert manifest["dollars_estimated"] == summary["dollars_estimated"]
     tracked = sqlite3.connect(pipeline.home / "mlflow.db")
-    total = tracked.execute("SELECT sum(value) FROM metrics WHERE key = 'dollars_estimated.gpt'").fetchone()[0]
+    total = tracked.execute("SELECT sum(value) FROM metrics WHERE key = 'dollars_estimated/gpt'").fetchone()[0]
     tracked.close()
     assert total == pytest.approx(summary["dollars_estimated"])
 

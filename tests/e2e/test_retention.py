@@ -56,7 +56,7 @@ def test_a_cleaned_run_stands_until_it_is_made_again_on_purpose(pipeline: Pipeli
         "texts by model",
         "embeddings",
         "private caches",
-        "answers of models",
+        "completions",
     }
     assert all(one["why"] for one in told["going"])
 
@@ -89,7 +89,7 @@ def test_sizes_of_what_is_made_of_private_rows_are_not_told(pipeline: Pipeline) 
     pipeline.run(method={"iterations": 2, "samples": 24})
     told = clean(pipeline, *EVERYTHING)
     untold = {one["kind"] for one in told["kinds"] if one["bytes"] is None}
-    assert untold == {"budget book", "key and problems", "private caches"}
+    assert untold == {"privacy ledger", "key and problems", "private caches"}
     assert {one["bytes"] for one in told["going"] if one["kind"] == "private caches"} == {None}
 
 

@@ -50,9 +50,12 @@ def test_commands_report_and_tracking_show_both_figures(second: tuple[Pipeline, 
         query = "select value from metrics where key = ? and run_uuid = ?"
         tracked = {
             name: database.execute(query, (name, summary["mlflow_run_id"])).fetchone()[0]
-            for name in ("epsilon_total", "epsilon_added")
+            for name in ("privacy/epsilon_total", "privacy/epsilon_added")
         }
-    assert tracked == {"epsilon_total": summary["epsilon_spent"], "epsilon_added": summary["epsilon_added"]}
+    assert tracked == {
+        "privacy/epsilon_total": summary["epsilon_spent"],
+        "privacy/epsilon_added": summary["epsilon_added"],
+    }
 
 
 def test_the_bundle_states_the_loss_of_its_texts(second: tuple[Pipeline, dict[str, Any]], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""An endpoint that refuses: the run stops before the vote with the reasons, its budget is whole, and resume goes on."""
+"""An endpoint that refuses: its model is stopped before the vote, the budget is whole, and resume goes on."""
 
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ def test_a_refusing_endpoint_costs_no_epsilon_and_a_resumed_run_is_whole(api: st
         stopped = pipeline.call("run", "wasp", "--config", str(config))
         assert stopped.returncode == 1, stopped.stderr[-2000:]
         message = stopped.stderr.strip().splitlines()[-1]
-        assert "Step 'generate t=0' failed: 6 of 6 classes have too few usable texts" in message
-        assert "'login_problem' has 0 of 4 (gpt: 19 of 19 answers: refusal)" in message
-        assert "epsilon is unchanged" in message
+        assert "Step 'generate t=0' failed: Every PLM is down in iteration 0" in message
+        assert "none of its first 24 answers is usable (24 refusal)" in message
+        assert REFUSAL in message
         assert "The reserved budget was returned. Next: wasp resume wasp-" in message
         assert budget(pipeline) == {"spent": 0.0, "reserved": 0.0, "releases": 0}
         server.plan = lambda request: None

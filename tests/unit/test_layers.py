@@ -17,7 +17,7 @@ FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob(
 HEAVY = ("torch", "transformers", "sentence_transformers", "mlflow", "openai", "anthropic", "opacus", "numba")
 ALLOWED = {
     "pyproject.toml", "flows", "tasks", "connectors", "deployments", "tests", "infra", "README.md", "Makefile",
-    "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt", "docs",
+    "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt", "docs", "mkdocs.yml",
 }  # fmt: skip
 
 

@@ -54,7 +54,6 @@ def finished(story: Story) -> str:
     story.open_form()
     window.fill("3.5", "Privacy", "Epsilon")
     window.fill("90", "Method", "Samples")
-    window.choose("linear", "Student", "Kind")
     window.shot("form-2-changed", whole=True)
     flow_run = story.submit()
     story.open_run(flow_run)

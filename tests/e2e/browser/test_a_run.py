@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.browser.story import Story
+from tests.support.browser.story import DEPLOYMENT, Story
 
 
 def test_what_was_changed_in_the_form_is_what_the_run_did(story: Story, finished: str) -> None:
@@ -13,7 +13,7 @@ def test_what_was_changed_in_the_form_is_what_the_run_did(story: Story, finished
 
 def test_the_page_of_the_run_lists_every_step(story: Story, finished: str) -> None:
     story.open_run(finished, "Task Runs")
-    story.window.see("train student", "collect", "record t=2", "embed writer t=2", "Completed")
+    story.window.see("train student", "collect", "record t=2", "embed terse t=2", "Completed")
     story.window.shot("run-3-steps", whole=True)
 
 
@@ -26,7 +26,7 @@ def test_artifacts_hold_the_plan_and_a_table_per_iteration(story: Story, finishe
     window.see("epsilon 3.5")
     window.shot("run-5-plan")
     story.open_artifact(finished, "iteration-2")
-    window.see("clerk", "novelist")
+    window.see("terse", "formal", "story")
     window.shot("run-6-iteration")
     story.open_artifact(finished, "report")
     window.see("accuracy", "90 synthetic texts", "wasp export")
@@ -48,16 +48,26 @@ def test_a_link_leads_from_the_run_to_mlflow_and_from_there_back(story: Story, f
     assert finished in window.address
 
 
-def test_mlflow_shows_fid_and_accuracy_of_every_iteration(story: Story, finished: str) -> None:
+def test_a_run_of_the_form_has_the_values_that_the_form_does_not_draw(story: Story, finished: str) -> None:
+    filled = story.site.deployment(DEPLOYMENT)["parameters"]["config"]
+    sent = story.site.flow_run(finished)["parameters"]["config"]
+    changes = {"private": {"dataset": None}, "privacy": {"epsilon": 3.5}, "method": {"samples": 90}}
+    assert len(filled["plms"]) == 3
+    assert {name: sent[name] for name in filled} == {
+        name: value | changes[name] if name in changes else value for name, value in filled.items()
+    }
+
+
+def test_mlflow_shows_fid_and_probe_accuracy_of_every_iteration(story: Story, finished: str) -> None:
     site, window = story.site, story.window
     done = site.manifest(finished)["summary"]
     window.open(site.mlflow_page(done["mlflow_run_id"]) + "/model-metrics")
-    for metric in ("fid", "accuracy"):
+    for metric in ("texts/fid", "texts/probe_accuracy"):
         window.type(metric, "//input[@placeholder='Search metric charts']")
         window.see(f"({metric})", "Step")
-        window.shot(f"mlflow-2-{metric}")
+        window.shot(f"mlflow-2-{metric.replace('/', '-')}")
         points = site.metric(done["mlflow_run_id"], metric)
-        assert points == pytest.approx({one["iteration"]: one[metric] for one in done["iterations"]})
+        assert points == pytest.approx({one["iteration"]: one[metric.partition("/")[2]] for one in done["iterations"]})
         assert set(points) == {0, 1, 2}
 
 

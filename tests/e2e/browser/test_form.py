@@ -8,10 +8,16 @@ import pytest
 
 from tests.support.browser.story import DEPLOYMENT, Story
 
+MEASURED = """const places = [...document.querySelectorAll('*')].filter(e => e.scrollHeight > e.clientHeight + 1)
+return {height: Math.max(innerHeight, ...places.map(e => e.scrollHeight)),
+        fields: document.querySelectorAll('main label').length}"""
+"""Height of the form in px, and its labels."""
+
 
 @pytest.fixture(scope="module")
 def form(story: Story) -> Story:
     story.open_form()
+    story.window.see("Epsilon", "Task")
     story.window.shot("form-1-filled", whole=True)
     return story
 
@@ -72,24 +78,24 @@ def test_the_form_is_filled_with_the_values_of_the_deployment(form: Story) -> No
     window = form.window
     assert window.value("Task") == wanted["task"]
     assert float(window.value("Privacy", "Epsilon")) == wanted["privacy"]["epsilon"]
-    assert float(window.value("Privacy", "Delta")) == wanted["privacy"]["delta"]
     assert int(window.value("Method", "Samples")) == wanted["method"]["samples"]
-    assert window.value("Method", "Contrast") == "true"
-    models = window.driver.find_elements("xpath", f"{window.field('Language models (PLMs)')}//label[.='Name']")
-    assert len(models) == len(wanted["plms"])
+    assert int(window.value("Execution", "Seed")) == wanted["execution"]["seed"]
 
 
-def test_closed_choices_are_offered_to_pick_from(form: Story) -> None:
-    assert set(form.window.choose("paper", "Privacy", "Calibration")) == {"tight", "paper"}
-    assert set(form.window.choose("mlp", "Student", "Kind")) == {"finetune", "linear", "mlp"}
-    form.window.shot("form-3-choices", whole=True)
-    assert form.window.value("Privacy", "Calibration") == "paper"
+def test_the_form_fits_two_screens_and_has_at_most_sixty_fields(form: Story) -> None:
+    form.window.see("Dataset", "Task")
+    measured: dict[str, int] = form.window.driver.execute_script(MEASURED)
+    assert measured["height"] <= 2 * 900, measured
+    assert measured["fields"] <= 60, measured
+    text = form.window.text
+    titles = [text.index(title) for title in ("Dataset", "Epsilon", "Samples", "Seed")]
+    assert titles == sorted(titles)
 
 
 def test_a_number_out_of_bounds_is_refused_in_the_form_with_its_name(form: Story) -> None:
     before = len(form.site.flow_runs())
-    form.window.fill("2", "Privacy", "Delta")
+    form.window.fill("-1", "Privacy", "Epsilon")
     form.window.click("Submit")
-    form.window.see("delta")
+    form.window.see("epsilon")
     form.window.shot("form-4-refused")
     assert len(form.site.flow_runs()) == before

@@ -1,12 +1,18 @@
 """DP-KPS by the command: two charges, everything found again, phrases in the prompts and no class, what refuses it."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 
+from connectors.interfaces.rows import RowsRef
+from connectors.rows.reader import read_rows
+from tests.support.models.tiny import save_mpnet
+from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline, last_json
 
 
@@ -82,6 +88,33 @@ def test_the_phrases_alone_can_be_the_texts(finished: tuple[Pipeline, dict[str, 
     report = json.loads((pipeline.home / "runs" / summary["run_id"] / "report.json").read_text())
     assert report["map"]["by"] == "t-SNE"
     assert len(report["map"]["synthetic"]) == 36
+
+
+@pytest.mark.runs
+def test_the_parts_of_the_paper_run_together(api: str, tmp_path: Path) -> None:
+    """GloVe's words, an encoder as all-mpnet-base-v2 and Deep CORAL of dp_kps_dbpedia.yaml, each a tiny stand-in."""
+    shipped = yaml.safe_load((ROOT / "deployments/configs/papers/dp_kps_dbpedia.yaml").read_text())
+    texts = read_rows(RowsRef("builtin:support_desk/test.parquet"))
+    texts.iloc[90:130][["text", "label"]].to_json(tmp_path / "unlabelled.jsonl", orient="records", lines=True)
+    words = list(dict.fromkeys(word for text in texts["text"] for word in re.findall(r"[a-z]{3,}", text.lower())))
+    glove = tmp_path / "glove.6B.300d.txt"
+    glove.write_text("\n".join(f"{word} {' '.join(['0.25'] * 300)}" for word in words))
+    pipeline = Pipeline(tmp_path / "home", api, method="dp_kps")
+    method = {name: shipped["method"][name] for name in ("sampling", "repeats", "ensemble")}
+    summary = pipeline.run(
+        vocabulary={"path": str(glove), "shortest": shipped["vocabulary"]["shortest"]},
+        embedder={**shipped["embedder"], "model": str(save_mpnet(tmp_path / "mpnet")), "options": {"offline": True}},
+        public={"path": str(tmp_path / "unlabelled.jsonl")},
+        student=shipped["student"],
+        method={**method, "top": None},
+    )
+    assert (summary["releases"], summary["degraded"]) == (2, False)
+    assert summary["epsilon_spent"] == pytest.approx(4.0, rel=1e-4)
+    run = pipeline.home / "runs" / summary["run_id"]
+    assert json.loads((run / "student.json").read_text())["adapted_to"] == 40
+    assert set(pd.read_parquet(run / "vocabulary/terms.parquet", partitioning=None)["term"]) <= set(words)
+    sequences = pd.read_parquet(run / "sequences.parquet", partitioning=None)["phrases"].map(json.loads)
+    assert any(len(set(phrases)) < len(phrases) for phrases in sequences), "phrases repeat"
 
 
 @pytest.mark.slow

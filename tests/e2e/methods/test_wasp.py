@@ -151,11 +151,14 @@ def test_mlflow_holds_each_iteration_once(finished) -> None:
         rows = database.execute(
             "select key, step, count(*) from metrics where run_uuid = ? group by key, step", (summary["mlflow_run_id"],)
         ).fetchall()
-    each = ("fid", "epsilon_spent", "text_precision", "text_recall")
+    each = ("texts/fid", "privacy/epsilon_spent", "texts/text_precision", "texts/probe_accuracy")
     assert {(key, step) for key, step, _ in rows} >= {(k, s) for k in each for s in range(3)}
-    scored = {key for key, *_ in rows if key.startswith(("student_precision.", "student_recall.", "student_f1."))}
+    scored = {key for key, *_ in rows if key.startswith(("student_precision/", "student_recall/", "student_f1/"))}
     assert len(scored) == 3 * len(summary["classes"])
     assert {count for *_, count in rows} == {1}
+    named = {key for key, *_ in rows}
+    assert "student/accuracy" in named
+    assert not {key for key in named if key.startswith(("dollars", "down", "shortfall")) or "/" not in key}
 
 
 def test_the_report_is_one_page_with_what_happened(finished) -> None:
@@ -291,7 +294,9 @@ def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str
     assert pushed["sent"] > 0
     assert pushed["left"] == 0
     with sqlite3.connect(store) as database:
-        steps = database.execute("select step from metrics where key = 'epsilon_spent' order by step").fetchall()
+        steps = database.execute(
+            "select step from metrics where key = 'privacy/epsilon_spent' order by step"
+        ).fetchall()
     assert steps == [(0,), (1,)]
 
 
@@ -317,4 +322,5 @@ def test_prefect_keeps_its_files_in_the_state_folder_and_tells_nobody(pipeline: 
     pipeline.extra = {"HOME": str(person)}
     done = pipeline.call("run", "wasp", "--config", str(pipeline.config()), "--json")
     assert done.returncode == 0, done.stderr
+    assert f"if any, are listed in {pipeline.home / 'private' / 'problems' / 'desk.json'}" in done.stderr
     assert not (person / ".prefect").exists()

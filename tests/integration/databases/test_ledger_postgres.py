@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -114,6 +115,26 @@ class TestServer:
         assert "unseen" not in str(caught.value)
         assert book.events("bank") == []
         assert book.release_once(request(), lambda: b"noise").reused is False
+
+    def test_a_ledger_of_the_first_version_keeps_its_budget_and_is_brought_up_once_by_two_machines(
+        self, url: str, book: PrivacyLedger
+    ) -> None:
+        book.reserve("bank", plan(), "me")
+        first = book.release_once(request(), lambda: b"noise")
+        before = book.status("bank")
+        engine = create_engine(url)
+        with engine.begin() as db:  # what version 1 had
+            db.execute(text("DROP TABLE ledger_marks, ledger_seals"))
+            db.execute(text("UPDATE ledger_book SET version = 1"))
+        engine.dispose()
+        machines = [PrivacyLedger(url, zcdp) for _ in range(2)]
+        with ThreadPoolExecutor(2) as pool:
+            statuses = list(pool.map(lambda machine: machine.status("bank"), machines))
+        assert [(status.spent, status.releases) for status in statuses] == [(before.spent, before.releases)] * 2
+        again = machines[0].release_once(request(), never)
+        assert (again.reused, again.output) == (True, first.output)
+        assert machines[1].release_once(request(1), lambda: b"more").reused is False
+        assert machines[0].verify() == []
 
     def test_a_wrong_password_is_refused_without_showing_it(self, url: str) -> None:
         book = PrivacyLedger(url.replace("secret", "wrong-one"), zcdp)

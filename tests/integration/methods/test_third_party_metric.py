@@ -44,7 +44,7 @@ def test_it_is_in_summary_tracking_report_and_comparison(tmp_path: Path) -> None
     ] == [{"mean_words"}] * 2
     assert json.loads((run_folder / "summary.json").read_text())["mean_words"] == run["mean_words"]
     with sqlite3.connect(home / "mlflow.db") as database:
-        query = "select value from latest_metrics where run_uuid = ? and key = 'mean_words'"
+        query = "select value from latest_metrics where run_uuid = ? and key = 'texts/mean_words'"
         assert database.execute(query, (run["mlflow_run_id"],)).fetchall() == [(run["mean_words"],)]
     assert '<th scope="col">words</th>' in (run_folder / "report.html").read_text()
     table = {"title": "Words", "rows": [{"name": "W", "config": config}], "metrics": ["mean_words"]}

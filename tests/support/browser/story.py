@@ -12,7 +12,7 @@ DEPLOYMENT = "wasp/demo"
 DEMO: dict[str, Any] = {
     "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 128}},
     "method": {"guidance": "votes", "iterations": 3, "samples": 72, "votes": 4, "examples": 4},
-    "student": {"kind": "mlp"},
+    "student": {"kind": "linear"},
 }
 """What is made smaller in the form of the demo, so that a run takes seconds."""
 RUN_TAKES = 240.0

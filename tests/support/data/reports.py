@@ -25,7 +25,7 @@ def one_iteration(number, **changes):
         "fid_null": 0.2 - 0.02 * number,
         "fid_reference": "test",
         "not_private": False,
-        "accuracy": 0.52 + 0.06 * number - 0.006 * number**2,
+        "probe_accuracy": 0.52 + 0.06 * number - 0.006 * number**2,
         "shortfall": {plm: 3 * k for k, plm in enumerate(PLMS)},
         "failures": {"gpt-4o": {"refused": 2 + number, "duplicate": 9}, "ngram-wide": {"duplicate": 31}},
         "down": {},
@@ -68,7 +68,13 @@ def made_up_report(**changes):
             for plm in PLMS
             for label in CLASSES
         ),
-        "map": MapPoints(tuple(map(tuple, synthetic.tolist())), tuple(map(tuple, test.tolist()))),
+        "map": MapPoints(
+            synthetic=tuple(map(tuple, synthetic.tolist())),
+            test=tuple(map(tuple, test.tolist())),
+            labels=tuple(np.repeat(CLASSES, 120).tolist()),
+            texts=tuple(f"text {number} <b>" for number in range(480)),
+            test_labels=tuple(np.repeat(CLASSES, 45).tolist()),
+        ),
         "places": {
             "synthetic texts": "runs/wasp-20260412-101502-7f3a/synthetic.parquet",
             "student": "runs/wasp-20260412-101502-7f3a/student",

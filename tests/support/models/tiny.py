@@ -128,6 +128,47 @@ def save_roberta(folder: Path) -> Path:
     return _save(folder, RobertaModel, config, words)
 
 
+def save_mpnet(folder: Path) -> Path:
+    """A sentence encoder of the parts of all-mpnet-base-v2: MPNet, mean of tokens, length one."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Normalize, Pooling, Transformer
+    from transformers import MPNetConfig, MPNetModel
+
+    words = tokenizer()
+    config = MPNetConfig(
+        vocab_size=len(words),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=66,
+        pad_token_id=words.pad_token_id,
+        bos_token_id=words.bos_token_id,
+        eos_token_id=words.eos_token_id,
+    )
+    inner = Transformer(str(_save(folder / "inner", MPNetModel, config, words)), max_seq_length=64)
+    parts = [inner, Pooling(inner.get_word_embedding_dimension(), pooling_mode="mean"), Normalize()]
+    SentenceTransformer(modules=parts, device="cpu").save(str(folder / "whole"))
+    return folder / "whole"
+
+
+def save_bert(folder: Path) -> Path:
+    """A plain encoder without a pooling layer of its own, as BioBERT on the hub."""
+    from transformers import BertConfig, BertModel
+
+    words = tokenizer()
+    config = BertConfig(
+        vocab_size=len(words),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=66,
+        pad_token_id=words.pad_token_id,
+    )
+    return _save(folder, BertModel, config, words)
+
+
 def _save(folder: Path, family, config, words) -> Path:
     import torch
 

@@ -17,7 +17,8 @@ TIME = "2099-01-01T00:00:00Z"
 class BatchBook:
     """What was handed in. `looks`: how often a batch is still running; `bad`: replies by prompt, None: left out.
 
-    `usage`: whether answers report tokens; `billed`: the tokens (in, out) that the vendor bills.
+    `room`: requests of running batches that fit in the queue; a larger batch of OpenAI's fails. `usage`: whether
+    answers report tokens; `billed`: the tokens (in, out) that the vendor bills.
     """
 
     looks: int = 2
@@ -26,6 +27,7 @@ class BatchBook:
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
     url: Callable[[], str] = lambda: ""
     forget_submission: bool = False
+    room: int | None = None
     usage: bool = True
     billed: list[tuple[int, int]] = field(default_factory=list)
 
@@ -63,7 +65,11 @@ class BatchBook:
         else:
             lines = self.files[request.body["input_file_id"]].decode().splitlines()
             asked = {entry["custom_id"]: entry["body"] for entry in map(json.loads, filter(None, lines))}
-        self.batches[number] = {"asked": asked, "seen": 0, "anthropic": anthropic,
+        running = sum(
+            len(one["asked"]) for one in self.batches.values() if not one["failed"] and one["seen"] <= self.looks
+        )
+        failed = self.room is not None and not anthropic and running + len(asked) > self.room
+        self.batches[number] = {"asked": asked, "seen": 0, "anthropic": anthropic, "failed": failed,
                                 "metadata": request.body.get("metadata")}  # fmt: skip
         self.answer(number)
         if self.forget_submission:
@@ -99,6 +105,11 @@ class BatchBook:
             return {"id": number, "type": "message_batch", "processing_status": "ended" if ended else "in_progress",
                     "request_counts": counts, "created_at": TIME, "expires_at": TIME, "cancel_initiated_at": None,
                     "results_url": f"{self.url()}/v1/messages/batches/{number}/results"}  # fmt: skip
+        if batch["failed"]:
+            limit = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached for m", "line": None}
+            return {"id": number, "object": "batch", "endpoint": "/v1/chat/completions", "completion_window": "24h",
+                    "created_at": 1, "input_file_id": "f", "status": "failed", "metadata": batch["metadata"],
+                    "errors": {"object": "list", "data": [limit]}}  # fmt: skip
         done = total if ended else 0
         return {"id": number, "object": "batch", "endpoint": "/v1/chat/completions", "completion_window": "24h",
                 "created_at": 1, "input_file_id": "f", "status": "completed" if ended else "in_progress",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from connectors.interfaces.errors import BudgetError
+from connectors.ledger import waits
 from connectors.ledger.ledger import PrivacyLedger
 from tests.support.ledgers import (
     DELTA,
@@ -27,6 +29,26 @@ from tests.support.ledgers import (
 
 
 class Racing:
+    def test_a_long_wait_for_another_writer_is_reported_once(
+        self, url: str, book: PrivacyLedger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(waits, "NOTICE_SECONDS", 0.1)
+        book.reserve("bank", plan(), "me")
+        with ThreadPoolExecutor(1) as pool:
+
+            def draw() -> bytes:
+                capped = pool.submit(PrivacyLedger(url, zcdp).set_cap, "bank", 9.0, DELTA, "owner", "")
+                deadline = time.monotonic() + 60
+                while not caplog.records and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                assert not capped.done()
+                return b"noise"
+
+            book.release_once(request(), draw)
+        assert book.status("bank").cap == 9.0
+        (record,) = caplog.records
+        assert record.getMessage().startswith("Another process has locked the privacy ledger")
+
     def test_processes_that_race_for_one_release_draw_once(self, url: str, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         code = """

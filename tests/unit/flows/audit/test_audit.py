@@ -69,6 +69,9 @@ def test_a_sound_mechanism_passes_and_nothing_is_opened_or_spent(
     listed = commands.runs()["runs"]
     assert [(one["run_id"], one["flow"], one["state"]) for one in listed] == [(found["run_id"], "audit", "done")]
     assert commands.show(found["run_id"])["summary"] == found
+    page = Path(commands.report(found["run_id"])["report"]).read_text()
+    assert page.count('<span class="as-planned">passed</span>') == 2
+    assert "<h1>Audit passed</h1>" in page
 
 
 @pytest.mark.statistical
@@ -89,6 +92,7 @@ def test_a_sabotaged_mechanism_makes_the_run_red(pipeline: Pipeline, how: str, s
     shown = artifacts(pipeline.api, book["prefect_run_id"])
     assert json.loads(shown["audit"])[0]["verdict"] == "RED"
     assert "RED" in pipeline.call("show", book["run_id"]).stdout
+    assert "Audit is red" in (pipeline.home / "runs" / book["run_id"] / "report.html").read_text()
 
 
 def test_the_plan_says_what_is_opened_spent_and_drawn() -> None:
@@ -210,7 +214,7 @@ def test_every_field_of_the_form_is_explained() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [commands.resume, commands.report, commands.abandon, commands.push, lambda run_id: commands.export(run_id, Path())],
+    [commands.resume, commands.abandon, commands.push, lambda run_id: commands.export(run_id, Path())],
 )
 def test_what_needs_rows_is_refused_for_an_audit(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path))

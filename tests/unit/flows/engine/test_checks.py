@@ -4,11 +4,12 @@ import importlib.util
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from flows.runtime.stores import open_ledger
 from tasks.accounting import dp_sgd
 from tests.support.models.tiny import save_gpt2, save_roberta
 from tests.support.paths import ROOT
+from tests.support.processes.nobody import as_nobody
 from tests.support.runs.pipeline import SMALL
 from tests.support.servers.vendor import VendorServer
 
@@ -186,6 +188,41 @@ def test_a_column_that_differs_in_case_alone_is_offered(home: Path, tmp_path: Pa
     assert len(said(home, private={"path": path})) == 2
 
 
+@pytest.mark.parametrize("field", ["test", "public"])
+def test_rows_of_the_private_file_are_no_public_rows(home: Path, tmp_path: Path, field: str) -> None:
+    path = rows_of(tmp_path / "rows.csv")
+    (tmp_path / "link.csv").symlink_to(path)
+    (problem,) = said(home, private={"path": path}, **{field: {"path": str(tmp_path / "link.csv"), "rows": None}})
+    assert problem.startswith(f"{field}.path: {tmp_path}/link.csv is also the private source")
+    assert said(home, private={"path": path}, **{field: {"path": rows_of(tmp_path / "b.csv"), "rows": None}}) == []
+
+
+def test_two_queries_of_one_database_may_be_private_and_public_rows(home: Path, tmp_path: Path) -> None:
+    path = f"sqlite:///{tmp_path}/rows.db"
+    with closing(sqlite3.connect(tmp_path / "rows.db")) as database:
+        database.execute("CREATE TABLE notes (text TEXT, label TEXT, part INT)")
+        database.commit()
+    query = "SELECT text, label FROM notes WHERE part = 0"
+    private = {"path": path, "query": query}
+    (problem,) = said(home, private=private, test={"path": path, "query": f" {query}", "rows": None})
+    assert problem.startswith("test.path:")
+    assert said(home, private=private, test={"path": path, "query": query.replace("0", "1"), "rows": None}) == []
+
+
+@pytest.mark.parametrize(
+    ("header", "problem"),
+    [
+        ("text,label,text", "private.text: {} has one name 'text' for columns 1 and 3. Rename one."),
+        (f"text,label,{PLANTED},{PLANTED}", "private.path: {} has one name for columns 3 and 4. Rename one."),
+        ("text,label,,", "private.path: {} has one name for columns 3 and 4. Rename one."),
+    ],
+)
+def test_columns_of_one_name_are_named_on_the_screen(home: Path, tmp_path: Path, header: str, problem: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{header}\n")
+    assert said(home, private={"path": str(path)}) == [problem.format(path)]
+
+
 @pytest.mark.parametrize(
     "rows",
     [b"one,login_problem\n" * 3, b"one,login_problem\n" * 300, b"\xe4\xf6\xfc,x\n", b'"no end, x\n', b"a,b,c,d\n", b""],
@@ -211,6 +248,8 @@ def test_json_lines_of_private_rows_are_not_looked_into(home: Path, tmp_path: Pa
         ("rows.csv", "text,label\nwörter,x\n".encode("utf-16"), "is UTF-16"),
         ("rows.csv", "tëxt,label\n".encode("latin1"), "the first line is not UTF-8"),
         ("rows.csv", b"\n\n", "is empty"),
+        ("rows.csv", b"PK\x03\x04 an archive\n", "is not a text file"),
+        ("rows.csv", "text,label\n".encode("utf-16-le"), "is not a text file"),
         ("rows.parquet", b"PAR1 cut", "not a readable Parquet file"),
         ("rows.csv.gz", b"text,label\n", "cannot be read"),
         ("rows.xlsx", b"", "unknown kind of file"),
@@ -233,24 +272,6 @@ def test_a_private_file_of_somebody_else_is_named(home: Path) -> None:
         path.chmod(0)
         problems = as_nobody(lambda: said(home, private={"path": str(path)}))
     assert problems == [f"private.path: {path} cannot be read (Permission denied). Check the file and its permissions."]
-
-
-def as_nobody(compute: Callable[[], list[str]]) -> list[str]:
-    """Compute in a process that may not read everything, as root may."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            if os.geteuid() == 0:
-                os.setuid(65534)
-            os.write(writer, "\n".join(compute()).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as answer:
-        text = answer.read()
-    os.waitpid(child, 0)
-    return text.splitlines()
 
 
 def test_a_database_is_checked_without_a_query(home: Path, tmp_path: Path) -> None:

@@ -37,6 +37,9 @@ def test_before_a_run_begins_nothing_was_spent_and_the_error_stays_what_it_is() 
     budget = failing(BudgetError(4, 1, 3, "desk"), Story())
     assert isinstance(budget, BudgetError)
     assert budget.exit_code == 3
+    unowned = BudgetError(4, 1, 3, "desk")
+    unowned.default = True
+    assert str(failing(unowned, Story())).count("No owner set this cap") == 1
     assert str(failing(ConfigError("Nothing was spent."), Story())) == "Nothing was spent."
 
 

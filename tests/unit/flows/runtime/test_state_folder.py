@@ -1,5 +1,6 @@
 """The state folder: a place that others can read is no place for private files."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from flows.runtime.state_folder import check_closed, open_to_others
+from flows.runtime.state_folder import check_closed, open_to_others, state_folder
+from tests.support.processes.nobody import as_nobody
 
 
 @pytest.fixture
@@ -43,3 +45,21 @@ def test_on_a_mounted_volume_the_private_folder_alone_must_be_closed(
     private.chmod(0o755)
     with pytest.raises(ConfigError, match=f"chmod 700 {private}"):
         check_closed(shared_machine)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_the_closed_state_folder_of_another_user_is_refused(
+    shared_machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared_machine.chmod(0o700)
+    monkeypatch.setenv("WASP_HOME", str(shared_machine))
+
+    def refusal() -> list[str]:
+        with pytest.raises(ConfigError) as refused:
+            state_folder()
+        return [str(refused.value)]
+
+    assert state_folder() == shared_machine
+    assert as_nobody(refusal) == [
+        f"The state folder {shared_machine} belongs to another user and is closed. Set WASP_HOME to your own"
+    ]

@@ -1,8 +1,11 @@
 """Progress is told with rate and time left, whether a terminal is there or not."""
 
 import io
+import re
 
-from flows.runtime.terminal_progress import Bars, Lines
+import pytest
+
+from flows.runtime.terminal_progress import QUIET, Bars, Lines, show
 
 
 def test_lines_end_with_what_was_done_and_how_fast() -> None:
@@ -48,3 +51,25 @@ def test_a_bar_shows_the_money_so_far() -> None:
     with Bars() as bars, bars.work("write clerk", 2, lambda: "$0.0100") as advance:
         advance(1)
         assert bars._progress.tasks[0].fields["rate"].endswith("$0.0100")
+
+
+def test_the_state_of_the_run_stays_below_the_bars() -> None:
+    with Bars() as bars:
+        bars.status(0, 5)
+        bars._iteration_began -= 20
+        bars.status(1, 5, "epsilon 4")
+        *_, state = bars._progress.get_renderables()
+        assert re.search(r"1 of 5 iterations done \| epsilon 4 \| 20 s per iteration, 1:(20|19) left", str(state.text))
+        bars.status(5, 5, "epsilon 4")
+        *_, state = bars._progress.get_renderables()
+        assert "left" not in str(state.text)
+
+
+def test_quiet_shows_warnings_only(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(QUIET, "1")
+    with show() as display:
+        display.say("iteration 1")
+        display.say("warning: few rows")
+        with display.work("embed", 2) as advance:
+            advance(2)
+    assert capsys.readouterr().err == "warning: few rows\n"

@@ -170,12 +170,16 @@ def test_a_party_writes_no_files_and_its_coordinator_does(tmp_path: Path) -> Non
 def test_verify_leaves_no_thread_behind_that_could_abort_the_exit(run: Prepared) -> None:
     """A thread of Arrow that holds a Python object while the interpreter ends takes the process with it (SIGABRT)."""
     script = (
-        "import os, pandas, pyarrow.dataset\n"
+        "import os, pandas, pyarrow.dataset, time\n"
         "from flows.cli import budget_commands\n"
         "from tasks.accounting.composition import second_opinion\n"
         "before = set(os.listdir('/proc/self/task'))\n"
         "assert budget_commands.verify(None) == {'problems': [], 'missing': [], 'unsealed': []}\n"
-        "print(len(set(os.listdir('/proc/self/task')) - before))\n"
+        "left = lambda: len(set(os.listdir('/proc/self/task')) - before)\n"
+        "deadline = time.monotonic() + 1\n"
+        "while left() and time.monotonic() < deadline:\n"
+        "    time.sleep(0.01)\n"
+        "print(left())\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"

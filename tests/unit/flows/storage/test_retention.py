@@ -200,7 +200,7 @@ def test_a_finished_run_stands_and_an_unfinished_one_stops_unless_told_to_pay(ho
         ("private/ledger.key", "key and problems"),
         ("private/problems/desk.json", "key and problems"),
         ("private/embeddings/x.npz", "private caches"),
-        ("ledger.db-wal", "budget book"),
+        ("ledger.db-wal", "privacy ledger"),
         ("prefect/.x.tmp", "Prefect's own"),
         ("mlflow.db", "experiments"),
         ("notes.txt", "other"),

@@ -1,0 +1,73 @@
+"""Choose language models for `wasp init`: a local server, a key in the environment, else the embedded stubs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from connectors.interfaces.errors import ConfigError
+from connectors.models.base import registry
+
+LOCAL_SERVERS = {"Ollama": "http://127.0.0.1:11434/v1", "vLLM": "http://127.0.0.1:8000/v1"}
+KEYS = {"OPENAI_API_KEY": ("openai", "gpt-4o-mini"), "ANTHROPIC_API_KEY": ("anthropic", "claude-haiku-4-5")}
+STUBS = [
+    {"name": name, "connector": "ngram", "model": model}
+    for name, model in (("clerk", "helpdesk"), ("writer", "letters"), ("novelist", "stories"))
+]
+MOST_MODELS = 3
+FREE = {"input": 0, "output": 0}
+
+
+def choose_models(requested: Sequence[str]) -> tuple[list[dict[str, Any]], str]:
+    """Return the `plms` of a configuration, and the reason for the choice.
+
+    Args:
+        requested: CONNECTOR:MODEL of the command line; empty: look for a local server, then for a key.
+
+    Raises:
+        ConfigError: not CONNECTOR:MODEL, or an unknown connector.
+    """
+    if requested:
+        return [_named(entry) for entry in dict.fromkeys(requested)], "as requested"
+    for server, url in LOCAL_SERVERS.items():
+        models = _models_of(url)
+        if models:
+            plms = [_plm("openai", model, endpoint=url, key="none", price=FREE) for model in models[:MOST_MODELS]]
+            return plms, f"{server} answers at {url}"
+    for variable, (connector, model) in KEYS.items():
+        if os.environ.get(variable):
+            return [_plm(connector, model, key=f"env:{variable}")], f"{variable} is set"
+    return [dict(stub) for stub in STUBS], (
+        "embedded stubs: they show the pipeline, their texts are poor. For useful texts add --model CONNECTOR:MODEL"
+    )
+
+
+def _named(entry: str) -> dict[str, Any]:
+    connector, separator, model = entry.partition(":")
+    known = sorted(registry.connectors())
+    if not separator or not model or connector not in known:
+        raise ConfigError(
+            f"--model: '{entry}' is not CONNECTOR:MODEL with one of the connectors {', '.join(known)}. "
+            "For example --model openai:gpt-4o-mini"
+        )
+    return _plm(connector, model)
+
+
+def _plm(connector: str, model: str, **fields: Any) -> dict[str, Any]:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", model.rstrip("/").rpartition("/")[2]).strip("-._")[:40] or connector
+    return {"name": name, "connector": connector, "model": model, **fields}
+
+
+def _models_of(url: str) -> list[str]:
+    """Return the models of a server on this machine that answers within a second."""
+    try:
+        with urlopen(f"{url}/models", timeout=1) as response:  # noqa: S310  (a fixed local address)
+            listed = json.load(response)["data"]
+        return sorted(str(model["id"]) for model in listed)
+    except (URLError, OSError, ValueError, KeyError, TypeError):
+        return []

@@ -1,0 +1,103 @@
+"""From a CSV file to an exported bundle: four commands, no file written by hand."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from connectors.data.grammar import __file__ as grammar
+from flows.config.named import SHIPPED
+from flows.config.task_files import SHIPPED as TASKS
+from tests.support.runs.pipeline import Pipeline
+
+DATA = Path(grammar).parent / "support_desk" / "private.parquet"
+FAST = ("--set", "method.samples=90", "--set", "embedder={connector: hashing, model: '', options: {dimension: 128}}")
+RARE = "a text that nobody else wrote"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with notes.csv, whose last row has a misspelt label."""
+    rows = pd.read_parquet(DATA).rename(columns={"text": "note", "label": "category"})
+    rows = pd.concat([rows, pd.DataFrame([{"note": RARE, "category": "biling"}])])
+    rows.to_csv(tmp_path / "notes.csv", index=False)
+    return tmp_path
+
+
+def wasp(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command in the folder, as a user does."""
+    command = [sys.executable, "-m", "flows.cli.main", *words]
+    environment = Pipeline(folder / "home").environment
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def answer(folder: Path, *words: str) -> dict[str, Any]:
+    done = wasp(folder, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+@pytest.mark.runs
+def test_four_commands_lead_from_a_file_to_a_bundle(folder: Path) -> None:
+    made = answer(folder, "init", "triage", "--data", "notes.csv")
+    assert made["left_out"] == {"biling": 1}
+    assert (made["rows"], made["declared_rows"], made["language"]) == (121, 100, "en")
+    written = (folder / "triage.yaml").read_text() + (folder / "triage_task.yaml").read_text()
+    assert "biling\n" not in written
+    assert "121" not in written
+    assert RARE not in written
+
+    plan = answer(folder, "plan", "triage", *FAST)
+    assert plan["problems"] == []
+    run = answer(folder, "run", "triage", *FAST)
+    assert run["state"] == "done"
+    exported = answer(folder, "export", "latest", "out")
+    assert "synthetic.parquet" in exported["files"]
+    assert answer(folder, "show", "latest")["run_id"] == run["run_id"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--text", "nothing"], "no column 'nothing'"),
+        (["--label", "note"], "--label: 0 labels have at least 5 rows"),
+        (["--class", "billing_question", "--class", "nosuch"], "--class: no row has the label 'nosuch'"),
+        (["--model", "gpt-4o"], "--model: 'gpt-4o' is not CONNECTOR:MODEL"),
+    ],
+)
+def test_a_wrong_option_registers_and_writes_nothing(folder: Path, words: list[str], message: str) -> None:
+    refused = wasp(folder, "init", "triage", "--data", "notes.csv", *words)
+    assert refused.returncode == 2, refused.stderr
+    assert message in refused.stderr
+    assert not (folder / "triage.yaml").exists()
+    assert answer(folder, "dataset", "list") == {"datasets": []}
+
+
+def test_files_that_exist_are_kept(folder: Path) -> None:
+    (folder / "triage_task.yaml").write_text("mine")
+    refused = wasp(folder, "init", "triage", "--data", "notes.csv")
+    assert refused.returncode == 2
+    assert "triage_task.yaml: this file exists" in refused.stderr
+    assert (folder / "triage_task.yaml").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["demo", "wasp_here", "imdb_recorded", "person_here", "federated_here"])
+def test_the_schema_for_editors_accepts_configurations_and_names_unknown_keys(name: str, tmp_path: Path) -> None:
+    schema = json.loads(Pipeline(tmp_path / "home").call("schema", "wasp").stdout)
+    values = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text()) | {"flow": "wasp"}
+    validator = Draft202012Validator(schema)
+    assert [error.message for error in validator.iter_errors(values)] == []
+    values["privacy"] = {**values.get("privacy", {}), "epsilom": 1}
+    assert any("epsilom" in error.message for error in validator.iter_errors(values))
+
+
+def test_the_schema_of_task_files_accepts_those_that_ship(tmp_path: Path) -> None:
+    schema = json.loads(Pipeline(tmp_path / "home").call("schema", "task").stdout)
+    for file in TASKS.glob("*.yaml"):
+        assert list(Draft202012Validator(schema).iter_errors(yaml.safe_load(file.read_text()))) == [], file

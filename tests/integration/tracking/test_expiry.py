@@ -1,0 +1,92 @@
+"""`wasp clean --experiments-older-than`: runs, files and models leave MLflow; what stays is said."""
+
+import importlib.util
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from connectors.interfaces.errors import ConfigError
+from connectors.tracking.tracker import MlflowTracker, Serving
+from flows.storage.removal import remove
+from flows.storage.retention import Retention, choose
+from tests.support.servers.ports import free_port
+from tests.support.tracking import client_of
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
+
+NOW = datetime(2030, 6, 1, tzinfo=UTC)
+RULES = Retention(experiments_older_than="30d")
+
+
+def record(home: Path, uri: str, run_id: str, days: int, mlflow: str | None = None) -> str:
+    """Record a finished run that ended `days` ago with a registered student; return its id in MLflow."""
+    folder, ended = home / "runs" / run_id, (NOW - timedelta(days=days)).isoformat()
+    (folder / "student").mkdir(parents=True)
+    (folder / "student" / "head").write_text(run_id * 1000)
+    config = {"tracking": {"mlflow": mlflow}}
+    book = {"run_id": run_id, "state": "done", "started": ended, "ended": ended, "config": config}
+    (folder / "manifest.json").write_text(json.dumps(book))
+    root = None if "://" in uri and uri.startswith("http") else str(home / "mlartifacts")
+    tracker = MlflowTracker(uri, root, folder / "tracking.jsonl", "desk", run_id, {"wasp.run_id": run_id})
+    tracker.start({"epsilon": 4.0})
+    tracker.model(folder / "student", Serving("tasks.students.train:load_student", registered="wasp-desk"))
+    assert tracker.end("FINISHED").left == 0
+    return str(tracker.mlflow_run_id)
+
+
+def active(uri: str) -> set[str]:
+    """Return the pipeline runs that the store shows."""
+    client = client_of(uri)
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    return {run.data.tags["wasp.run_id"] for run in client.search_runs(experiments)}
+
+
+def test_old_runs_leave_the_database_and_the_disk(store: str, tmp_path: Path) -> None:
+    home = tmp_path
+    record(home, store, "old", 40)
+    record(home, store, "reused-last-night", 1)
+    kept = record(home, store, "promoted", 40)
+    client = client_of(store)
+    (version,) = client.search_model_versions(f"run_id = '{kept}'")
+    client.set_registered_model_alias("wasp-desk", "champion", version.version)
+
+    choice = choose(home, RULES, NOW, free=True)
+    assert [item.run_id for item in choice.going] == ["old"]
+    assert choice.going[0].bytes > 3000
+    assert "experiment of promoted: its model has the alias 'champion'" in choice.staying
+    before = {path for path in (home / "mlartifacts").rglob("*") if path.is_file()}
+    assert remove(home, choice.going) == list(choice.going)
+    assert active(store) == {"reused-last-night", "promoted"}
+    gone = before - {path for path in (home / "mlartifacts").rglob("*") if path.is_file()}
+    assert gone
+    assert not any(path.read_text() == "old" * 1000 for path in (home / "mlartifacts").rglob("head"))
+    assert (home / "runs/old/student/head").exists(), "the run itself stays"
+    assert choose(home, RULES, NOW, free=True).going == ()
+
+
+def test_a_server_is_told_and_its_operator_frees_the_disk(server: str, tmp_path: Path) -> None:
+    record(tmp_path, server, "old", 40, mlflow=server)
+    choice = choose(tmp_path, RULES, NOW, free=True)
+    assert [item.run_id for item in choice.going] == ["old"]
+    assert any("mlflow gc" in reason for reason in choice.staying)
+    remove(tmp_path, choice.going)
+    assert active(server) == set()
+    assert choose(tmp_path, RULES, NOW, free=True).going == ()
+
+
+def test_a_run_that_a_person_deleted_in_mlflow_is_emptied_too(store: str, tmp_path: Path) -> None:
+    client_of(store).delete_run(record(tmp_path, store, "old", 40))
+    choice = choose(tmp_path, RULES, NOW, free=True)
+    assert [item.run_id for item in choice.going] == ["old"]
+    remove(tmp_path, choice.going)
+    assert choose(tmp_path, RULES, NOW, free=True).going == ()
+
+
+def test_an_unreachable_server_is_one_clear_error(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    uri = f"http://127.0.0.1:{free_port()}"
+    record(tmp_path, store, "old", 40, mlflow=uri)
+    with pytest.raises(ConfigError, match="does not answer"):
+        choose(tmp_path, RULES, NOW, free=True)
