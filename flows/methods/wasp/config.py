@@ -40,7 +40,9 @@ class WaspConfig(RunConfig):
         if self.parties is not None and self.method.weights_from == "counts":
             raise ValueError("method.weights_from is 'counts', which does not support several parties. Set it to votes")
         if self.parties is not None and self.method.iterations == 1:
-            raise ValueError("method.iterations: 1 needs no votes, so no party is asked. Write 2 or more, or no parties")
+            raise ValueError(
+                "method.iterations: 1 needs no votes, so no party is asked. Write 2 or more, or no parties"
+            )
         return self
 
     @model_validator(mode="after")
