@@ -25,7 +25,7 @@ class RowsRef:
     drawn independently with probability rows/of. `public`: the rows are public; exactly `rows` are drawn, stratified by
     class, or with class proportions from Dirichlet(`class_alpha`). `person`: column with the person of each row.
     `classes`: (class, label prefixes) if the column contains codes, OTHERS for all further codes; a row without a class
-    is left out. `whole`: the reader adds a column `whole` with all columns of the source. `lenient`: read a line or
+    is left out. `plain_text`: texts are lower-cased and lose their punctuation. `whole`: the reader adds a column `whole` with all columns of the source. `lenient`: read a line or
     cell that is invalid as missing text, because an error would reveal a private row.
     """
 
@@ -41,14 +41,15 @@ class RowsRef:
     classes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     public: bool = False
     class_alpha: float | None = None
+    plain_text: bool = False
     whole: bool = False
     lenient: bool = False
 
     @property
     def choice(self) -> list[object]:
-        """The parameters of the row selection, for the keys of steps."""
+        """The parameters of the row selection and of its texts, for the keys of steps."""
         drawn = ["public", *([] if self.class_alpha is None else [self.class_alpha])] if self.public else []
-        return [self.rows, self.of, self.seed, *drawn]
+        return [self.rows, self.of, self.seed, *drawn, *(["plain_text"] if self.plain_text else [])]
 
     @property
     def lets_rows_in(self) -> bool:

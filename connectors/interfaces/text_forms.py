@@ -44,3 +44,9 @@ def normal_form(text: str) -> str:
     """Return the form for comparing texts: NFC, case folded, white space collapsed."""
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", normalizable(text)).casefold())
     return " ".join(folded.split())
+
+
+def plain_text(text: str) -> str:
+    """Return the text in lower case, without punctuation and symbols, with single spaces."""
+    letters = (" " if unicodedata.category(letter)[0] in "PS" else letter for letter in text.lower())
+    return " ".join("".join(letters).split())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import InputError, NoRowsError
 from connectors.interfaces.rows import OTHERS, RowsRef
-from connectors.interfaces.text_forms import encodable
+from connectors.interfaces.text_forms import encodable, plain_text
 from connectors.rows.sources import Columns, display_path, open_source
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
     frame = pd.DataFrame({"row": np.arange(count, dtype=np.int64)})
     for name, values in columns.items():
         frame[name] = pd.Series(values, dtype="str")
+    if where.plain_text:
+        frame["text"] = frame["text"].map(plain_text, na_action="ignore")
     if "attribute" in frame:
         frame["attribute"] = frame["attribute"].fillna("")
     if where.whole:

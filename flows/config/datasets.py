@@ -23,7 +23,10 @@ class DatasetView(Rows):
         description="Other datasets of the same place, or with the same values of `person`, contain other people.",
     )
 
-    hidden: ClassVar[dict[str, str]] = {"rows": "a run chooses its rows. Write private.rows in its configuration"}
+    hidden: ClassVar[dict[str, str]] = {
+        "rows": "a run chooses its rows. Write private.rows in its configuration",
+        "plain_text": "a run chooses the form of its texts. Write private.plain_text in its configuration",
+    }
 
     def to_json(self) -> dict[str, Any]:
         """Return the view as the ledger stores it."""

@@ -51,6 +51,7 @@ def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
         class_alpha=rows.class_alpha if isinstance(rows, PrivateRows) else None,
         person=rows.person if isinstance(rows, PrivateRows) else None,
         query=rows.query,
+        plain_text=rows.plain_text,
         classes=tuple((name, tuple(prefixes)) for name, prefixes in (rows.classes or {}).items()),
     )
 

@@ -40,6 +40,12 @@ class Rows(Strict):
         "prefix decides. '*' stands for all other codes. Rows without a code or class are skipped.",
     )
 
+    plain_text: bool = Field(
+        False,
+        exclude_if=partial(eq, False),
+        description="Lower-case the texts and remove their punctuation (the preprocessing of Song et al. 2024).",
+    )
+
     rules = rule(
         "path",
         {"type": "string", "pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?://"},

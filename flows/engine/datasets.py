@@ -84,7 +84,9 @@ def private_ref(private: PrivateRows, open_ledger: OpenLedger, root: str | None,
         return PrivateRef(dataset_name(private), chosen)
     view = view_of(open_ledger(), private.dataset)
     where = rows_ref(view, None)
-    drawn = replace(where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, person=view.person)
+    drawn = replace(
+        where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, person=view.person, plain_text=chosen.plain_text
+    )
     return PrivateRef(private.dataset, drawn, view.separate)
 
 

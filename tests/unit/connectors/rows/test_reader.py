@@ -30,6 +30,19 @@ def where(path, **changes) -> RowsRef:
     return replace(RowsRef(str(path), text="body", label="kind", attribute="stars", person="user"), **changes)
 
 
+def test_plain_text_has_no_case_and_no_punctuation(tmp_path):
+    rows = pd.DataFrame({"text": ["Mr. Smith's HbA1c: 7.2%!", "fine", None], "label": ["A.b", "c", "d"]})
+    rows.to_parquet(tmp_path / "rows.parquet")
+    read = read_rows(RowsRef(str(tmp_path / "rows.parquet"), plain_text=True))
+    assert read["text"].tolist()[:2] == ["mr smith s hba1c 7 2", "fine"]
+    assert read["text"].isna().tolist() == [False, False, True]
+    assert read["label"].tolist() == ["A.b", "c", "d"]
+
+
+def test_plain_text_is_part_of_the_choice_of_rows():
+    assert RowsRef("rows.csv", plain_text=True).choice != RowsRef("rows.csv").choice
+
+
 def save(table: pd.DataFrame, path) -> None:
     ending = path.name.removesuffix(".gz").rsplit(".", 1)[-1]
     if ending == "parquet":
