@@ -25,8 +25,9 @@ class RowsRef:
     drawn independently with probability rows/of. `public`: the rows are public; exactly `rows` are drawn, stratified by
     class, or with class proportions from Dirichlet(`class_alpha`). `person`: column with the person of each row.
     `classes`: (class, label prefixes) if the column contains codes, OTHERS for all further codes; a row without a class
-    is left out. `plain_text`: texts are lower-cased and lose their punctuation. `whole`: the reader adds a column `whole` with all columns of the source. `lenient`: read a line or
-    cell that is invalid as missing text, because an error would reveal a private row.
+    is left out. `plain_text`: texts are lower-cased and lose their punctuation. `whole`: the reader adds a column
+    `whole` with all columns of the source. `lenient`: read a line or cell that is invalid as missing text, because an
+    error would reveal a private row.
     """
 
     path: str
