@@ -17,7 +17,7 @@ from connectors.interfaces.money import format_dollars
 from connectors.security.secret_patterns import REFERENCE
 from flows.config.form import Schema, Strict, connectors, rule
 
-PAID = ("anthropic", "openai")
+PAID = ("anthropic", "litellm", "openai")
 """Connectors of hosted models, whose calls may cost money."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 """Form of the name of a language model, which names files and columns."""
@@ -67,7 +67,7 @@ class Plm(Strict):
         "ngram",
         json_schema_extra=connectors,
         description="ngram (embedded stub), recorded (a Parquet file), hf (local transformers), openai (or a "
-        "compatible server), anthropic.",
+        "compatible server), anthropic, litellm (other vendors).",
     )
     model: str = Field("", description="Model of the connector: a corpus name, a file, or a model id.")
     temperature: float | None = Field(
@@ -96,7 +96,7 @@ class Plm(Strict):
 
     rules = rule(
         "connector",
-        {"enum": ["anthropic", "fill_mask", "hf", "ngram", "openai", "recorded"]},
+        {"enum": ["anthropic", "fill_mask", "hf", "litellm", "ngram", "openai", "recorded"]},
         {"model": {"minLength": 1}},
     ) | rule("batch_api", {"const": True}, {"connector": {"enum": ["openai", "anthropic"]}})
 

@@ -66,7 +66,7 @@ MOST_NOT_ACCEPTED = 20
 class VendorModel(ABC, Generic[Options]):
     """A language model behind an API; a subclass opens clients and sends requests.
 
-    `connector` is also the name of the vendor's package.
+    `connector` is also the name of the vendor's package, which the extra `extra` installs.
 
     Prompts are sent in a sliding window over all endpoints, in an event loop of the calling thread; each completion is
     passed on when it arrives. The endpoints' pacing state persists between calls. Threads can call `complete`
@@ -74,6 +74,7 @@ class VendorModel(ABC, Generic[Options]):
     """
 
     connector: ClassVar[str]
+    extra: ClassVar[str] = "api"
     failures: tuple[type[Exception], ...] = (ValueError,)
 
     def __init__(self, name: str, model: str, options: Options) -> None:
@@ -96,7 +97,7 @@ class VendorModel(ABC, Generic[Options]):
         """
         model = cls.from_spec(spec)
         if importlib.util.find_spec(cls.connector) is None:
-            raise MissingPackageError(cls.connector, "api")
+            raise MissingPackageError(cls.connector, cls.extra)
         for address in model.options.endpoints:
             if not address.key.startswith("prefect:"):
                 read_secret(address.key, f"Model '{spec.name}': key")

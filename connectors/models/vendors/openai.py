@@ -134,30 +134,42 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
 
     def request(self, prompt: Prompt, count: int = 1, limit: str = "") -> dict[str, Any]:
         """Return the body of a request."""
-        options = self.options
-        settings = {
-            "model": self.model,
-            "temperature": options.temperature,
-            "top_p": options.top_p,
-            "top_k": options.top_k,
-            "stop": list(options.stop) or None,
-            "seed": prompt.seed if options.seeded else None,
-            limit or self._limit_field: prompt.max_tokens,
-            **options.extra,
-        }
-        body = {name: value for name, value in settings.items() if value is not None}
+        options, limit = self.options, limit or self._limit_field
         if options.api == "completions":
-            return {**body, "prompt": prompt.text}
-        if count > 1 and options.schema:
-            schema = {"name": "texts", "strict": True, "schema": SCHEMA}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        system = [{"role": "system", "content": options.system}] if options.system else []
-        return {**body, "messages": [*system, {"role": "user", "content": prompt.text}]}
+            return {**decoding_fields(self.model, options, prompt, limit), "prompt": prompt.text}
+        return chat_request(self.model, options, prompt, limit, options.system, count > 1 and options.schema)
 
     def _wants_other_limit(self, error: Exception, used: str) -> bool:
         if self.options.limit_field != "auto" or used != "max_tokens" or getattr(error, "status_code", 0) != 400:
             return False
         return "max_completion_tokens" in str(error) and getattr(error, "param", "max_tokens") in ("max_tokens", None)
+
+
+def decoding_fields(model: str, options: VendorOptions, prompt: Prompt, limit_field: str) -> dict[str, Any]:
+    """Return the fields of a request besides its prompt; the token limit is in `limit_field`."""
+    settings = {
+        "model": model,
+        "temperature": options.temperature,
+        "top_p": options.top_p,
+        "top_k": options.top_k,
+        "stop": list(options.stop) or None,
+        "seed": prompt.seed if options.seeded else None,
+        limit_field: prompt.max_tokens,
+        **options.extra,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def chat_request(
+    model: str, options: VendorOptions, prompt: Prompt, limit_field: str, system: str, is_list: bool
+) -> dict[str, Any]:
+    """Return the body of a chat request; with `is_list`, the server enforces the JSON of several texts."""
+    body = decoding_fields(model, options, prompt, limit_field)
+    if is_list:
+        schema = {"name": "texts", "strict": True, "schema": SCHEMA}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    messages = [{"role": "system", "content": system}] if system else []
+    return {**body, "messages": [*messages, {"role": "user", "content": prompt.text}]}
 
 
 def read_chat(response: Any, body: Mapping[str, Any]) -> Completion:
