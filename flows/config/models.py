@@ -67,7 +67,8 @@ class Plm(Strict):
         "ngram",
         json_schema_extra=connectors,
         description="ngram (embedded stub), recorded (a Parquet file), hf (local transformers), openai (or a "
-        "compatible server), anthropic, litellm (other vendors).",
+        "compatible server), anthropic, litellm (other vendors), vllm (its engine, or with an "
+        "endpoint its server).",
     )
     model: str = Field("", description="Model of the connector: a corpus name, a file, or a model id.")
     temperature: float | None = Field(
@@ -96,7 +97,7 @@ class Plm(Strict):
 
     rules = rule(
         "connector",
-        {"enum": ["anthropic", "fill_mask", "hf", "litellm", "ngram", "openai", "recorded"]},
+        {"enum": ["anthropic", "fill_mask", "hf", "litellm", "ngram", "openai", "recorded", "vllm"]},
         {"model": {"minLength": 1}},
     ) | rule("batch_api", {"const": True}, {"connector": {"enum": ["openai", "anthropic"]}})
 

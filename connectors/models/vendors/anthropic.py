@@ -92,8 +92,9 @@ class AnthropicModel(VendorModel[AnthropicOptions]):
             **options.extra,
         }
         body: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-        if count > 1 and options.schema:
-            body["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
+        schema = SCHEMA if count > 1 and options.schema else options.response_format
+        if schema:
+            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         messages = [{"role": "user", "content": prompt.text}]
         return {"model": self.model, "max_tokens": prompt.max_tokens, "messages": messages, **body}
 

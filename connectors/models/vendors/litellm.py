@@ -23,7 +23,7 @@ AFTER_SECONDS = 5.0
 """Time after the limit of a call at which litellm would end it."""
 _UNSUPPORTED = re.compile(r"does not support parameters: \['(\w+)'")
 _HEADER_PREFIX = "llm_provider-"
-"""What litellm puts before the names of a vendor's headers."""
+"""Prefix of the names of a vendor's headers in litellm."""
 
 
 @dataclass(frozen=True, slots=True)

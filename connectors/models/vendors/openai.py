@@ -58,6 +58,8 @@ class OpenAIOptions(VendorOptions):
                 raise ConfigError(
                     f"{where}: {name} must be one of {', '.join(choices)}, got {getattr(options, name)!r}."
                 )
+        if options.response_format and options.api == "completions":
+            raise ConfigError(f"{where}: response_format is for api: chat.")
         if options.azure and (
             not isinstance(options.azure, Mapping) or set(options.azure) - {"api_version", "deployment"}
         ):
@@ -165,9 +167,10 @@ def chat_request(
 ) -> dict[str, Any]:
     """Return the body of a chat request; with `is_list`, the server enforces the JSON of several texts."""
     body = decoding_fields(model, options, prompt, limit_field)
-    if is_list:
-        schema = {"name": "texts", "strict": True, "schema": SCHEMA}
-        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    schema = SCHEMA if is_list else options.response_format
+    if schema:
+        named = {"name": "texts" if is_list else "completion", "strict": True, "schema": schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": named}
     messages = [{"role": "system", "content": system}] if system else []
     return {**body, "messages": [*messages, {"role": "user", "content": prompt.text}]}
 

@@ -101,7 +101,8 @@ class VendorOptions:
     temperature, top_p, top_k: decoding; None uses the endpoint's default. max_tokens: per completion; None uses the
     task's value. stop: texts that end a completion. seeded: send each prompt's seed if the API supports it. several:
     texts requested in one call for equal prompts. extra: further fields of the request body, as documented by the
-    endpoint. edition: any text; change it when the same model name gets new weights, to request all completions again.
+    endpoint. response_format: JSON schema of an object that the endpoint enforces; the completion is then JSON.
+    edition: any text; change it when the same model name gets new weights, to request all completions again.
 
     endpoint, endpoints: base URLs, or {url, key} each. key: reference to the key (see `secrets`). concurrency: maximum
     calls in flight per endpoint, up to 256. timeout: seconds per call. tries: maximum calls per prompt. pace: further
@@ -118,6 +119,7 @@ class VendorOptions:
     seeded: bool = True
     several: int = 1
     extra: Mapping[str, Any] = field(default_factory=dict)
+    response_format: Mapping[str, Any] = field(default_factory=dict)
     edition: str = ""
     endpoint: str = ""
     endpoints: tuple[Address, ...] = ()
@@ -147,7 +149,8 @@ class VendorOptions:
     def decoding(self) -> dict[str, Any]:
         """The settings besides prompt and model that affect a completion."""
         names = ("temperature", "top_p", "top_k", "max_tokens", "stop", "seeded", "several", "extra", "edition")
-        return {name: getattr(self, name) for name in names}
+        formatted = {"response_format": dict(self.response_format)} if self.response_format else {}
+        return {name: getattr(self, name) for name in names} | formatted
 
 
 Options = TypeVar("Options", bound=VendorOptions)
@@ -173,11 +176,23 @@ def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str
     pace = _mapping(where, "pace", options.get("pace", {}))
     refuse_names(f"{where}: pace has", pace, [option.name for option in fields(Pace)])
     _mapping(where, "extra", options.get("extra", {}))
+    _check_schema(where, options)
     if not isinstance(options.get("seeded", True), bool):
         raise ConfigError(f"{where}: seeded must be true or false.")
     if not spec.model:
         raise ConfigError(f"{where}: set `model` to the vendor's name of the model.")
     return kind(**options)
+
+
+def _check_schema(where: str, options: Mapping[str, Any]) -> None:
+    schema = _mapping(where, "response_format", options.get("response_format", {}))
+    if schema and schema.get("type") != "object":
+        raise ConfigError(
+            f"{where}: response_format must be a JSON schema of an object. Write "
+            "{type: object, properties: {...}, required: [...], additionalProperties: false}."
+        )
+    if schema and options.get("several", 1) > 1:
+        raise ConfigError(f"{where}: response_format asks for one object per call. Remove several.")
 
 
 def _check_number(where: str, name: str, value: Any) -> None:

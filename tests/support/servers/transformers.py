@@ -34,14 +34,14 @@ def transformers_server(model: Path, home: Path) -> Iterator[str]:
     with log.open("w") as output:
         process = subprocess.Popen(command, env=environment, cwd=home, stdout=output, stderr=subprocess.STDOUT)
     try:
-        _wait_for(port, process, log)
+        wait_for(port, process, log)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         process.terminate()
         process.wait(20)
 
 
-def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         try:
