@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = "wasp-synth"
+UNPINNED = ("litellm", "vllm")
+"""Extras whose packages need other versions than the constraints of the checkout."""
 
 
 def pip_install() -> str:
@@ -19,7 +21,8 @@ def pip_install() -> str:
 def install_command(extra: str) -> str:
     """Return the command that installs an extra of this project for this interpreter.
 
-    If the project was installed from a folder, the command installs that folder again with its constraints.
+    If the project was installed from a folder, the command installs that folder again with its constraints, except for
+    the extras UNPINNED.
     """
     from urllib.parse import unquote, urlsplit
 
@@ -28,7 +31,7 @@ def install_command(extra: str) -> str:
     if "dir_info" not in source or not folder.is_dir():
         return f"{pip_install()} '{PROJECT}[{extra}]'"
     constraints = folder / "constraints.txt"
-    pinned = f" -c {shlex.quote(str(constraints))}" if constraints.is_file() else ""
+    pinned = f" -c {shlex.quote(str(constraints))}" if constraints.is_file() and extra not in UNPINNED else ""
     editable = " -e" if source["dir_info"].get("editable") else ""
     return f"{pip_install()}{pinned}{editable} {shlex.quote(f'{folder}[{extra}]')}"
 

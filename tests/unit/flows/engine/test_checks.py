@@ -463,5 +463,6 @@ def test_the_install_command_is_one_for_this_environment(tmp_path: Path, monkeyp
     assert install_command("api") == (
         f"{sys.executable} -m pip install -c '{checkout}/constraints.txt' -e '{checkout}[api]'"
     )
+    assert install_command("litellm") == f"{sys.executable} -m pip install -e '{checkout}[litellm]'"
     monkeypatch.setattr("connectors.interfaces.packages._source", lambda: {})
     assert install_command("api") == f"{sys.executable} -m pip install 'wasp-synth[api]'"
