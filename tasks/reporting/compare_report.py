@@ -194,9 +194,12 @@ def claim_heads(comparison: Comparison) -> tuple[str, ...]:
 
 
 def claim_cells(comparison: Comparison, claim: Claim) -> list[str]:
-    """Return the cells of one line of the differences, below `claim_heads`."""
+    """Return the cells of one line of the differences, below `claim_heads`; marked if one of the two has no noise."""
+    compared = (claim.row, comparison.reference)
+    is_bare = any(is_unnoised(comparison.answers, row, claim.column) for row in compared)
+    row = f"{claim.row} ({NOT_PRIVATE})" if is_bare else claim.row
     published = "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
-    cells = [claim.metric, comparison.named(claim.row), claim.column, difference_text(claim.ours)]
+    cells = [claim.metric, row, claim.column, difference_text(claim.ours)]
     return [*cells, "" if claim.p is None else f"{claim.p:.{DIGITS}f}", published, claim.verdict][
         : len(claim_heads(comparison))
     ]

@@ -10,7 +10,7 @@ from scipy.stats import ttest_rel
 from flows.compare import text as compare_words
 from flows.compare.values import summary_of
 from tasks.metrics.comparison import CellResult, Difference, adjusted, difference, mean_curve, mean_of, verdict
-from tasks.reporting.compare_report import Comparison, claims, drawings, markdown, page, seconds_of, tables
+from tasks.reporting.compare_report import Comparison, claim_cells, claims, drawings, markdown, page, seconds_of, tables
 
 OURS, THEIRS = [0.81, 0.84, 0.79, 0.86], [0.78, 0.83, 0.80, 0.80]
 
@@ -185,6 +185,19 @@ def test_a_row_without_noise_is_marked_and_beneath_no_epsilon() -> None:
             assert "NOT PRIVATE" in line, line
     assert "none spent or NOT PRIVATE" not in page(without_noise())
     assert page(without_noise()).count('<td colspan="2"><mark>NOT PRIVATE</mark></td>') == 1, "one run, one line"
+
+
+def test_differences_are_marked_in_the_columns_without_noise_alone() -> None:
+    """A row may have noise in one column and none in another; a difference from a row without noise has none either."""
+    pairs = [
+        answer(row, seed, 0.7 + seed / 100, column, not_private=column == "none")
+        for row in ("WASP", "PE")
+        for column in ("noisy", "none")
+        for seed in range(3)
+    ]
+    both = comparison(answers=tuple(pairs), columns=("noisy", "none"), places=(None, None), rows=("WASP", "PE"))
+    cells = [claim_cells(both, claim) for claim in claims(both)]
+    assert {(row, column) for _, row, column, *_ in cells} == {("PE", "noisy"), ("PE (NOT PRIVATE)", "none")}
 
 
 @pytest.mark.parametrize("places", [(1.0, 4.0), (None, None)])
