@@ -126,10 +126,14 @@ class VllmModel(HfModel):
     def _load(self) -> Loaded:
         _prepare()
         import vllm
+        from vllm.platforms import current_platform
 
         options = self._options
         assert isinstance(options, VllmOptions)
-        settings = {"dtype": dtype_of(options), "trust_remote_code": options.trust_remote_code, **options.engine}
+        settings = {"dtype": dtype_of(options), "trust_remote_code": options.trust_remote_code}
+        if current_platform.is_cpu():
+            settings["enable_chunked_prefill"] = False  # with seeds, vLLM 0.32 for CPUs fails on half a prompt
+        settings |= options.engine
         try:
             engine = vllm.LLM(model=str(self._folder), seed=0, **settings)
         except Exception as error:
@@ -157,7 +161,16 @@ class VllmModel(HfModel):
 
     def _generate_piece(self, loaded: Loaded, requests: Sequence[SamplingRequest], deliver: Deliver) -> None:
         tokens = [{"prompt_token_ids": request.ids} for request in requests]
-        outputs = loaded.model.generate(tokens, [self._sampling(request) for request in requests], use_tqdm=False)
+        sampling = [self._sampling(request) for request in requests]
+        try:
+            outputs = loaded.model.generate(tokens, sampling, use_tqdm=False)
+        except Exception as error:
+            # The engine's process reports every problem of its own as its end.
+            self._close()
+            raise FinalError(
+                f"Model '{self.name}': vLLM's engine failed ({type(error).__name__}); its log above has the reason. "
+                "Resume the run, with other options.engine if it fails again."
+            ) from error
         for request, output in zip(requests, outputs, strict=True):
             written = output.outputs[0]
             reason = "length" if written.finish_reason == "length" else "stop"

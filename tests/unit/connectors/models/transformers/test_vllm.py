@@ -90,6 +90,13 @@ class TestEngine(LanguageModelContract):
         assert first.text == third.text != second.text
         assert first.tokens_out <= 12
 
+    def test_many_prompts_of_other_lengths_are_completed(self, model: VllmModel) -> None:
+        """More tokens than one step of the engine takes: half a prompt with a seed ends vLLM 0.32 for CPUs."""
+        prompts = [Prompt("word " * (1 + number % 60), "a", seed=number, max_tokens=12) for number in range(300)]
+        completions = model.complete(prompts)
+        assert len(completions) == 300
+        assert all(completion.finish_reason in ("stop", "length") for completion in completions)
+
     def test_guided_texts_satisfy_the_expression(self, folder: Path) -> None:
         guided = VllmModel.from_spec(spec(folder, engine=ENGINE, guided={"regex": "[0-9]{4}"}))
         (completion,) = guided.complete([Prompt("Write.", "a", max_tokens=12)])
