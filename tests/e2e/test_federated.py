@@ -11,7 +11,7 @@ from connectors.interfaces.rows import RowsRef
 from flows.federation.partition import PartyFile, partition
 from flows.runtime.stores import open_ledger
 from tasks.federation.partition import Partition
-from tests.support.processes.parties import party_processes
+from tests.support.processes.parties import party_processes, wait_for_parties
 from tests.support.runs.federation import PLANTED, planted_rows
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.runs.served_flow import artifacts, ask
@@ -46,7 +46,8 @@ def test_three_parties_and_a_coordinator_from_start_to_end(api: str, tmp_path: P
     config = pipeline.config(**changes)
     values = config.read_text()
     config.write_text(values.replace("options:\n    dimension: 128", "options: {}"))
-    with party_processes(files, pipeline.environment, tmp_path / "parties.log"):
+    with party_processes(files, pipeline.environment, tmp_path / "parties.log") as processes:
+        wait_for_parties(api, list(processes))
         done = pipeline.call("run", "wasp", "--config", str(config), "--json")
     assert done.returncode == 0, done.stderr[-3000:] + (tmp_path / "parties.log").read_text()[-2000:]
     summary = last_json(done.stdout)
