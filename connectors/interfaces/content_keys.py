@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 
 
@@ -22,7 +22,7 @@ def _plain(value: object) -> object:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if hasattr(value, "__dataclass_fields__"):
-        return asdict(value)  # type: ignore[call-overload]
+        return {field.name: getattr(value, field.name) for field in fields(value)}  # type: ignore[arg-type]
     raise TypeError(f"{type(value).__name__} has no canonical form")
 
 

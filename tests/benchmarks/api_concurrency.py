@@ -175,7 +175,7 @@ def _level(url: str, level: int, trips: int, rounds: int) -> list[Line]:
     if importlib.util.find_spec("litellm") is None:
         del arms[LITELLM]
     taken = in_turns(arms, rounds)
-    goals = {BARE: f"P16-{level}"} | ({LOOP: "P17-loop", THREADS: "P17"} if level == LEVELS[1] else {})
+    goals = {BARE: f"P16-{level}"} | ({LOOP: "P17-loop"} if level == LEVELS[0] else {THREADS: "P17"})
     peers = [peer for peer in arms if peer not in ("openai", "anthropic")]
     lines = []
     for connector, peer in [*(("openai", peer) for peer in peers), ("anthropic", BARE)]:
