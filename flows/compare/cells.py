@@ -115,6 +115,8 @@ def answer(cell: Cell, summary: RunSummary, reused: bool = False) -> CellResult:
         dollars_estimated=summary.dollars_estimated,
         reused=reused,
         warnings=tuple(summary.usefulness_warnings),
+        unnoised=tuple(summary.unnoised),
+        fid_reference=summary.fid_reference,
     )
 
 

@@ -44,7 +44,7 @@ def _cap(dataset: dict[str, Any]) -> str:
 
 def summary(value: dict[str, Any]) -> str:
     """Return cells, verdicts and table paths of a finished comparison as text."""
-    heads = ("row", "column", "seed", "state", "accuracy", "fid", "epsilon of output", "added to budget", "seconds")
+    heads = ("row", "column", "seed", "state", "accuracy", "FID", "epsilon of output", "added to budget", "seconds")
     lines = [table([_result_row(cell) for cell in value["cells"] if not cell["not_private"]], heads), ""]
     lines += _unnoised(value)
     judged = [claim for claim in value["claims"] if claim["verdict"]]
@@ -92,11 +92,20 @@ def _plan_row(cell: dict[str, Any]) -> Sequence[object]:
 
 
 def _result_row(cell: dict[str, Any]) -> Sequence[object]:
-    measured = [cell["values"].get(metric) for metric in ("accuracy", "fid")]
-    scores = ["-" if value is None else f"{value:.3f}" for value in measured]
+    scores = [_score(cell, metric) for metric in ("accuracy", "fid")]
     spent = ["-" if cell[name] is None else f"{cell[name]:.3f}" for name in ("epsilon", "added")]
     state = "reused" if cell["reused"] else cell["state"]
     return [cell["row"], cell["column"], cell["seed"], state, *scores, *spent, f"{cell['seconds']:.0f}"]
+
+
+def _score(cell: dict[str, Any], metric: str) -> str:
+    """Return a metric of a cell; FID names its rows unless these are the test rows, and says if it has no noise."""
+    value, rows = cell["values"].get(metric), cell.get("fid_reference", "")
+    if value is None:
+        return "-"
+    remarks = [f"{rows} rows"] if metric == "fid" and rows not in ("", "test") else []
+    remarks += ["not private"] if metric in cell.get("unnoised", ()) else []
+    return f"{value:.3f}" + (f" ({', '.join(remarks)})" if remarks else "")
 
 
 def _unnoised(value: dict[str, Any]) -> list[str]:
@@ -113,5 +122,5 @@ def _unnoised(value: dict[str, Any]) -> list[str]:
         row, _, seed, state, accuracy, fid, _, _, seconds = _result_row(cell)
         settings = EVERY_COLUMN if set(columns) == every else ", ".join(columns)
         rows.append([f"{row} ({NOT_PRIVATE})", settings, seed, state, accuracy, fid, seconds])
-    heads = ("row", "settings", "seed", "state", "accuracy", "fid", "seconds")
+    heads = ("row", "settings", "seed", "state", "accuracy", "FID", "seconds")
     return [f"{NOT_PRIVATE}: computed on private rows without noise, no epsilon applies", table(rows, heads), ""]

@@ -175,6 +175,8 @@ class AnyConfig(Strict):
             raise ValueError(
                 "evaluation.fid_reference is 'public', but there are no public rows. Set public or write test"
             )
+        if self.filtering is not None and self.filtering.test_teachers and self.test is None:
+            raise ValueError("discriminator.test_teachers needs test rows. Set test, or remove it")
         return self
 
     def _can_pay_for_moments(self) -> None:
@@ -296,6 +298,11 @@ class RunConfig(AnyConfig):
         return self
 
     @property
+    def filtered_texts(self) -> int:
+        """Number of texts that a discriminator selects from."""
+        return self.method.result_size
+
+    @property
     def filtering(self) -> Filter | None:
         """Settings of the discriminator filter; None without one."""
         return (self.discriminator or Filter()) if self.filter == "discriminator" else None
@@ -311,12 +318,8 @@ class RunConfig(AnyConfig):
             raise ValueError(f"{used[0]}: not available with several parties. Remove it")
         if used and self.privacy.protects == "person":
             raise ValueError(f"{used[0]}: {NO_PERSONS}")
-        texts = self.method.result_size
-        if self.filtering is not None and self.filtering.queries >= texts:
-            raise ValueError(
-                f"discriminator.queries ({self.filtering.queries}) must be below the number of texts ({texts}): the "
-                "teachers learn from the remaining texts"
-            )
+        if self.filtering is not None:
+            self.filtering.need_texts(self.filtered_texts)
         releases = {"tutor_epsilon": self.class_balance == "tutor", "filter_epsilon": self.filter != "none"}
         for name, is_released in releases.items():
             epsilon = getattr(self.privacy, name)

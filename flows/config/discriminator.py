@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from flows.config.form import Strict, rule
+from tasks.metrics.discriminator import LEAST_HELD_OUT
 from tasks.students.spec import StudentSpec
 
 NO_PERSONS = (
@@ -74,6 +75,13 @@ class Discriminator(Strict):
         description="accepted: random texts classified as private by the student; best: highest scores first (paper).",
     )
 
+    test_teachers: bool = Field(
+        False,
+        exclude_if=partial(is_, False),
+        description="Also measure the teachers on test rows, without noise and with that of their answers. NOT "
+        "PRIVATE: a researcher's figure, marked in the report and recorded in the ledger.",
+    )
+
     rules = rule("answers", {"type": "integer"}, {"sure": {"type": "number"}})
 
     @property
@@ -88,6 +96,22 @@ class Discriminator(Strict):
         recipe = {"learning_rate": self.learning_rate, "batch": self.batch, "max_length": self.max_length}
         overrides = {name: value for name, value in recipe.items() if value is not None}
         return StudentSpec(self.kind, self.model, epochs=self.epochs, validation_share=0.0, seed=seed, **overrides)  # type: ignore[arg-type]
+
+    def need_texts(self, texts: int) -> None:
+        """Raise ValueError if there are too few texts for queries and teachers, or for a test of the teachers."""
+        if self.queries >= texts:
+            raise ValueError(
+                f"discriminator.queries ({self.queries}) must be below the number of texts ({texts}): the teachers "
+                "learn from the remaining texts"
+            )
+        rest = texts - self.queries
+        unseen = rest * (1 - min(self.negatives / rest, 1)) ** self.teachers
+        if self.test_teachers and unseen < LEAST_HELD_OUT:
+            raise ValueError(
+                f"discriminator.test_teachers: about {unseen:.0f} of {texts} generated texts would be neither queries "
+                f"nor taught to a teacher, but the test needs {LEAST_HELD_OUT}. Lower discriminator.negatives, or "
+                "generate more texts"
+            )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

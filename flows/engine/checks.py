@@ -98,7 +98,10 @@ def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
 def _source_checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
     root = config.data_root
     yield f"files {config!r}", partial(require_no_private_file, config, home)
-    yield f"noise {config.private!r} {config.evaluation.fid_reference}", partial(require_noise, config)
+    yield (
+        f"noise {config.private!r} {config.evaluation.fid_reference} {config.filtering!r}",
+        partial(require_noise, config),
+    )
     if config.private is not None:
         key = f"private {config.private!r} {root} {getattr(config.privacy, 'protects', '')}"
         yield key, partial(_check_private, config, config.private, home)

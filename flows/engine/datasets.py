@@ -159,10 +159,16 @@ def require_noise(config: AnyConfig) -> None:
 
     A user who may start any number of runs would learn the rows from such numbers, which cost no budget.
     """
-    if registered_only() and config.private is not None and config.evaluation.fid_reference == "private":
+    if not registered_only() or config.private is None:
+        return
+    refused = {
+        "evaluation.fid_reference: is 'private'": config.evaluation.fid_reference == "private",
+        "discriminator.test_teachers: is true": config.filtering is not None and config.filtering.test_teachers,
+    }
+    for setting in (name for name, is_set in refused.items() if is_set):
         raise ConfigError(
-            "evaluation.fid_reference: is 'private', which is computed without noise. A server for others does not "
-            "measure private rows. Write test or none, or let their owner run it."
+            f"{setting}, which is computed without noise. A server for others does not measure private rows. Change "
+            "it, or let their owner run it."
         )
 
 

@@ -20,6 +20,7 @@ from flows.catalog import find_method
 from flows.engine.approval import Approval
 from flows.engine.federation import parties_happened
 from flows.engine.run_page import result_line
+from flows.engine.spending import TEACHERS_TESTED
 from flows.engine.summary import elapsed, outgoing, summary
 from flows.engine.tracking import describe, page_url, serving
 from flows.engine.usefulness import advice, usefulness
@@ -42,6 +43,7 @@ from tasks.reporting.report_model import (
     Report,
     Sample,
     Scores,
+    Section,
     Touched,
     from_json,
     to_json,
@@ -146,7 +148,7 @@ def _report(run: Run, results: RunResults) -> Report:
         happened=_happened(run, results),
         iterations=results.facts,
         degraded=_degraded(run, results),
-        warnings=run.prepared.warnings,
+        warnings=(*run.prepared.warnings, *(run.discriminator.warnings if run.discriminator else ())),
         scores=scores,
         samples=_samples(run, results.written),
         touched=_touched(run) + run.touched,
@@ -165,7 +167,8 @@ def _report(run: Run, results: RunResults) -> Report:
         parties=parties_happened(run, results.releases),
         balance=_balance(run, results.written),
         usefulness=useful,
-        sections=tuple(find_method(run.config.flow_name).sections(run)),
+        sections=(*find_method(run.config.flow_name).sections(run), *_discriminator(run)),
+        discriminator=run.discriminator,
         audited=_audited(run),
         budget=_budget(run),
     )
@@ -187,6 +190,14 @@ def _map(run: Run, results: RunResults) -> MapPoints | None:
     config, shown = run.config, run.prepared.shown
     by_tsne = config.evaluation.map == "tsne"
     return map_points(run.tools, results.written, (run.prepared.test, shown), config.execution.seed, by_tsne)
+
+
+def _discriminator(run: Run) -> tuple[Section, ...]:
+    """Return the accuracy of the discriminator as a section; a data card gets its text and not its table."""
+    if run.discriminator is None:
+        return ()
+    heads = ("classifier", "accuracy") if run.discriminator.not_private else ()
+    return (Section("Discriminator", run.discriminator.sentence, heads, run.discriminator.not_private),)
 
 
 def _next(run: Run, useful: Usefulness | None) -> tuple[tuple[str, str], ...]:
@@ -311,6 +322,8 @@ def _touched(run: Run) -> tuple[Touched, ...]:
         touched.append(
             Touched("FID against the private rows", "iterations and measures.json", "evaluation.fid_reference: private")
         )
+    if run.discriminator is not None and run.discriminator.teachers is not None:
+        touched.append(Touched(TEACHERS_TESTED, "report and teachers_accuracy.json", "discriminator.test_teachers"))
     return (*touched, *(exposed for release in run.prepared.releases.items for exposed in release.outcome().unnoised))
 
 
@@ -341,6 +354,7 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) 
     if scores and synthetic is not None:
         final |= scores.by_class
     final |= report.usefulness.metrics() if report.usefulness else {}
+    final |= {"discriminator/accuracy": report.discriminator.student.value} if report.discriminator else {}
     tracker.metrics(final, run.iterations)
     head = _write_head(run)
     if head is not None:
@@ -373,5 +387,5 @@ def _track_pictures(run: Run, report: Report, page: Path) -> None:
             if name == "fid_accuracy":
                 run.page.curves(picture)
             tracker.artifact(artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
-    if not any(facts.not_private for facts in report.iterations):
+    if not report.unnoised_metrics:
         tracker.artifact(page)

@@ -17,7 +17,7 @@ from flows.engine.method import TrainingAid
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_page import RunPage
-from flows.engine.spending import emit_high_budget, look_of, paid_for
+from flows.engine.spending import emit_high_budget, look_for_fid, paid_for
 from flows.engine.tools import RunTools
 from flows.runtime.manifest import RunBook
 from flows.runtime.terminal_progress import display
@@ -25,6 +25,7 @@ from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
 from tasks.core.allocation import LEAST_SHARE
 from tasks.core.refs import Weights, Written
+from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.iteration_record import Facts, facts_of, line, with_privacy
 from tasks.prefect.federation import federated_vote
 from tasks.prefect.private import vote
@@ -65,6 +66,8 @@ class Run:
     """Soft labels of the final texts, once they exist."""
     exam: ArtifactRef | None = None
     """Counts of the exam, once they are released."""
+    discriminator: DiscriminatorTest | None = None
+    """Accuracy of the discriminator that selects texts, once it is measured."""
 
     def __init__(
         self, prepared: Prepared, book: RunBook, started: float, finished_summary: dict[str, Any] | None = None
@@ -249,7 +252,7 @@ class Run:
             public=prepared.public,
             fingerprint=self.tools.name.fingerprint if self.tools.name else "",
             seed=self.config.execution.seed,
-            look=look_of(self, iteration) if self.config.evaluation.fid_reference == "private" else None,
+            look=look_for_fid(self, iteration) if self.config.evaluation.fid_reference == "private" else None,
         )
 
     @property

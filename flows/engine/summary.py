@@ -48,7 +48,8 @@ def summary(run: Run, report: Report, mlflow: str) -> RunSummary:
         per_class={label: dict(values) for label, values in scores.per_class.items()} if scores else None,
         confusion=[list(row) for row in scores.confusion] if scores else None,
         usefulness=report.usefulness.summary() if report.usefulness else None,
-        fid_not_private=last.not_private if last else False,
+        fid_reference=last.fid_reference if last else "",
+        unnoised=list(report.unnoised_metrics),
         mlflow_run_id=tracker.mlflow_run_id,
         mlflow=mlflow,
         tracking_problem=tracker.problem,
@@ -77,6 +78,8 @@ def _of_run(metric: Metric, report: Report) -> float | None:
     """Return the value of a metric for the whole run, as its `summary` says."""
     if metric.summary == "student":
         return report.scores.value(metric.name) if report.scores else None
+    if metric.summary == "discriminator":
+        return report.discriminator.values.get(metric.name) if report.discriminator else None
     values = [facts.value(metric.name) for facts in report.iterations]
     if metric.summary == "last":
         return values[-1] if values else None

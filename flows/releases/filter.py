@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
+from flows.engine.spending import look_at_teachers
 from flows.releases.parts import part_line, part_noise, part_outcome, part_values
 from tasks.accounting.teachers import PartNoise, affordable_answers, survival
 from tasks.core.refs import Written
-from tasks.prefect.private import ask_teachers, check_teachers, teach
-from tasks.prefect.public import embed_samples, select_texts, train_discriminator
+from tasks.metrics.discriminator import DiscriminatorTest
+from tasks.metrics.usefulness import Accuracy
+from tasks.prefect.private import ask_teachers, check_teachers, teach, test_teachers
+from tasks.prefect.public import embed_samples, measure_discriminator, select_texts, train_discriminator
 from tasks.prefect.runtime import results, run_step, submit_step
-from tasks.steps.teachers import SelectSpec, TeacherSpec
+from tasks.steps.discriminator import DiscriminatorTestJob, SelectSpec
+from tasks.steps.students.dp_classifier import ClassifySpec
+from tasks.steps.teachers import TeacherSpec
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
@@ -94,7 +99,21 @@ def distil(run: Run, written: Sequence[Written]) -> tuple[ArtifactRef, list[Arti
     checks = run_step(check_teachers, run.tools, spec, written) if spec.checks is not None else None
     answers = run_step(ask_teachers, run.tools, spec, written, checks)
     student = run_step(train_discriminator, run.tools, spec, written, answers, checks)
+    measure(run, spec, written, student)
     return student, [release for release in (checks, answers) if release is not None]
+
+
+def measure(run: Run, spec: TeacherSpec | ClassifySpec, written: Sequence[Written], student: ArtifactRef) -> None:
+    """Measure the discriminator on test rows, and its teachers if the configuration asks for that."""
+    if run.prepared.test is None:
+        return
+    job, read = DiscriminatorTestJob(spec, run.prepared.test), run.tools.artifacts.read_json
+    correct = read(run_step(measure_discriminator, run.tools, job, written, student))
+    parts = {"student": Accuracy(**correct)} if correct else {}
+    if isinstance(spec, TeacherSpec) and spec.test is not None:
+        counts = read(run_step(test_teachers, run.tools, spec, written, look_at_teachers(run)))
+        parts |= {name: Accuracy(**counts[name]) for name in ("teachers", "noisy_teachers") if name in counts}
+    run.discriminator = DiscriminatorTest(**parts) if parts else None
 
 
 def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
@@ -129,4 +148,5 @@ def _teacher_spec(run: Run) -> TeacherSpec:
         student=discriminator.student(config.execution.seed),
         seed=config.execution.seed,
         respend=run.config.privacy.respends,
+        test=run.prepared.test if discriminator.test_teachers else None,
     )

@@ -63,9 +63,9 @@ class Metric:
     column in the report, empty without a column. `note`: explanation below the column, a sentence without full stop.
     `percent`: the value is a share. `higher_is_better`: None where neither is. `measure`: computes the value of an
     iteration, None where another step does. `needs`: its real rows, those of `evaluation.fid_reference`, the test rows
-    or none; without them it is not measured. `summary`: value of the run, the last or the mean of its iterations, or
-    the student's; empty without one, then it cannot be compared. `unnoised`: may be computed on private rows without
-    noise; such a value is marked and not tracked. `version`: raise it when `measure` changes.
+    or none; without them it is not measured. `summary`: value of the run, the last or the mean of its iterations, the
+    student's or the discriminator's; empty without one, then it cannot be compared. `unnoised`: may be computed on
+    private rows without noise; such a value is marked and not tracked. `version`: raise it when `measure` changes.
     """
 
     name: str
@@ -76,14 +76,19 @@ class Metric:
     higher_is_better: bool | None = None
     measure: Callable[[MetricInput], float | None] | None = None
     needs: Literal["", "reference", "test"] = ""
-    summary: Literal["", "last", "mean", "student"] = "last"
+    summary: Literal["", "last", "mean", "student", "discriminator"] = "last"
     unnoised: bool = False
     version: int = 1
 
     @property
     def heading(self) -> str:
         """Title with its direction where lower is better."""
-        return f"{self.title} (lower is better)" if self.higher_is_better is False else self.title
+        return self.heading_against("")
+
+    def heading_against(self, reference: str) -> str:
+        """Return the heading; of a metric that needs reference rows it names them: test, public or private."""
+        title = f"{self.title}, against {reference} rows" if reference and self.needs == "reference" else self.title
+        return f"{title} (lower is better)" if self.higher_is_better is False else title
 
 
 def _null(rows: MetricInput) -> float:
@@ -164,6 +169,21 @@ METRICS = (
             summary="student",
         )
         for name, title in (("precision", "Precision"), ("recall", "Recall"), ("f1", "F1"))
+    ),
+    *(
+        Metric(
+            name=name,
+            title=f"Accuracy of {title}: test rows against generated texts (chance 0.5)",
+            percent=True,
+            higher_is_better=True,
+            summary="discriminator",
+            unnoised=unnoised,
+        )
+        for name, title, unnoised in (
+            ("discriminator_accuracy", "the discriminator", False),
+            ("teachers_accuracy", "the teachers", True),
+            ("noisy_teachers_accuracy", "the teachers with noise", True),
+        )
     ),
     # The step "appraise" measures these four (tasks/steps/appraisal.py).
     Metric(

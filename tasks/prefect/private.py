@@ -1,6 +1,6 @@
 """Prefect tasks that read private records.
 
-All but `train_on_private` spend privacy budget; that one is not private.
+All but `train_on_private` and `test_teachers` spend privacy budget; these two are not private.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 from prefect.states import Completed
 
 from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.ledger import Look
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.prefect.runtime import in_flow_process, outcome, step
@@ -145,4 +146,14 @@ def ask_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], ch
     The ledger is charged once.
     """
     ref, why = teachers.answer(tools, spec, written, checks)
+    return outcome(ref, ref, why)
+
+
+@step("test teachers", stays=in_flow_process, retries=0)
+def test_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], look: Look) -> Any:
+    """Measure the teachers on held-out rows without noise: NOT PRIVATE.
+
+    The ledger records this first. The result stays in its file, hence Prefect never gets it.
+    """
+    ref, why = teachers.test_teachers(tools, spec, written, look)
     return outcome(ref, ref, why)

@@ -21,10 +21,11 @@ from tasks.core.tools import Tools
 from tasks.metrics.iteration_record import Facts, sentence, table
 from tasks.prefect import page
 from tasks.prefect.runtime import in_flow_process, outcome, results, step, submit_step, value_of
-from tasks.steps import appraisal, density, evolution, fusegen, keyphrases, teachers, texts
+from tasks.steps import appraisal, density, discriminator, evolution, fusegen, keyphrases, texts
 from tasks.steps import selection as guiding
 from tasks.steps.appraisal import AppraiseJob
 from tasks.steps.density import SettleJob
+from tasks.steps.discriminator import DiscriminatorTestJob, SelectSpec
 from tasks.steps.dp_sgd import Tuned
 from tasks.steps.evolution import SurviveJob
 from tasks.steps.fusegen import FuseJob, JudgeJob
@@ -35,7 +36,7 @@ from tasks.steps.students.baseline import BaselineJob
 from tasks.steps.students.dp_classifier import ClassifySpec
 from tasks.steps.students.evaluation import MeasureJob, TrainJob
 from tasks.steps.students.soft_labels import SoftJob
-from tasks.steps.teachers import SelectSpec, TeacherSpec
+from tasks.steps.teachers import TeacherSpec
 from tasks.steps.texts import WriteJob
 
 
@@ -244,7 +245,16 @@ def train_discriminator(
     tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef, checks: ArtifactRef | None
 ) -> Any:
     """Train the student discriminator on the teachers' noisy answers to the queries."""
-    ref, why = teachers.train_discriminator(tools, spec, written, answers, checks)
+    ref, why = discriminator.train_discriminator(tools, spec, written, answers, checks)
+    return outcome(ref, ref, why)
+
+
+@step("measure discriminator")
+def measure_discriminator(
+    tools: Tools, job: DiscriminatorTestJob, written: Sequence[Written], student: ArtifactRef
+) -> Any:
+    """Measure how well the discriminator tells test rows from generated texts."""
+    ref, why = discriminator.measure_discriminator(tools, job, written, student)
     return outcome(ref, ref, why)
 
 
@@ -256,9 +266,9 @@ def test_classifier(tools: Tools, spec: ClassifySpec, trained: Tuned, test: Refe
 
 
 @step("select texts")
-def select_texts(tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None) -> Any:
+def select_texts(tools: Tools, spec: SelectSpec, written: Sequence[Written], student: ArtifactRef | None) -> Any:
     """Select the texts that the student classifies as private, a share per class."""
-    selected, why = teachers.select_texts(tools, spec, written, discriminator)
+    selected, why = discriminator.select_texts(tools, spec, written, student)
     return outcome(selected, selected[0].samples, why)
 
 

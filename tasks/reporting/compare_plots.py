@@ -48,7 +48,7 @@ def curves_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
         axes = figure.subplots()
         for number, (row, points) in enumerate(curves.items()):
             if points:
-                name = comparison.named(row)
+                name = comparison.named(row, metric)
                 axes.plot([t for t, _ in points], [value for _, value in points], label=name, **_look(number))
         lines_of(axes, f"{metric} over iterations, {column}")
         axes.set_xlabel("iteration")
@@ -62,7 +62,7 @@ def _curves(axes: Any, comparison: Comparison, metric: str) -> None:
     for number, row in enumerate(comparison.rows):
         points = [
             (position, result)
-            for position, column in _noised(comparison, row)
+            for position, column in _noised(comparison, metric, row)
             if (result := mean_of(comparison.answers, row, column, metric)) is not None
         ]
         _levels(axes, comparison, metric, number)
@@ -74,27 +74,27 @@ def _curves(axes: Any, comparison: Comparison, metric: str) -> None:
             )
         published = [
             (position, comparison.published[metric, row, column])
-            for position, column in _noised(comparison, row)
+            for position, column in _noised(comparison, metric, row)
             if (metric, row, column) in comparison.published
         ]
         axes.plot([x for x, _ in published], [y for _, y in published], color=look["color"], linestyle=":", alpha=0.7)
     axes.set_xticks([position for position in comparison.places if position is not None], comparison.columns)
 
 
-def _noised(comparison: Comparison, row: str) -> list[tuple[float | None, str]]:
+def _noised(comparison: Comparison, metric: str, row: str) -> list[tuple[float | None, str]]:
     """Return the columns in which a row has results with noise, with their positions."""
-    columns = zip(comparison.places, comparison.columns, strict=True)
-    return [(position, column) for position, column in columns if not is_unnoised(comparison.answers, row, column)]
+    answers, columns = comparison.answers, zip(comparison.places, comparison.columns, strict=True)
+    return [(position, column) for position, column in columns if not is_unnoised(answers, metric, row, column)]
 
 
 def _levels(axes: Any, comparison: Comparison, metric: str, number: int) -> None:
     """Draw results without noise as dashed lines: no epsilon applies to them."""
     row = comparison.rows[number]
-    unnoised = [column for column in comparison.columns if is_unnoised(comparison.answers, row, column)]
+    unnoised = [column for column in comparison.columns if is_unnoised(comparison.answers, metric, row, column)]
     for position, columns in enumerate(shared_columns(comparison.answers, row, unnoised)):
         result = mean_of(comparison.answers, row, columns[0], metric)
         if result is not None:
-            label = {"label": comparison.named(row)} if position == 0 else {}
+            label = {"label": comparison.named(row, metric)} if position == 0 else {}
             axes.axhline(result.mean, color=_look(number)["color"], linestyle="--", **label)
 
 
@@ -106,8 +106,8 @@ def _points(axes: Any, comparison: Comparison, metric: str) -> None:
             x = position - _WIDTH / 2 + width * (number + 0.5)
             colour = PALETTE[number % len(PALETTE)]
             if result is not None:
-                look: dict[str, Any] = {"label": comparison.named(row)} if position == 0 else {}
-                filled = "none" if is_unnoised(comparison.answers, row, column) else colour
+                look: dict[str, Any] = {"label": comparison.named(row, metric)} if position == 0 else {}
+                filled = "none" if is_unnoised(comparison.answers, metric, row, column) else colour
                 marker = MARKERS[number % len(MARKERS)]
                 axes.errorbar(
                     x, result.mean, result.spread, fmt=marker, color=colour, mfc=filled, ms=7, capsize=3, **look

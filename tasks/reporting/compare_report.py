@@ -50,9 +50,14 @@ class Comparison:
     made: str
     versions: Mapping[str, str]
 
-    def named(self, row: str) -> str:
-        """Return the name of a row, marked if any of its results has no noise."""
-        return f"{row} ({NOT_PRIVATE})" if is_unnoised(self.answers, row) else row
+    def named(self, row: str, metric: str = "") -> str:
+        """Return the name of a row, marked if any of its runs, or its `metric`, has no noise."""
+        return f"{row} ({NOT_PRIVATE})" if is_unnoised(self.answers, metric, row) else row
+
+    def heading(self, metric: str) -> str:
+        """Return the title of a metric with the rows that the texts were compared with."""
+        references = dict.fromkeys(cell.fid_reference for cell in self.answers)
+        return find_metric(metric).heading_against(" or ".join(name for name in references if name not in ("", "none")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ def tables(comparison: Comparison) -> list[Table]:
     return [
         Table(
             metric,
-            find_metric(metric).heading,
+            comparison.heading(metric),
             tuple(_lines_of(comparison, metric)),
             tuple(_unnoised(comparison, metric)),
             frozenset(_best(comparison, metric)),
@@ -115,7 +120,7 @@ def tables(comparison: Comparison) -> list[Table]:
 def _lines_of(comparison: Comparison, metric: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the rows except those whose results all have no noise."""
     for row in comparison.rows:
-        without = [is_unnoised(comparison.answers, row, column) for column in comparison.columns]
+        without = [is_unnoised(comparison.answers, metric, row, column) for column in comparison.columns]
         if not all(without):
             cells = zip(comparison.columns, without, strict=True)
             yield row, tuple(NOT_PRIVATE if bare else cell_text(comparison, metric, row, name) for name, bare in cells)
@@ -127,7 +132,7 @@ def _best(comparison: Comparison, metric: str) -> Iterator[tuple[str, int]]:
     if higher is None:
         return
     for position, column in enumerate(comparison.columns):
-        rows = [row for row in comparison.rows if not is_unnoised(comparison.answers, row, column)]
+        rows = [row for row in comparison.rows if not is_unnoised(comparison.answers, metric, row, column)]
         means = {row: mean_of(comparison.answers, row, column, metric) for row in rows}
         measured = {row: mean.mean for row, mean in means.items() if mean is not None}
         if len(measured) > 1:
@@ -137,12 +142,12 @@ def _best(comparison: Comparison, metric: str) -> Iterator[tuple[str, int]]:
 def _unnoised(comparison: Comparison, metric: str) -> Iterator[tuple[str, str, str]]:
     """Yield the figures without noise, once for all columns with the same result."""
     for row in comparison.rows:
-        unnoised = [column for column in comparison.columns if is_unnoised(comparison.answers, row, column)]
+        unnoised = [column for column in comparison.columns if is_unnoised(comparison.answers, metric, row, column)]
         for columns in shared_columns(comparison.answers, row, unnoised):
             settings = EVERY_COLUMN if columns == comparison.columns else ", ".join(columns)
             measured = mean_of(comparison.answers, row, columns[0], metric) is not None
             if measured or (metric, row, columns[0]) in comparison.published:
-                yield comparison.named(row), settings, cell_text(comparison, metric, row, columns[0])
+                yield comparison.named(row, metric), settings, cell_text(comparison, metric, row, columns[0])
 
 
 def cell_text(comparison: Comparison, metric: str, row: str, column: str) -> str:
@@ -196,7 +201,7 @@ def claim_heads(comparison: Comparison) -> tuple[str, ...]:
 def claim_cells(comparison: Comparison, claim: Claim) -> list[str]:
     """Return the cells of one line of the differences, below `claim_heads`; marked if one of the two has no noise."""
     compared = (claim.row, comparison.reference)
-    is_bare = any(is_unnoised(comparison.answers, row, claim.column) for row in compared)
+    is_bare = any(is_unnoised(comparison.answers, claim.metric, row, claim.column) for row in compared)
     row = f"{claim.row} ({NOT_PRIVATE})" if is_bare else claim.row
     published = "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
     cells = [claim.metric, row, claim.column, difference_text(claim.ours)]

@@ -10,8 +10,10 @@ from typing import Any
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from connectors.interfaces.traffic import Traffic
+from tasks.metrics.discriminator import DiscriminatorTest, discriminator_test_of
 from tasks.metrics.iteration_record import EARLIER_PROBE, Facts
 from tasks.metrics.metrics import weighted_scores
+from tasks.metrics.registry import all_metrics
 from tasks.metrics.usefulness import Usefulness, usefulness_of
 
 Point = tuple[float, float]
@@ -199,9 +201,9 @@ class Report:
     `next` contains (command, purpose); `places` maps names to paths; `approval` names the approver, empty without an
     approval. `opens_rows`: True if the run opened private rows. `parties`: parties and traffic of a federated run.
     `degraded`: texts, models or steps below the configured number. `warnings`: notes about configuration or result that
-    do not degrade the run. `budget`: dataset, cap, delta and spent epsilon when the run ended; None without a cap.
-    `audited`: the audits of the noise at the end of the run, and releases that were never
-    audited.
+    do not degrade the run. `discriminator`: accuracy of the classifier that selects texts. `budget`: dataset, cap,
+    delta and spent epsilon when the run ended; None without a cap. `audited`: the audits of the noise at the end of
+    the run, and releases that were never audited.
     """
 
     run_id: str
@@ -230,11 +232,20 @@ class Report:
     sections: tuple[Section, ...] = ()
     audited: str = ""
     budget: Mapping[str, Any] | None = None
+    discriminator: DiscriminatorTest | None = None
 
     @property
     def not_private(self) -> bool:
         """True if the whole run has no privacy protection."""
         return math.isinf(self.plan.epsilon) or self.happened.epsilon is None or math.isinf(self.happened.epsilon)
+
+    @property
+    def unnoised_metrics(self) -> tuple[str, ...]:
+        """Names of the metrics that were computed on private rows without noise."""
+        fid = [metric.name for metric in all_metrics() if metric.unnoised and metric.needs == "reference"]
+        parts = self.discriminator.values if self.discriminator else {}
+        teachers = [metric.name for metric in all_metrics() if metric.unnoised and parts.get(metric.name) is not None]
+        return (*(fid if any(facts.not_private for facts in self.iterations) else ()), *teachers)
 
     @property
     def unnoised(self) -> tuple[Touched, ...]:
@@ -296,6 +307,7 @@ def from_json(values: Mapping[str, Any]) -> Report:
     made["degraded"], made["warnings"] = tuple(values["degraded"]), tuple(values.get("warnings", ()))
     made["balance"] = tuple(ClassShare(**item) for item in values.get("balance", ()))
     made["usefulness"] = usefulness_of(values.get("usefulness"))
+    made["discriminator"] = discriminator_test_of(values.get("discriminator"))
     made["next"] = tuple((command, purpose) for command, purpose in values["next"])
     return Report(**made)
 

@@ -5,37 +5,27 @@ Song et al. 2024, Eq. 1. Only tasks/private/releases/teachers.py reads private r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import InputError
-from connectors.interfaces.ledger import StoredRelease
-from connectors.interfaces.models import Usage
+from connectors.interfaces.ledger import Look, StoredRelease
 from tasks.accounting.teachers import PartNoise
-from tasks.core.refs import Written
+from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
+from tasks.metrics.usefulness import Accuracy
+from tasks.private.diagnostics.teachers import teachers_accuracy
 from tasks.private.releases.parts import TeacherReleaseJob
-from tasks.private.releases.teachers import (
-    CLASSES,
-    PublicTexts,
-    TeacherJob,
-    ask_teacher,
-    release_answers,
-    train_teacher,
-)
+from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
+from tasks.steps.held_out import HeldOut, held_out
 from tasks.steps.release_artifact import release_key, sums_table, write_release
 from tasks.steps.texts import content, read_samples, read_vectors
-from tasks.students.spec import StudentSpec, TrainingRows, settings
-from tasks.students.train import load_student, train_student
-from tasks.text.class_balance import Shares, texts_per_class
+from tasks.students.spec import StudentSpec, settings
 from tasks.text.prompts import seed_of
 from tasks.text.usable_texts import require_usable
 
@@ -50,7 +40,7 @@ class TeacherSpec:
     There are `teachers` (M). Each learns from at most `negatives` generated texts and labels `queries` other texts.
     `checks`: noise of an optional first release of their agreement. With it, only queries whose noisy sum reaches the
     share `sure` of all teachers are answered, up to the number that the noise of `answers` covers. `student`: training
-    settings of teachers and student.
+    settings of teachers and student. `test`: rows to test the teachers on without noise, None without such a test.
     """
 
     dataset: str
@@ -64,6 +54,7 @@ class TeacherSpec:
     student: StudentSpec
     seed: int
     respend: bool
+    test: Reference | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +81,18 @@ def shown_to(samples: int, number: int, spec: TeacherSpec) -> Shown:
     return Shown(tuple(sorted(order[: spec.queries].tolist())), tuple(sorted(drawn.tolist())))
 
 
+def shown_to_any(samples: int, spec: TeacherSpec) -> set[int]:
+    """Return the indices of all texts that are queries, or that a teacher learns from."""
+    shown = [shown_to(samples, number, spec) for number in range(spec.teachers)]
+    return {*shown[0].queries, *(index for part in shown for index in part.negatives)}
+
+
 def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> tuple[ArtifactRef | None, str]:
     """Train teacher `number` and store its answers, unless they are released.
 
-    Both are stored in the private zone.
+    Both are stored in the private zone, with its answers to the rows of a test.
     """
-    if tools.ledger.released(spec.dataset, answers_key(tools, spec, written).key):
+    if spec.test is None and tools.ledger.released(spec.dataset, answers_key(tools, spec, written).key):
         return None, "not needed: the answers of all teachers are already released"
     require_usable(tools, written)
     samples = read_samples(tools, written)
@@ -105,7 +102,40 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
     teacher, why = train_teacher(tools, job, texts_of(tools, spec, written, samples, shown.negatives))
     queries = texts_of(tools, spec, written, samples, shown.queries)
     ask_teacher(tools, teacher, queries, _answers_path(tools, spec, number, written))
+    rows = None if spec.test is None else test_rows(tools, spec, written, spec.test)
+    if rows is not None:
+        ask_teacher(tools, teacher, rows.texts, _test_path(tools, spec, number, written))
     return teacher, why
+
+
+def test_rows(tools: Tools, spec: TeacherSpec, written: Sequence[Written], test: Reference) -> HeldOut | None:
+    """Return test rows and generated texts that no teacher has seen; None if there are too few."""
+    used = shown_to_any(sum(entry.samples.rows for entry in written), spec)
+    return held_out(tools, written, used, test, spec.seed, spec.student.kind != "finetune")
+
+
+def test_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], look: Look) -> tuple[ArtifactRef, str]:
+    """Write the accuracies of the teachers, without noise and with that of their answers, marked NOT PRIVATE.
+
+    `look` is written to the ledger first. The file teachers_accuracy.json is empty if there were too few texts.
+    """
+    test = spec.test
+    assert test is not None
+    path = f"runs/{tools.run_id}/teachers_accuracy.json"
+    keys = [_teacher_key(tools, spec, number, written).key for number in range(spec.teachers)]
+    noise = {"kind": spec.answers.privacy.kind, "scale": spec.answers.scale_int}
+    key = step_key("test_teachers", {"teachers": keys, "noise": noise}, {"test": test.content})
+
+    def make() -> ArtifactRef:
+        rows = test_rows(tools, spec, written, test)
+        if rows is None:
+            return tools.artifacts.write_json(path, {}, key)
+        paths = [_test_path(tools, spec, number, written) for number in range(spec.teachers)]
+        shares, count = teachers_accuracy(tools, paths, rows.is_private, spec.answers, look), len(rows.is_private)
+        values = {name: asdict(Accuracy(round(share.value * count), count)) for name, share in shares.items()}
+        return tools.artifacts.write_json(path, values | {"not_private": True}, key)
+
+    return make_once(tools.artifacts, path, key, make)
 
 
 def check(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
@@ -180,6 +210,12 @@ def _answers_path(tools: Tools, spec: TeacherSpec, number: int, written: Sequenc
     return f"private/teachers/{_teacher_key(tools, spec, number, written).key[:32]}.npz"
 
 
+def _test_path(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> str:
+    assert spec.test is not None
+    key = step_key("teach", {"teacher": _teacher_key(tools, spec, number, written).key}, {"test": spec.test.content})
+    return f"private/teachers/{key.key[:32]}.npz"
+
+
 def texts_of(
     tools: Tools, spec: TeacherSpec, written: Sequence[Written], samples: pd.DataFrame, indices: Sequence[int]
 ) -> PublicTexts:
@@ -207,133 +243,3 @@ def _released(
     return write_release(
         tools, spec.dataset, (f"runs/{tools.run_id}/{noise.privacy.part}/release.parquet", key), draw, sums_table
     )
-
-
-COUNTS_FILE = "told.json"
-"""File in the student's folder: the number of training queries, and how many had the answer 'private'."""
-
-SELECTED = "selected"
-"""Folder of the selected texts in an iteration."""
-
-
-@dataclass(frozen=True, slots=True)
-class SelectSpec:
-    """Selection of `count` texts, divided over the classes by `shares`.
-
-    `best`: select the texts with the highest probability of being private. Otherwise select texts that the student
-    classifies as private, drawn with `seed`. If a class has too few of them, the next most likely texts follow.
-    """
-
-    iteration: int
-    count: int
-    labels: tuple[str, ...]
-    shares: Shares
-    best: bool
-    seed: int
-
-
-def train_discriminator(
-    tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef, checks: ArtifactRef | None
-) -> tuple[ArtifactRef, str]:
-    """Train the student discriminator on noisy labels of queries (Eq. 2)."""
-    folder = f"runs/{tools.run_id}/discriminator"
-    inputs = {"answers": answers.sha256, "samples": content([entry.samples for entry in written])}
-    key = step_key("distill", {"student": settings(spec.student), "embedder": embedder_of(tools, spec)}, inputs)
-
-    def make() -> ArtifactRef:
-        samples = read_samples(tools, written)
-        queries = shown_to(len(samples), 0, spec).queries
-        if checks is not None:
-            queries = tuple(queries[index] for index in sure_of(tools, spec, checks))
-        table = tools.artifacts.read_table(answers)["sum"].to_numpy().reshape(-1, len(CLASSES))
-        labels = [CLASSES[int(second > first)] for first, second in table]
-        texts = texts_of(tools, spec, written, samples, queries)
-        rows = TrainingRows(texts.texts, labels, CLASSES, texts.vectors)
-        return tools.artifacts.write_folder(folder, lambda target: _distill(spec, rows, target), key)
-
-    return make_once(tools.artifacts, folder, key, make)
-
-
-def select_texts(
-    tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None
-) -> tuple[list[Written], str]:
-    """Select texts that the student classifies as private, per class of `spec`.
-
-    Writes selection.parquet (sample_id, score, kept) and a table of the selected texts for every table of `written`.
-    Without a discriminator the seed draws the texts.
-    """
-    path = f"runs/{tools.run_id}/selection.parquet"
-    inputs = {"samples": content([entry.samples for entry in written])}
-    inputs["discriminator"] = discriminator.sha256 if discriminator else "none"
-    key = step_key("select_texts", asdict(spec) | {"labels": list(spec.labels), "shares": list(spec.shares)}, inputs)
-
-    def make() -> ArtifactRef:
-        samples = read_samples(tools, written)
-        scores = _scores(tools, written, samples, discriminator)
-        mask = choose_mask(samples["label"].tolist(), scores, spec)
-        columns = {"sample_id": samples["sample_id"], "score": scores, "kept": mask}
-        return tools.artifacts.write_table(path, pd.DataFrame(columns), key)
-
-    selection, why = make_once(tools.artifacts, path, key, make)
-    table = tools.artifacts.read_table(selection)
-    ids = set(table.loc[table["kept"], "sample_id"].tolist())
-    return [_selected_table(tools, entry, ids, key) for entry in written], why
-
-
-def choose_mask(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec) -> np.ndarray[Any, Any]:
-    """Return a mask of the selected texts; `scores` are probabilities of private."""
-    drawn = np.random.default_rng(seed_of("select", spec.seed)).permutation(len(labels))
-    order = np.lexsort((drawn, -scores)) if spec.best else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
-    counts = texts_per_class(spec.count, spec.labels, shares=spec.shares)
-    mask = np.zeros(len(labels), dtype=bool)
-    for index in order:
-        if counts[labels[index]] > 0:
-            counts[labels[index]] -= 1
-            mask[index] = True
-    return mask
-
-
-def _distill(spec: TeacherSpec, rows: TrainingRows, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    private = sum(label == CLASSES[1] for label in rows.labels)
-    counts = {"queries": len(rows.labels), "private": private}
-    if 0 < private < len(rows.labels):
-        train_student(spec.student, rows, folder)
-    (folder / COUNTS_FILE).write_text(json.dumps(counts), encoding="utf-8")
-
-
-def _scores(
-    tools: Tools, written: Sequence[Written], samples: pd.DataFrame, discriminator: ArtifactRef | None
-) -> np.ndarray[Any, Any]:
-    """Return the student's probability of private per text; 0.5 if untrained."""
-    nothing = np.full(len(samples), 0.5)
-    if discriminator is None:
-        return nothing
-    folder = tools.artifacts.read_folder(discriminator)
-    # A classifier trained on the rows by DP-SGD has no query counts.
-    counts = (
-        {"private": 1, "queries": 2}
-        if not (folder / COUNTS_FILE).exists()
-        else json.loads((folder / COUNTS_FILE).read_text(encoding="utf-8"))
-    )
-    if not 0 < counts["private"] < counts["queries"]:
-        return nothing
-    vectors = read_vectors(tools, written) if all(entry.vectors is not None for entry in written) else None
-    probabilities: np.ndarray[Any, Any] = load_student(folder)(samples["text"].tolist(), vectors).probabilities[:, 1]
-    return probabilities
-
-
-def _selected_table(tools: Tools, entry: Written, ids: set[int], key: StepKey) -> Written:
-    """Write the selected texts of one table; their language model is unchanged."""
-    parts = [f"runs/{tools.run_id}/iteration={entry.iteration}", SELECTED, *([entry.part] if entry.part else [])]
-    path = f"{'/'.join(parts)}/plm={entry.plm}/samples.parquet"
-    own_key = step_key("select_texts", {"selection": key.key}, {"samples": entry.samples.sha256})
-
-    def make() -> ArtifactRef:
-        table = tools.artifacts.read_table(entry.samples)
-        info = {"usage": asdict(Usage()), "failures": {}, "shortfall": {}, "down": entry.down}
-        selected = table[table["sample_id"].isin(ids)].reset_index(drop=True)
-        return tools.artifacts.write_table(path, selected, own_key, info)
-
-    samples, _ = make_once(tools.artifacts, path, own_key, make)
-    return replace(entry, samples=samples, vectors=None, part="/".join(parts[1:]))

@@ -105,6 +105,11 @@ class KdTutorConfig(OwnRowsConfig):
         return True
 
     @property
+    def filtered_texts(self) -> int:
+        """Number of texts that the discriminator selects from."""
+        return self.method.written
+
+    @property
     def filtering(self) -> Discriminator | None:  # type: ignore[override]
         """The discriminator if it selects the texts, else None."""
         return self.discriminator if self.method.select == "discriminator" else None
@@ -147,9 +152,6 @@ class KdTutorConfig(OwnRowsConfig):
             )
         if self.method.tuning is not None and self.discriminator.kind == "mlp":
             raise ValueError("discriminator.kind: mlp does not support DP-SGD. Set linear or finetune")
-        if self.filtering is not None and self.discriminator.queries >= self.method.written:
-            raise ValueError(
-                f"discriminator.queries ({self.discriminator.queries}) must be below method.written "
-                f"({self.method.written}), because teachers are trained on the other texts"
-            )
+        if self.filtering is None and self.discriminator.test_teachers:
+            raise ValueError("discriminator.test_teachers: this selection has no teachers. Remove it")
         return self

@@ -8,7 +8,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.dp_steps import DpSteps
 from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
-from flows.releases.filter import distil, select
+from flows.releases.filter import distil, measure, select
 from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.core.refs import Written
 from tasks.core.slots import TRAINING
@@ -29,7 +29,9 @@ class KdRun(Run):
     def distil(self, written: Sequence[Written]) -> tuple[ArtifactRef | None, list[ArtifactRef]]:
         """Return the model that detects private texts, None for random selection, and its releases."""
         if self.config.method.training is not None:
-            tuned = run_step(classify, self.tools, self.classify_spec(self.config.method.training), written)
+            spec = self.classify_spec(self.config.method.training)
+            tuned = run_step(classify, self.tools, spec, written)
+            measure(self, spec, written, tuned.model)
             return tuned.model, [tuned.release]
         if self.config.filtering is None:
             return None, []

@@ -167,7 +167,7 @@ def release_answers(
 
     def draw() -> bytes:
         with sealed(tools.zone.folder):
-            answers = [_stored_answers(tools, path) for path in paths]
+            answers = [stored_answers(tools, path) for path in paths]
             if job.noise.privacy.part == "checks":
                 return noisy_checks(answers, job.noise).to_bytes()
             return noisy_answers(answers, job.noise, selected).to_bytes()
@@ -175,7 +175,8 @@ def release_answers(
     return tools.ledger.release_once(request(tools, job), draw)
 
 
-def _stored_answers(tools: Tools, path: str) -> Floats:
+def stored_answers(tools: Tools, path: str) -> Floats:
+    """Return one teacher's answers from the private zone; ArtifactError if they are gone."""
     arrays = tools.artifacts.read_private_arrays(path)
     if arrays is None:
         raise ArtifactError(f"{path}: the file is missing; nothing was spent. Resume the run to create it again.")

@@ -81,11 +81,16 @@ def test_classifier(
     return make_once(tools.artifacts, path, key, make)
 
 
+def shown_to_classifier(samples: int, spec: ClassifySpec) -> list[int]:
+    """Return the indices of the generated texts, by sample id, that a classifier learns from."""
+    drawn = np.random.default_rng(seed_of("negatives", spec.student.seed, 0)).permutation(samples)
+    return sorted(drawn[: spec.against].tolist())
+
+
 def _against(tools: Tools, spec: ClassifySpec, written: Sequence[Written]) -> PublicTexts:
     require_usable(tools, written)
     samples = read_samples(tools, written)
-    drawn = np.random.default_rng(seed_of("negatives", spec.student.seed, 0)).permutation(len(samples))
-    rows = sorted(drawn[: spec.against].tolist())
+    rows = shown_to_classifier(len(samples), spec)
     vectors = read_vectors(tools, written)[rows] if spec.student.kind != "finetune" else None
     return PublicTexts(samples["text"].to_numpy()[rows].tolist(), vectors)
 

@@ -1,6 +1,7 @@
 """Teachers and the tutor by the command: charges, texts of each class, all found again; both behind other flows."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,32 @@ def test_a_bundle_says_how_its_texts_were_chosen(finished: tuple[Pipeline, dict[
     assert "selected with private records under differential privacy" in card
     assert "teachers were trained on them privately" in card
     assert "they only voted" not in card
+
+
+def test_the_accuracy_of_teachers_is_marked_wherever_it_is_shown_and_leaves_no_bundle(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api, method="kd_tutor")
+    summary = pipeline.run(discriminator={"test_teachers": True}, method={"written": 96})
+    assert not summary["not_private"], "the releases keep their epsilon"
+    assert summary["unnoised"] == ["teachers_accuracy", "noisy_teachers_accuracy"]
+    assert all(0 <= summary[name] <= 1 for name in ("discriminator_accuracy", *summary["unnoised"]))
+    folder = pipeline.home / "runs" / summary["run_id"]
+    shown = (folder / "report.html").read_text()
+    assert "took no part in its training" in shown
+    assert "<td>teachers (NOT PRIVATE)</td>" in re.sub(r' class="\w+"', "", shown)
+    looks = last_json(pipeline.call("budget", "report", "desk", "--json").stdout)["touched"]
+    assert [look["what"] for look in looks] == ["accuracy of the teachers, which learned from the private rows"]
+    done = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc0-1.0")
+    assert done.returncode == 0, done.stderr
+    for file in (tmp_path / "bundle").rglob("*"):
+        if file.is_file() and file.suffix in {".md", ".json"}:
+            assert "teachers_accuracy" not in (text := file.read_text()), file
+            assert "teachers with the noise" not in text, file
+    assert "took no part in its training" in (tmp_path / "bundle" / "README.md").read_text()
+    import mlflow
+
+    run = mlflow.MlflowClient(f"sqlite:///{pipeline.home}/mlflow.db").get_run(summary["mlflow_run_id"])
+    assert run.data.metrics["discriminator/accuracy"] == pytest.approx(summary["discriminator_accuracy"])
+    assert not [name for name in run.data.metrics if "teachers" in name]
 
 
 @pytest.mark.slow

@@ -44,7 +44,8 @@ def rows(texts: list[str]) -> MetricInput:
 
 def test_the_metrics_of_earlier_versions_are_there_and_name_no_key() -> None:
     names = "fid fid_null text_precision text_recall probe_accuracy accuracy macro_f1 picks overlap weights_tv equal_tv"
-    assert [metric.name for metric in METRICS if not metric.name.startswith("weighted_")] == names.split()
+    added = ("weighted_", "discriminator_", "teachers_", "noisy_teachers_")
+    assert [metric.name for metric in METRICS if not metric.name.startswith(added)] == names.split()
     assert added_versions() == {}, "keys of stored artifacts and cells would change"
 
 
@@ -114,6 +115,9 @@ def test_the_summary_is_the_same_after_reading_and_early_ones_open() -> None:
     early = RunSummary.from_json({"run_id": "r", "state": "done", "accuracy": 0.7, "note": "text"})
     assert (early.accuracy, early.releases_charged, early.usefulness_warnings) == (0.7, None, [])
     assert early.metrics == {"accuracy": 0.7}
+    marked = RunSummary.from_json({"run_id": "r", "fid": 0.4, "fid_not_private": True})
+    assert (marked.unnoised, marked.metrics) == (["fid"], {"fid": 0.4})
+    assert RunSummary.from_json({"run_id": "r", "fid_not_private": False}).unnoised == []
 
 
 def test_tracked_numbers_have_a_group_and_costs_and_failures_of_zero_are_left_out() -> None:

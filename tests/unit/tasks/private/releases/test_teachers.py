@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, PrivateInputError
+from flows.engine.spending import look_at_teachers
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.filter import _teacher_spec as teacher_spec
 from tasks.accounting.teachers import TeacherPrivacy, calibrate_part
@@ -19,10 +20,10 @@ from tasks.core.refs import Written
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.private.releases.label_counts import clean_labels
 from tasks.private.releases.teachers import TeacherJob, clean_answers, shard, shard_of
-from tasks.steps import label_counts, teachers
+from tasks.steps import discriminator, label_counts
 from tasks.steps import teachers as teaching
+from tasks.steps.discriminator import DiscriminatorTestJob, SelectSpec
 from tasks.steps.label_counts import LabelSpec
-from tasks.steps.teachers import SelectSpec
 from tasks.students.spec import StudentSpec
 from tests.support.data.short_texts import LABELS
 from tests.support.models.tiny import save_roberta
@@ -142,7 +143,7 @@ def test_only_sure_queries_are_answered_and_both_looks_are_paid(tmp_path: Path) 
     assert found["answers"].sums.shape[0] == len(teaching.sure_of(run.tools, spec, checks)) <= 6
     assert spec.answers.privacy.numbers == 6, "paid for, whether or not so many are sure"
     assert run.prepared.noise.epsilon_exact <= 300.0
-    folder, _ = teachers.train_discriminator(run.tools, spec, written, answered, checks)
+    folder, _ = discriminator.train_discriminator(run.tools, spec, written, answered, checks)
     told = json.loads((run.tools.artifacts.read_folder(folder) / "told.json").read_text())
     assert told["queries"] == found["answers"].sums.shape[0]
     nobody = opened(tmp_path / "x", discriminator={"sure": 1.0}, privacy={"epsilon": 0.01, "tutor_epsilon": 0.001})
@@ -172,9 +173,9 @@ def test_teachers_and_their_student_can_be_transformers(tmp_path: Path) -> None:
     assert len(answers) == 2
     assert all(((one > 0) & (one < 1)).all() for one in answers)
     answered, _ = teaching.answer(run.tools, spec, written, None)
-    folder_of_it, _ = teachers.train_discriminator(run.tools, spec, written, answered, None)
+    folder_of_it, _ = discriminator.train_discriminator(run.tools, spec, written, answered, None)
     spec = SelectSpec(0, 24, run.prepared.card.label_names, (), True, 0)
-    kept, _ = teachers.select_texts(run.tools, spec, written, folder_of_it)
+    kept, _ = discriminator.select_texts(run.tools, spec, written, folder_of_it)
     assert sum(one.samples.rows for one in kept) == 24
 
 
@@ -214,6 +215,64 @@ def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
         teaching.shown_to(20, 0, spec)
 
 
+def with_test_rows(folder: Path, **changes: Any) -> tuple[KdRun, teaching.TeacherSpec, list[Written]]:
+    """Return a run whose test rows are drawn like its private rows, after its teachers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = folder / "test.jsonl"
+    rows.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in texts(60, 9)))
+    more = {"written": 96, "samples": 24}
+    chosen = {"queries": 20, "negatives": 12, "test_teachers": True} | changes
+    run = opened(folder, test={"path": str(rows)}, method=more, discriminator=chosen)
+    return run, *taught(run)
+
+
+def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(tmp_path: Path) -> None:
+    run, spec, written = with_test_rows(tmp_path)
+    assert spec.test is not None
+    used = teaching.shown_to_any(96, spec)
+    rows = teaching.test_rows(run.tools, spec, written, spec.test)
+    assert rows is not None
+    half = len(rows.texts.texts) // 2
+    assert half == min(60, 96 - len(used))
+    samples = discriminator.read_samples(run.tools, written)["text"].tolist()
+    assert not {samples[index] for index in used} & set(rows.texts.texts[half:])
+    assert set(rows.texts.texts[half:]) <= set(samples)
+    assert set(rows.texts.texts[:half]) <= {text for text, _ in texts(60, 9)}
+    assert rows.correct(rows.is_private).value == 1.0
+    answered, _ = teaching.answer(run.tools, spec, written, None)
+    student, _ = discriminator.train_discriminator(run.tools, spec, written, answered, None)
+    job = DiscriminatorTestJob(spec, spec.test)
+    ref, _ = discriminator.measure_discriminator(run.tools, job, written, student)
+    assert run.tools.artifacts.read_json(ref)["rows"] == 2 * half
+
+
+def test_the_accuracy_of_teachers_is_recorded_before_it_is_computed_and_once(tmp_path: Path) -> None:
+    run, spec, written = with_test_rows(tmp_path)
+    look = look_at_teachers(run)
+    ref, _ = teaching.test_teachers(run.tools, spec, written, look)
+    counts = run.tools.artifacts.read_json(ref)
+    assert counts["not_private"] is True
+    places = [teaching._test_path(run.tools, spec, number, written) for number in range(spec.teachers)]
+    answers = [run.tools.artifacts.read_private_arrays(place) for place in places]
+    sums = sum(one["answers"] for one in answers if one is not None)
+    right = np.arange(len(sums)) < len(sums) // 2
+    assert counts["teachers"]["right"] == int(((sums > spec.teachers / 2) == right).sum())
+    assert counts["teachers"]["right"] > len(sums) * 0.5, "private texts differ from generated ones"
+    again, _ = teaching.test_teachers(run.tools, spec, written, look)
+    assert again.sha256 == ref.sha256
+    assert [entry.kind for entry in run.tools.ledger.history("desk")].count("look") == 1
+    assert not releases(run), "nothing is released, nothing charged"
+
+
+def test_a_discriminator_without_enough_unseen_texts_is_not_measured(tmp_path: Path) -> None:
+    run, spec, written = with_test_rows(tmp_path, negatives=76, test_teachers=False)
+    where = run.prepared.test
+    assert where is not None
+    assert teaching.test_rows(run.tools, spec, written, where) is None
+    with pytest.raises(ConfigError, match=r"discriminator\.test_teachers: about 0 of 96 generated texts"):
+        with_test_rows(tmp_path / "x", negatives=76)
+
+
 def test_counts_are_of_labels_in_steps() -> None:
     noise = calibrate_part(TeacherPrivacy("labels", 1.0, 1e-5, 2))
     assert clean_labels(["b", "a", "b", "unknown"], ["a", "b"], noise).sums.tolist() == [[128, 256]]
@@ -224,14 +283,14 @@ def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool)
     labels = ["a"] * 6 + ["b"] * 6
     scores = np.array([0.9, 0.8, 0.7, 0.2, 0.3, 0.6, 0.1, 0.2, 0.3, 0.4, 0.45, 0.05])
     spec = SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, 3)
-    kept = teachers.choose_mask(labels, scores, spec)
+    kept = discriminator.choose_mask(labels, scores, spec)
     assert [int(kept[:6].sum()), int(kept[6:].sum())] == [3, 2]
     assert set(np.flatnonzero(kept[6:]) + 6) == {9, 10}, "none of b is taken for private: the likeliest follow"
     assert (scores[:6][kept[:6]] >= 0.5).all()
     if best:
         assert set(np.flatnonzero(kept[:6])) == {0, 1, 2}
     again = {
-        tuple(teachers.choose_mask(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s)))
+        tuple(discriminator.choose_mask(labels, scores, SelectSpec(0, 5, ("a", "b"), (0.6, 0.4), best, s)))
         for s in range(20)
     }
     assert (len(again) == 1) == best

@@ -1,0 +1,65 @@
+"""Accuracy of a discriminator: how well it tells real rows from generated texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.metrics.usefulness import INTERVAL, Accuracy
+
+LEAST_HELD_OUT = 20
+"""Least number of test rows, and of generated texts, below which no accuracy is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscriminatorTest:
+    """Accuracies of a discriminator on test rows and equally many generated texts that took no part in its training.
+
+    Chance is one half. `student`: the classifier that selects texts. `teachers`: the sum of the teachers' predictions,
+    `noisy_teachers`: the same with the noise of their release; both are computed without noise for the result, NOT
+    PRIVATE, and None unless they were asked for (Song et al. 2024, Figures 3 and 4).
+    """
+
+    student: Accuracy
+    teachers: Accuracy | None = None
+    noisy_teachers: Accuracy | None = None
+
+    @property
+    def values(self) -> dict[str, float | None]:
+        """The accuracies by the name of their metric."""
+        parts = (self.student, self.teachers, self.noisy_teachers)
+        names = ("discriminator_accuracy", "teachers_accuracy", "noisy_teachers_accuracy")
+        return {name: None if part is None else part.value for name, part in zip(names, parts, strict=True)}
+
+    @property
+    def sentence(self) -> str:
+        """The accuracy of the student with its interval and the rows."""
+        half = self.student.rows // 2
+        return (
+            f"The classifier that selects texts has accuracy {self.student} on {half:,} test rows and {half:,} "
+            f"generated texts that took no part in its training (chance 50 %, {INTERVAL} interval)."
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the selection may be useless; empty if the student is better than chance."""
+        if self.student.interval[0] > 0.5:
+            return ()
+        return (
+            f"the classifier that selects texts is not above chance ({self.student} of held-out texts, chance 50 %): it "
+            "selects almost at random. Use more private rows, a larger epsilon or fewer discriminator.queries.",
+        )
+
+    @property
+    def not_private(self) -> tuple[tuple[str, str], ...]:
+        """The accuracies of the teachers as (name, value); empty if they were not measured."""
+        parts = (("teachers", self.teachers), ("teachers with the noise of their release", self.noisy_teachers))
+        return tuple((f"{name} (NOT PRIVATE)", str(part)) for name, part in parts if part is not None)
+
+
+def discriminator_test_of(values: Mapping[str, Any] | None) -> DiscriminatorTest | None:
+    """Return the value from the result of `dataclasses.asdict`; None for None."""
+    if values is None:
+        return None
+    return DiscriminatorTest(**{name: part and Accuracy(**part) for name, part in values.items()})

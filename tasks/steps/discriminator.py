@@ -1,0 +1,197 @@
+"""Steps of the discriminator: train it on the teachers' noisy answers, measure it, and select texts with it.
+
+Song et al. 2024, Eq. 2. It sees only released answers and public rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.models import Usage
+from tasks.core.refs import Reference, Written
+from tasks.core.reuse import make_once, step_key
+from tasks.core.tools import Tools
+from tasks.private.releases.teachers import CLASSES, PublicTexts
+from tasks.steps.held_out import HeldOut, held_out
+from tasks.steps.students.dp_classifier import ClassifySpec, shown_to_classifier
+from tasks.steps.teachers import TeacherSpec, embedder_of, shown_to, sure_of, test_rows, texts_of
+from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.students.spec import TrainingRows, settings
+from tasks.students.train import load_student, train_student
+from tasks.text.class_balance import Shares, texts_per_class
+from tasks.text.prompts import seed_of
+
+COUNTS_FILE = "told.json"
+"""File in the student's folder: the number of training queries, and how many had the answer 'private'."""
+
+SELECTED = "selected"
+"""Folder of the selected texts in an iteration."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscriminatorTestJob:
+    """A discriminator to measure: how it was trained, and the `test` rows, which count as private."""
+
+    trained: TeacherSpec | ClassifySpec
+    test: Reference
+
+
+@dataclass(frozen=True, slots=True)
+class SelectSpec:
+    """Selection of `count` texts, divided over the classes by `shares`.
+
+    `best`: select the texts with the highest probability of being private. Otherwise select texts that the student
+    classifies as private, drawn with `seed`. If a class has too few of them, the next most likely texts follow.
+    """
+
+    iteration: int
+    count: int
+    labels: tuple[str, ...]
+    shares: Shares
+    best: bool
+    seed: int
+
+
+def train_discriminator(
+    tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef, checks: ArtifactRef | None
+) -> tuple[ArtifactRef, str]:
+    """Train the student discriminator on noisy labels of queries (Eq. 2)."""
+    folder = f"runs/{tools.run_id}/discriminator"
+    inputs = {"answers": answers.sha256, "samples": content([entry.samples for entry in written])}
+    key = step_key("distill", {"student": settings(spec.student), "embedder": embedder_of(tools, spec)}, inputs)
+
+    def make() -> ArtifactRef:
+        samples = read_samples(tools, written)
+        queries = shown_to(len(samples), 0, spec).queries
+        if checks is not None:
+            queries = tuple(queries[index] for index in sure_of(tools, spec, checks))
+        table = tools.artifacts.read_table(answers)["sum"].to_numpy().reshape(-1, len(CLASSES))
+        labels = [CLASSES[int(second > first)] for first, second in table]
+        texts = texts_of(tools, spec, written, samples, queries)
+        rows = TrainingRows(texts.texts, labels, CLASSES, texts.vectors)
+        return tools.artifacts.write_folder(folder, lambda target: _distill(spec, rows, target), key)
+
+    return make_once(tools.artifacts, folder, key, make)
+
+
+def measure_discriminator(
+    tools: Tools, job: DiscriminatorTestJob, written: Sequence[Written], discriminator: ArtifactRef
+) -> tuple[ArtifactRef, str]:
+    """Write the accuracy of the discriminator to discriminator_accuracy.json; empty if there are too few texts."""
+    path = f"runs/{tools.run_id}/discriminator_accuracy.json"
+    inputs = {"discriminator": discriminator.sha256, "samples": content([entry.samples for entry in written])}
+    key = step_key("measure_discriminator", {"test": job.test.content}, inputs)
+
+    def make() -> ArtifactRef:
+        rows = _test_rows(tools, job, written)
+        if rows is None:
+            return tools.artifacts.write_json(path, {}, key)
+        correct = rows.correct(_probabilities(tools, discriminator, rows.texts) >= 0.5)
+        return tools.artifacts.write_json(path, asdict(correct), key)
+
+    return make_once(tools.artifacts, path, key, make)
+
+
+def _test_rows(tools: Tools, job: DiscriminatorTestJob, written: Sequence[Written]) -> HeldOut | None:
+    spec = job.trained
+    if isinstance(spec, TeacherSpec):
+        return test_rows(tools, spec, written, job.test)
+    shown = shown_to_classifier(sum(entry.samples.rows for entry in written), spec)
+    return held_out(tools, written, set(shown), job.test, spec.student.seed, spec.student.kind != "finetune")
+
+
+def select_texts(
+    tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None
+) -> tuple[list[Written], str]:
+    """Select texts that the student classifies as private, per class of `spec`.
+
+    Writes selection.parquet (sample_id, score, kept) and a table of the selected texts for every table of `written`.
+    Without a discriminator the seed draws the texts.
+    """
+    path = f"runs/{tools.run_id}/selection.parquet"
+    inputs = {"samples": content([entry.samples for entry in written])}
+    inputs["discriminator"] = discriminator.sha256 if discriminator else "none"
+    key = step_key("select_texts", asdict(spec) | {"labels": list(spec.labels), "shares": list(spec.shares)}, inputs)
+
+    def make() -> ArtifactRef:
+        samples = read_samples(tools, written)
+        scores = _scores(tools, written, samples, discriminator)
+        mask = choose_mask(samples["label"].tolist(), scores, spec)
+        columns = {"sample_id": samples["sample_id"], "score": scores, "kept": mask}
+        return tools.artifacts.write_table(path, pd.DataFrame(columns), key)
+
+    selection, why = make_once(tools.artifacts, path, key, make)
+    table = tools.artifacts.read_table(selection)
+    ids = set(table.loc[table["kept"], "sample_id"].tolist())
+    return [_selected_table(tools, entry, ids, key) for entry in written], why
+
+
+def choose_mask(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: SelectSpec) -> np.ndarray[Any, Any]:
+    """Return a mask of the selected texts; `scores` are probabilities of private."""
+    drawn = np.random.default_rng(seed_of("select", spec.seed)).permutation(len(labels))
+    order = np.lexsort((drawn, -scores)) if spec.best else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
+    counts = texts_per_class(spec.count, spec.labels, shares=spec.shares)
+    mask = np.zeros(len(labels), dtype=bool)
+    for index in order:
+        if counts[labels[index]] > 0:
+            counts[labels[index]] -= 1
+            mask[index] = True
+    return mask
+
+
+def _distill(spec: TeacherSpec, rows: TrainingRows, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    private = sum(label == CLASSES[1] for label in rows.labels)
+    counts = {"queries": len(rows.labels), "private": private}
+    if 0 < private < len(rows.labels):
+        train_student(spec.student, rows, folder)
+    (folder / COUNTS_FILE).write_text(json.dumps(counts), encoding="utf-8")
+
+
+def _scores(
+    tools: Tools, written: Sequence[Written], samples: pd.DataFrame, discriminator: ArtifactRef | None
+) -> np.ndarray[Any, Any]:
+    """Return the probability of private per text; 0.5 without a discriminator."""
+    if discriminator is None:
+        return np.full(len(samples), 0.5)
+    vectors = read_vectors(tools, written) if all(entry.vectors is not None for entry in written) else None
+    return _probabilities(tools, discriminator, PublicTexts(samples["text"].tolist(), vectors))
+
+
+def _probabilities(tools: Tools, discriminator: ArtifactRef, texts: PublicTexts) -> np.ndarray[Any, Any]:
+    """Return the discriminator's probability of private per text; 0.5 if untrained."""
+    folder = tools.artifacts.read_folder(discriminator)
+    # A classifier trained on the rows by DP-SGD has no query counts.
+    counts = (
+        {"private": 1, "queries": 2}
+        if not (folder / COUNTS_FILE).exists()
+        else json.loads((folder / COUNTS_FILE).read_text(encoding="utf-8"))
+    )
+    if not 0 < counts["private"] < counts["queries"]:
+        return np.full(len(texts.texts), 0.5)
+    probabilities: np.ndarray[Any, Any] = load_student(folder)(texts.texts, texts.vectors).probabilities[:, 1]
+    return probabilities
+
+
+def _selected_table(tools: Tools, entry: Written, ids: set[int], key: StepKey) -> Written:
+    """Write the selected texts of one table; their language model is unchanged."""
+    parts = [f"runs/{tools.run_id}/iteration={entry.iteration}", SELECTED, *([entry.part] if entry.part else [])]
+    path = f"{'/'.join(parts)}/plm={entry.plm}/samples.parquet"
+    own_key = step_key("select_texts", {"selection": key.key}, {"samples": entry.samples.sha256})
+
+    def make() -> ArtifactRef:
+        table = tools.artifacts.read_table(entry.samples)
+        info = {"usage": asdict(Usage()), "failures": {}, "shortfall": {}, "down": entry.down}
+        selected = table[table["sample_id"].isin(ids)].reset_index(drop=True)
+        return tools.artifacts.write_table(path, selected, own_key, info)
+
+    samples, _ = make_once(tools.artifacts, path, own_key, make)
+    return replace(entry, samples=samples, vectors=None, part="/".join(parts[1:]))
