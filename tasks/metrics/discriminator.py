@@ -47,8 +47,8 @@ class DiscriminatorTest:
         if self.student.interval[0] > 0.5:
             return ()
         return (
-            f"the classifier that selects texts is not above chance ({self.student} of held-out texts, chance 50 %): it "
-            "selects almost at random. Use more private rows, a larger epsilon or fewer discriminator.queries.",
+            f"the classifier that selects texts is not above chance ({self.student} of held-out texts, chance 50 %): "
+            "it selects almost at random. Use more private rows, a larger epsilon or fewer discriminator.queries.",
         )
 
     @property
