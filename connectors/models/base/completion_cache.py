@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from connectors.interfaces.errors import FinalError
@@ -87,7 +88,7 @@ class Recording:
         """Return the calls in flight now and their limit; zeros if the inner model does not count them."""
         return self.inner.in_flight() if isinstance(self.inner, Watched) else (0, 0)
 
-    @property
+    @cached_property
     def store_key(self) -> str:
         """Key of the model in the store: its identity, with the scope if it remembers."""
         apart = self.scope and hasattr(self.inner, "remember")
@@ -179,7 +180,7 @@ class Recording:
         with self._lock:
             self.usage = self.usage + completion.usage
             final = self.store.put(self.store_key, self.name, prompt, completion)
-            if final is completion:
+            if final is completion and hasattr(self.inner, "remember"):
                 self._own.add(prompt.key)
         return final
 

@@ -117,7 +117,7 @@ class CompletionStore:
 
     def file(self, identity: str) -> Path:
         """Return the file of a model's completions."""
-        return self.folder / f"{digest(identity)[:32]}.db"
+        return self.folder / _file_name(identity)
 
     def lookup_many(self, identity: str, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored completions of these prompt keys."""
@@ -168,7 +168,6 @@ class CompletionStore:
         row = (*fields, *paid, key, canonical(prompt), prompt.label, plm, now, *source)
         with self._open(identity) as database, _transaction(database):
             _count(database, key, "answers")
-            _unclaim(database, key)
             columns = "prompt_key, prompt, label, plm, created, checksum, request_id, served_model"
             sql = (
                 f"INSERT INTO answers ({_COMPLETION}, {columns}) "  # noqa: S608
@@ -287,6 +286,11 @@ class CompletionStore:
                 yield self._connections[name]
         except sqlite3.Error as error:
             raise ArtifactError(f"{file} cannot be used ({error}). {_advice(error)}") from error
+
+
+@lru_cache
+def _file_name(identity: str) -> str:
+    return f"{digest(identity)[:32]}.db"
 
 
 def _advice(error: sqlite3.Error) -> str:

@@ -279,8 +279,7 @@ class Purse:
     def _current(self) -> Iterator[None]:
         """Hold the journal's lock, with everything read that other processes wrote."""
         with self._lock, explained(self.journal):
-            self.journal.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.journal, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            descriptor = self._open()
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 self._catch_up(descriptor)
@@ -288,6 +287,14 @@ class Purse:
                 yield
             finally:
                 os.close(descriptor)
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        try:
+            return os.open(self.journal, flags, 0o666)
+        except FileNotFoundError:
+            self.journal.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(self.journal, flags, 0o666)
 
     def _catch_up(self, descriptor: int) -> None:
         size = os.fstat(descriptor).st_size

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.answers import SCHEMA
 from connectors.models.vendors.calls import VendorModel
-from connectors.models.vendors.client import (
-    Hear,
+from connectors.models.vendors.client import Hear, JsonClient
+from connectors.models.vendors.options import Address, VendorOptions, read_options
+from connectors.models.vendors.responses import (
     RawCompletion,
-    client_arguments,
     count_of,
     count_tokens,
     json_object,
@@ -22,10 +21,12 @@ from connectors.models.vendors.client import (
     part,
     sum_counts,
 )
-from connectors.models.vendors.options import Address, VendorOptions, read_options
 from connectors.security.secrets import Secret
 
 URL = "https://api.anthropic.com"
+VERSION, SAMPLING_VERSION = "2026-10-21", "2023-06-01"
+"""Versions of the interface; the newer one refuses the options temperature, top_p and top_k."""
+
 _REASONS: Mapping[str, str] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
@@ -55,7 +56,7 @@ class AnthropicOptions(VendorOptions):
 
 
 class AnthropicModel(VendorModel[AnthropicOptions]):
-    """A model called through the official SDK; see `AnthropicOptions`."""
+    """A model called by messages; see `AnthropicOptions`."""
 
     connector: ClassVar[str] = "anthropic"
 
@@ -64,21 +65,17 @@ class AnthropicModel(VendorModel[AnthropicOptions]):
         """Open the model of a configuration, without calls; ConfigError if invalid."""
         return cls(spec.name, spec.model, AnthropicOptions.read(spec))
 
-    def open_client(self, address: Address, secret: Secret, hear: Hear) -> Any:
-        """Return an async client of the official SDK, on aiohttp if installed."""
-        try:
-            import anthropic
-        except ImportError as error:
-            raise MissingPackageError("anthropic", "api") from error
-        self.failures = (anthropic.AnthropicError, ValueError)
-        shared = client_arguments(anthropic, secret.reveal(), self.options.timeout, hear)
-        return anthropic.AsyncAnthropic(base_url=address.url, **shared)
+    def open_client(self, address: Address, secret: Secret, hear: Hear) -> JsonClient:
+        """Return a client of an endpoint."""
+        options = self.options
+        is_sampling = any(option is not None for option in (options.temperature, options.top_p, options.top_k))
+        headers = {"x-api-key": secret.reveal(), "anthropic-version": SAMPLING_VERSION if is_sampling else VERSION}
+        return JsonClient(address.url, headers, options.timeout, hear)
 
     async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
         """Send one request; see `VendorModel.send`."""
-        # The SDK's typed methods would spend more time on type checks than on the call.
         body = self.request(prompt, count)
-        return read_message(await client.post("/v1/messages", cast_to=object, body=body), body)
+        return read_message(await client.post("/v1/messages", body), body)
 
     def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
         """Return the body of a messages request."""

@@ -24,8 +24,9 @@ from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.vendors.answers import plain_text
 from connectors.models.vendors.batch_apis import Outcome, Progress, QueueFull, batch_api_of
-from connectors.models.vendors.calls import NO_ROOM, VendorModel, failed_call
-from connectors.models.vendors.client import ignore_headers
+from connectors.models.vendors.calls import NO_ROOM, VendorModel
+from connectors.models.vendors.client import CallFailure, ignore_headers
+from connectors.models.vendors.errors import failed_call
 from connectors.models.vendors.event_loop import run_here
 from connectors.security.secrets import read_secret
 
@@ -268,7 +269,7 @@ class _Work:
             outcome: Any
             try:
                 return await call()
-            except inner.failures as error:
+            except (CallFailure, ValueError) as error:
                 outcome = failed_call(error, inner.targets[0], self.reveal())
             if isinstance(outcome, Completion):
                 raise FinalError(f"{inner.targets[0]}: the batch was not accepted: {outcome.error}")

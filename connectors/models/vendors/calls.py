@@ -25,22 +25,14 @@ from connectors.interfaces.traffic import Traffic
 from connectors.models.base.admission import Admission, FreeAdmission
 from connectors.models.base.cost_limit import CallPrice, Hold
 from connectors.models.vendors.answers import plain_text, request_several, several_texts
-from connectors.models.vendors.client import BYTES_PER_TOKEN, Hear, RawCompletion, request_bytes
-from connectors.models.vendors.errors import (
-    NOT_ACCEPTED,
-    EndpointRefusal,
-    ReportedError,
-    VendorTarget,
-    classify_failure,
-    read_failure,
-    redirected,
-    unreachable,
-)
+from connectors.models.vendors.client import CallFailure, Hear
+from connectors.models.vendors.errors import NOT_ACCEPTED, EndpointRefusal, VendorTarget, failed_call
 from connectors.models.vendors.event_loop import run_here
 from connectors.models.vendors.options import Address, VendorOptions
 from connectors.models.vendors.pacing import Doubtful, Endpoint, TimedOut, Unfinished, Unusable
 from connectors.models.vendors.rate_limits import RateLimits
 from connectors.models.vendors.request_window import Admitted, Window
+from connectors.models.vendors.responses import BYTES_PER_TOKEN, RawCompletion, request_bytes
 from connectors.security.secrets import Secret, read_secret
 
 Options = TypeVar("Options", bound=VendorOptions)
@@ -66,7 +58,7 @@ MOST_NOT_ACCEPTED = 20
 class VendorModel(ABC, Generic[Options]):
     """A language model behind an API; a subclass opens clients and sends requests.
 
-    `connector` is also the name of the vendor's package, which the extra `extra` installs.
+    The extra `extra` installs the package `package`, which sends the requests.
 
     Prompts are sent in a sliding window over all endpoints, in an event loop of the calling thread; each completion is
     passed on when it arrives. The endpoints' pacing state persists between calls. Threads can call `complete`
@@ -74,8 +66,8 @@ class VendorModel(ABC, Generic[Options]):
     """
 
     connector: ClassVar[str]
+    package: ClassVar[str] = "aiohttp"
     extra: ClassVar[str] = "api"
-    failures: tuple[type[Exception], ...] = (ValueError,)
 
     def __init__(self, name: str, model: str, options: Options) -> None:
         self._name, self.model, self.options = name, model, options
@@ -91,13 +83,13 @@ class VendorModel(ABC, Generic[Options]):
 
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:
-        """Check options, the vendor's SDK and keys, without calls; ConfigError.
+        """Check options, the package and keys, without calls; ConfigError.
 
         A key in a Prefect Secret block is read only when a run starts.
         """
         model = cls.from_spec(spec)
-        if importlib.util.find_spec(cls.connector) is None:
-            raise MissingPackageError(cls.connector, cls.extra)
+        if importlib.util.find_spec(cls.package) is None:
+            raise MissingPackageError(cls.package, cls.extra)
         for address in model.options.endpoints:
             if not address.key.startswith("prefect:"):
                 read_secret(address.key, f"Model '{spec.name}': key")
@@ -187,7 +179,7 @@ class VendorModel(ABC, Generic[Options]):
 
     @abstractmethod
     def open_client(self, address: Address, secret: Secret, hear: Hear) -> Any:
-        """Return an SDK's async client of an endpoint, with `close` and without retries.
+        """Return an async client of an endpoint, with `close` and without retries.
 
         `hear` receives the headers of each response.
         """
@@ -200,7 +192,7 @@ class VendorModel(ABC, Generic[Options]):
     async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
         """Send one request; return the raw text with finish reason and tokens.
 
-        `count` > 1: the prompt requests this many texts as JSON. SDK errors pass through, see `failures`.
+        `count` > 1: the prompt requests this many texts as JSON. Raises as `failed_call` reads.
         """
 
 
@@ -381,7 +373,7 @@ class _Work(Generic[Options]):
                 return await self.model.send(self.clients[endpoint], prompt, count)
         except TimeoutError:
             return TimedOut(f"{target}: no response within {self.model.options.timeout:g} seconds.")
-        except self.model.failures as error:
+        except (CallFailure, ValueError) as error:
             failure = failed_call(error, target, secret.reveal())
         if isinstance(failure, EndpointRefusal) and self.model.endpoints[endpoint].has_succeeded:
             return Doubtful(failure)
@@ -448,22 +440,6 @@ class _Work(Generic[Options]):
                 f"{self.model.targets[0]}: none of the first {MOST_NOT_ACCEPTED} requests was accepted. "
                 f"Check the options of this model. {outcome.error}"
             )
-
-
-def failed_call(error: Exception, target: VendorTarget, secret: str) -> WaspError | Completion:
-    """Return the meaning of an SDK's exception; see `errors.classify_failure`."""
-    status, response = getattr(error, "status_code", 0), getattr(error, "response", None)
-    if response is not None and 300 <= status < 400:
-        return redirected(target, response.headers.get("location", ""))
-    if response is not None and status >= 400:
-        return classify_failure(
-            read_failure(status, getattr(error, "body", None), str(error), response.headers), target, secret
-        )
-    if isinstance(error, ReportedError):
-        return TemporaryError(f"{target}: {error}")
-    if response is not None or isinstance(error, ValueError):
-        return Unfinished(f"{target}: the response is not the documented JSON. Check `endpoint` of this PLM.")
-    return unreachable(target, error)
 
 
 def group_positions(prompts: Sequence[Prompt], positions: Sequence[int], size: int) -> list[tuple[int, ...]]:

@@ -1,21 +1,20 @@
-"""Shared parts of both vendors' SDK clients: opening and token counts."""
+"""JSON over HTTP: one call is one request, without retries and redirects.
+
+aiohttp alone, because the SDKs of OpenAI and Anthropic take longer to build a request than all of the rest takes.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-from connectors.interfaces.models import Completion
-
-BYTES_PER_TOKEN = 3
-"""Bytes per estimated token. English has more than four, so an estimate is rarely too low."""
-
-_METADATA_FIELDS = ("role", "type", "id")
-"""Fields of a completion's parts that the model did not write."""
+from connectors.interfaces.errors import MissingPackageError
 
 CONNECT_SECONDS = 10.0
+"""Longest time to connect. Shorter than a call's, because only a call that was sent may have been billed."""
 
 Hear = Callable[[Mapping[str, str]], None]
 """Receives the headers of a response."""
@@ -25,120 +24,95 @@ def ignore_headers(headers: Mapping[str, str]) -> None:
     """Receive headers for nothing."""
 
 
-NO_KEY_NEEDED = "no-key-needed"
-"""Sent to servers without keys, because the SDKs require one."""
+class CallFailure(Exception):
+    """A call without success.
 
-
-@dataclass(frozen=True, slots=True)
-class RawCompletion(Completion):
-    """A completion as the server sent it, with the counts of tokens that may have a price of their own."""
-
-    cached: int = 0
-    cache_written: int = 0
-    reasoning: int = 0
-
-
-def client_arguments(sdk: Any, secret: str, timeout: float, hear: Hear) -> dict[str, Any]:
-    """Return the arguments of every client: no retries, no redirects, and aiohttp if installed.
-
-    httpx's own connection pool slows down with the number of open connections. The time to connect is shorter, because
-    only a call that was sent may have been billed.
-    """
-    limits = sdk.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout / 2))
-
-    async def on_response(response: Any) -> None:
-        hear(response.headers)
-
-    settings = {"timeout": limits, "follow_redirects": False, "event_hooks": {"response": [on_response]}}
-    try:
-        http_client = sdk.DefaultAioHttpClient(**settings)
-    except (RuntimeError, AttributeError):
-        http_client = sdk.DefaultAsyncHttpxClient(**settings)
-    return {"api_key": secret or NO_KEY_NEEDED, "timeout": limits, "max_retries": 0, "http_client": http_client}
-
-
-def json_object(answer: Any) -> Mapping[str, Any]:
-    """Return a JSON object; ValueError for anything else."""
-    if not isinstance(answer, Mapping):
-        raise ValueError("the response is not a JSON object")
-    return answer
-
-
-def part(value: Any, name: str) -> Any:
-    """Return a field of a JSON value, None if it does not exist."""
-    return value.get(name) if isinstance(value, Mapping) else None
-
-
-def name_in(response: Any, field: str) -> str:
-    """Return a name that a response states, such as its `id` or `model`; empty if it states none."""
-    name = part(response, field)
-    return name[:200] if isinstance(name, str) else ""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCount:
-    """Tokens of one call.
-
-    `estimated`: the server reported none, only one of the two numbers, or impossible ones.
+    `status`: of the response, 0 without one. `body`: its JSON, None if it has none. `headers`: empty without one.
     """
 
-    read: int
-    written: int
-    estimated: bool
+    def __init__(
+        self, message: str, status: int = 0, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.body, self.headers = status, body, headers or {}
 
 
-def count_tokens(body: Mapping[str, Any], reported: tuple[Any, Any], written: Any, at_limit: bool) -> TokenCount:
-    """Return the reported tokens, estimated from bytes if missing or impossible.
+class JsonClient:
+    """Requests below one address with the same headers and parameters; open it in an event loop.
 
-    `body`: the request; all its texts count. `written`: the model's whole output, including reasoning and tool calls.
-    `at_limit`: the completion ended at the request's token limit, so it has that many tokens.
+    `timeout`: longest silence of a connection, in seconds. `hear` receives the headers of each response. The variables
+    `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` apply.
     """
-    answer_bytes = _text_bytes(written)
-    tokens_in, tokens_out = (count if _is_count(count) else 0 for count in reported)
-    in_missing = not tokens_in
-    out_missing = not _is_count(reported[1]) or (tokens_out == 0 and answer_bytes > 0)
-    if in_missing:
-        tokens_in = _estimate(request_bytes(body))
-    if out_missing:
-        limit = body.get("max_completion_tokens") or body.get("max_tokens") or 0
-        tokens_out = max(_estimate(answer_bytes), limit if at_limit else 0)
-    return TokenCount(tokens_in, tokens_out, in_missing or out_missing)
+
+    def __init__(
+        self,
+        address: str,
+        headers: Mapping[str, str],
+        timeout: float,
+        hear: Hear,
+        parameters: Mapping[str, str] | None = None,
+    ) -> None:
+        try:
+            import aiohttp
+        except ImportError as error:
+            raise MissingPackageError("aiohttp", "api") from error
+        self._address, self._hear, self._parameters = address, hear, dict(parameters or {})
+        self._form, self._broken = aiohttp.FormData, aiohttp.ClientError
+        self._session = aiohttp.ClientSession(
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=None, connect=min(CONNECT_SECONDS, timeout / 2), sock_read=timeout),
+            connector=aiohttp.TCPConnector(limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            proxy=_proxy_of(address),
+        )
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Return the JSON of the response to a JSON body.
+
+        Raises CallFailure for another status than 2xx and without a complete response, ValueError without JSON.
+        """
+        data = json.dumps(body, separators=(",", ":")).encode("ascii")
+        return json.loads(await self._request("POST", path, data=data, headers={"content-type": "application/json"}))
+
+    async def upload(self, path: str, name: str, content: bytes, **fields: str) -> Any:
+        """Return the JSON of the response to a form with a file; errors as `post`."""
+        form = self._form(fields)
+        form.add_field("file", content, filename=name, content_type="application/octet-stream")
+        return json.loads(await self._request("POST", path, data=form))
+
+    async def get(self, path: str, **parameters: str) -> Any:
+        """Return the JSON at a path; errors as `post`."""
+        return json.loads(await self._request("GET", path, parameters))
+
+    async def read_lines(self, path: str) -> list[Any]:
+        """Return the JSON of each line at a path; errors as `post`."""
+        content = await self._request("GET", path)
+        return [json.loads(line) for line in content.splitlines() if line.strip()]
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def _request(self, method: str, path: str, parameters: Mapping[str, str] | None = None, **sent: Any) -> bytes:
+        parameters = {**self._parameters, **(parameters or {})}
+        try:
+            async with self._session.request(
+                method, self._address + path, params=parameters, allow_redirects=False, **sent
+            ) as response:
+                self._hear(response.headers)
+                content = await response.read()
+        except self._broken as error:
+            raise CallFailure(str(error)) from error
+        if 200 <= response.status < 300:
+            return content
+        text = content.decode("utf-8", "replace").strip()
+        try:
+            body = json.loads(text)
+        except ValueError:
+            body = None
+        raise CallFailure(text, response.status, body, response.headers)
 
 
-def count_of(usage: Any, *names: str) -> int:
-    """Return a count of a usage object by its path, 0 if it is missing or impossible."""
-    for name in names:
-        usage = part(usage, name)
-    return int(usage) if _is_count(usage) else 0
-
-
-def sum_counts(usage: Any, required: str, optional: Iterable[str]) -> int | None:
-    """Return the sum of a usage object's counts, None without a valid required count."""
-    counts = [part(usage, name) for name in (required, *optional)]
-    return sum(filter(_is_count, counts)) if _is_count(counts[0]) else None
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _estimate(size: int) -> int:
-    return max(1, -(-size // BYTES_PER_TOKEN))
-
-
-def request_bytes(body: Mapping[str, Any]) -> int:
-    """Return the bytes of a request's texts: messages, system prompt, schema, tools.
-
-    The JSON around the texts approximates roles and formatting.
-    """
-    texts = [value for name, value in body.items() if name != "model" and not isinstance(value, int | float)]
-    return len(json.dumps(texts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-
-
-def _text_bytes(value: Any) -> int:
-    """Return the bytes of all texts in a JSON value."""
-    if isinstance(value, str):
-        return len(value.encode("utf-8", "surrogatepass"))
-    if isinstance(value, Mapping):
-        return sum(_text_bytes(item) for name, item in value.items() if name not in _METADATA_FIELDS)
-    return sum(map(_text_bytes, value)) if isinstance(value, list) else 0
+def _proxy_of(address: str) -> str | None:
+    parts = urlsplit(address)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)

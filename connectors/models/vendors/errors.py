@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
 from connectors.interfaces.models import Completion
 from connectors.interfaces.redaction import HIDDEN, redact_output
+from connectors.models.vendors.client import CallFailure
 from connectors.models.vendors.pacing import SlowDown, TimedOut, Unfinished
 
 MOST_CHARACTERS = 300
@@ -31,6 +32,9 @@ _NO_MODEL = re.compile(
 )
 _BAD_KEY = re.compile(r"invalid_api_key|api[ _-]key", re.I)
 _OPTION = re.compile(r"^(temperature|top_p|top_k|seed|stop|stop_sequences|max_tokens|max_completion_tokens|extra)$")
+_FIRST_WORD = re.compile(r"(\w+): ")
+"""The field that Anthropic's messages begin with."""
+
 _NOT_CONNECTED = {"ClientConnectorError", "ConnectionRefusedError"}
 _BROKEN = {"ServerDisconnectedError", "RemoteProtocolError", "ReadError"}
 
@@ -66,18 +70,37 @@ class VendorTarget:
         return f"Model '{self.plm}' at {self.host}"
 
 
-def read_failure(status: int, body: Any, message: str, headers: Mapping[str, str]) -> Failure:
+def failed_call(error: CallFailure | ValueError, target: VendorTarget, secret: str) -> WaspError | Completion:
+    """Return the meaning of a call without a completion; see `classify_failure`.
+
+    A ValueError means that the response is not the documented JSON.
+    """
+    if isinstance(error, ReportedError):
+        return TemporaryError(f"{target}: {error}")
+    if isinstance(error, ValueError):
+        return Unfinished(f"{target}: the response is not the documented JSON. Check `endpoint` of this PLM.")
+    if not error.status:
+        return unreachable(target, error)
+    if error.status < 400:
+        return redirected(target, error.headers.get("location", ""))
+    return classify_failure(read_failure(error), target, secret)
+
+
+def read_failure(failure: CallFailure) -> Failure:
     """Read a documented error body or its content.
 
     Form: {"error": {type, code, param, message}}.
     """
+    body = failure.body
     error = body.get("error", body) if isinstance(body, Mapping) else {}
     error = error if isinstance(error, Mapping) else {"message": str(error)}
     inner = error.get("innererror")
     codes = [error.get("type"), error.get("code"), inner.get("code") if isinstance(inner, Mapping) else None]
     field, detail = _detail(error.get("detail"))
-    message = " ".join(str(part) for part in (*codes, error.get("message") or detail or message) if part)
-    return Failure(status, message, str(error.get("param") or field), retry_after(headers))
+    text = str(error.get("message") or detail or failure)
+    parameter = error.get("param") or field or (named[1] if (named := _FIRST_WORD.match(text)) else "")
+    message = " ".join(str(part) for part in (*codes, text) if part)
+    return Failure(failure.status, message, str(parameter), retry_after(failure.headers))
 
 
 def _detail(detail: Any) -> tuple[str, str]:
@@ -183,6 +206,6 @@ def unreachable(target: VendorTarget, problem: BaseException) -> TemporaryError:
         return SlowDown(f"{target}: no connection in time.")
     if names & _BROKEN or any(isinstance(error, OSError) and not isinstance(error, TimeoutError) for error in chain):
         return Unfinished(f"{target}: the connection broke ({cause_name}).")
-    if "Timeout" in type(problem).__name__:
+    if any("Timeout" in name for name in names):
         return TimedOut(f"{target}: no response in time.")
     return Unfinished(f"{target}: the connection broke ({cause_name}).")

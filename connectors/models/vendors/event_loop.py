@@ -88,7 +88,7 @@ def run_here(work: Coroutine[Any, Any, None]) -> None:
     if asyncio._get_running_loop() is not None:
         _run_in_thread(work)
         return
-    # Otherwise the collector scans all modules of the SDK repeatedly because of each call's garbage.
+    # Otherwise the collector scans all loaded modules repeatedly because of each call's garbage.
     gc.freeze()
     try:
         with asyncio.Runner(loop_factory=PatientLoop) as runner:

@@ -7,14 +7,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.calls import VendorModel
-from connectors.models.vendors.client import Hear
+from connectors.models.vendors.client import CallFailure, Hear
 from connectors.models.vendors.openai import chat_request, read_chat
 from connectors.models.vendors.options import Address, VendorOptions, read_options
 from connectors.security.secrets import NO_KEY, Secret
@@ -58,6 +57,7 @@ class LiteLlmModel(VendorModel[LiteLlmOptions]):
     """A chat model called through litellm, without its retries, caches and fallbacks; see `LiteLlmOptions`."""
 
     connector: ClassVar[str] = "litellm"
+    package: ClassVar[str] = "litellm"
     extra: ClassVar[str] = "litellm"
 
     @classmethod
@@ -72,7 +72,6 @@ class LiteLlmModel(VendorModel[LiteLlmOptions]):
             import litellm
         except ImportError as error:
             raise MissingPackageError("litellm", self.extra) from error
-        self.failures = (LiteLlmFailure, ValueError)
         litellm.suppress_debug_info = True
         return _Client(litellm, self._settings(address, secret), hear)
 
@@ -94,16 +93,6 @@ class LiteLlmModel(VendorModel[LiteLlmOptions]):
         return chat_request(self.model, options, prompt, "max_tokens", options.system, count > 1 and options.schema)
 
 
-class LiteLlmFailure(Exception):
-    """A failed call, with the vendor's own status, headers and message where it responded."""
-
-    def __init__(self, status: int, message: str, body: Any = None, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status_code = status
-        self.body = body
-        self.response = None if headers is None else SimpleNamespace(headers=headers)
-
-
 class _Client:
     """Calls litellm with the settings of one address."""
 
@@ -111,7 +100,7 @@ class _Client:
         self._litellm, self._settings, self._hear = litellm, settings, hear
 
     async def post(self, body: Mapping[str, Any]) -> Any:
-        """Return a response as JSON; LiteLlmFailure if there is none."""
+        """Return a response as JSON; CallFailure if there is none."""
         import openai
 
         if "seed" not in (self._litellm.get_supported_openai_params(model=body["model"]) or ()):
@@ -128,20 +117,20 @@ class _Client:
         """Keep litellm's connections, which it shares between calls."""
 
 
-def read_litellm_error(error: Exception) -> LiteLlmFailure:
-    """Return the failure behind an error of litellm.
+def read_litellm_error(error: Exception) -> CallFailure:
+    """Return the failure behind an error of litellm, with the vendor's own status, headers and message if it responded.
 
     litellm gives a broken connection the status 500, as if the vendor had responded; only its headers tell. A call
     without a response may have been billed.
     """
     message = str(error)
     if unsupported := _UNSUPPORTED.search(message):
-        return LiteLlmFailure(400, message, {"message": message, "param": unsupported[1]}, {})
+        return CallFailure(message, 400, {"message": message, "param": unsupported[1]})
     headers = getattr(error, "litellm_response_headers", None)
     if headers is None:
-        return LiteLlmFailure(0, message)
+        return CallFailure(message)
     status = int(getattr(error.__context__, "status_code", 0) or getattr(error, "status_code", 0))
-    return LiteLlmFailure(status, message, getattr(error, "body", None) or _json_in(message), headers)
+    return CallFailure(message, status, getattr(error, "body", None) or _json_in(message), headers)
 
 
 def _json_in(message: str) -> Any:

@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from connectors.interfaces.errors import ConfigError, MissingPackageError
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.answers import SCHEMA
 from connectors.models.vendors.calls import VendorModel
-from connectors.models.vendors.client import (
-    Hear,
-    RawCompletion,
-    client_arguments,
-    count_of,
-    count_tokens,
-    json_object,
-    name_in,
-    part,
-)
-from connectors.models.vendors.errors import ReportedError, sanitize
+from connectors.models.vendors.client import CallFailure, Hear, JsonClient
+from connectors.models.vendors.errors import ReportedError, read_failure, sanitize
 from connectors.models.vendors.options import Address, VendorOptions, read_options
+from connectors.models.vendors.responses import RawCompletion, count_of, count_tokens, json_object, name_in, part
 from connectors.security.secrets import Secret
 
 URL = "https://api.openai.com/v1"
@@ -76,10 +68,7 @@ class OpenAIOptions(VendorOptions):
 
 
 class OpenAIModel(VendorModel[OpenAIOptions]):
-    """A model called through the official SDK, chat or legacy completions.
-
-    See `OpenAIOptions`.
-    """
+    """A model called by chat or legacy completions; see `OpenAIOptions`."""
 
     connector: ClassVar[str] = "openai"
 
@@ -94,22 +83,15 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         """Open the model of a configuration, without calls; ConfigError if invalid."""
         return cls(spec.name, spec.model, OpenAIOptions.read(spec))
 
-    def open_client(self, address: Address, secret: Secret, hear: Hear) -> Any:
-        """Return an async client of the official SDK, on aiohttp if installed."""
-        try:
-            import openai
-        except ImportError as error:
-            raise MissingPackageError("openai", "api") from error
-        self.failures = (openai.OpenAIError, ValueError)
-        options = self.options
-        shared = client_arguments(openai, secret.reveal(), options.timeout, hear)
-        if options.azure:
-            deployment = options.azure.get("deployment")
-            version = options.azure["api_version"]
-            return openai.AsyncAzureOpenAI(
-                azure_endpoint=address.url, azure_deployment=deployment, api_version=version, **shared
+    def open_client(self, address: Address, secret: Secret, hear: Hear) -> JsonClient:
+        """Return a client of an endpoint; on Azure, of its resource."""
+        key, azure = secret.reveal(), self.options.azure
+        if not azure:
+            return JsonClient(
+                address.url, {"authorization": f"Bearer {key}"} if key else {}, self.options.timeout, hear
             )
-        return openai.AsyncOpenAI(base_url=address.url, **shared)
+        version = {"api-version": azure["api_version"]}
+        return JsonClient(f"{address.url}/openai", {"api-key": key}, self.options.timeout, hear, version)
 
     def check_served(self, served: str) -> None:
         """Warn about another model than asked; on Azure the name of a deployment says nothing about its model."""
@@ -121,18 +103,19 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         used = self._limit_field
         try:
             return await self._send(client, prompt, count, used)
-        except self.failures as error:
-            if not self._wants_other_limit(error, used):
+        except CallFailure as failure:
+            if not self._wants_other_limit(failure, used):
                 raise
         self._limit_field = "max_completion_tokens"
         return await self._send(client, prompt, count, self._limit_field)
 
     async def _send(self, client: Any, prompt: Prompt, count: int, limit: str) -> Completion:
-        # The SDK's typed methods would spend more time on type checks than on the call.
         body = self.request(prompt, count, limit)
+        deployment = quote(self.options.azure.get("deployment", self.model), safe="")
+        path = f"/deployments/{deployment}" if self.options.azure else ""
         if self.options.api == "completions":
-            return read_legacy(await client.post("/completions", cast_to=object, body=body), body)
-        return read_chat(await client.post("/chat/completions", cast_to=object, body=body), body)
+            return read_legacy(await client.post(f"{path}/completions", body), body)
+        return read_chat(await client.post(f"{path}/chat/completions", body), body)
 
     def request(self, prompt: Prompt, count: int = 1, limit: str = "") -> dict[str, Any]:
         """Return the body of a request."""
@@ -141,10 +124,10 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
             return {**decoding_fields(self.model, options, prompt, limit), "prompt": prompt.text}
         return chat_request(self.model, options, prompt, limit, options.system, count > 1 and options.schema)
 
-    def _wants_other_limit(self, error: Exception, used: str) -> bool:
-        if self.options.limit_field != "auto" or used != "max_tokens" or getattr(error, "status_code", 0) != 400:
+    def _wants_other_limit(self, failure: CallFailure, used: str) -> bool:
+        if self.options.limit_field != "auto" or used != "max_tokens" or failure.status != 400:
             return False
-        return "max_completion_tokens" in str(error) and getattr(error, "param", "max_tokens") in ("max_tokens", None)
+        return "max_completion_tokens" in str(failure) and read_failure(failure).parameter in ("max_tokens", "")
 
 
 def decoding_fields(model: str, options: VendorOptions, prompt: Prompt, limit_field: str) -> dict[str, Any]:

@@ -1,7 +1,10 @@
+import pytest
+
+from connectors.interfaces.errors import FinalError
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.anthropic import AnthropicModel
-from tests.support.contracts.vendors import KEY, VendorPromises
-from tests.support.servers.vendor_messages import ok
+from tests.support.contracts.vendors import KEY, VendorPromises, asked
+from tests.support.servers.vendor_messages import failure, ok
 
 
 class TestAnthropicModel(VendorPromises):
@@ -14,11 +17,22 @@ class TestAnthropicModel(VendorPromises):
         (request,) = server.requests
         assert request.path == "/v1/messages"
         assert request.key == KEY
-        assert "anthropic-version" in request.headers
+        assert request.headers["anthropic-version"] == "2023-06-01", "a later version refuses temperature"
         assert request.body == {
             "model": "some-model", "max_tokens": 33, "messages": [{"role": "user", "content": "Write."}],
             "temperature": 0.7, "top_p": 0.9, "top_k": 40, "stop_sequences": ["END"], "system": "You write.",
         }  # fmt: skip
+
+    def test_without_sampling_options_the_latest_version_is_sent(self, server):
+        self.open(server).complete(asked(1))
+        assert server.requests[0].headers["anthropic-version"] == "2026-10-21"
+
+    def test_an_option_that_a_message_begins_with_is_named(self, server):
+        refusal = failure(400, "temperature: Extra inputs are not permitted", "invalid_request_error")
+        server.plan = lambda request: refusal
+        with pytest.raises(FinalError, match="refuses the option 'temperature'"):
+            self.open(server, temperature=1.0).complete(asked(3))
+        assert server.count == 1
 
     def test_thinking_blocks_are_left_out_and_cached_tokens_counted(self, server):
         def reply(request):

@@ -264,6 +264,7 @@ class VendorPromises(LanguageModelContract):
         with VendorServer(latency=0.05) as server:
             with pytest.raises(error):
                 self.open(server, concurrency=4).complete(asked(500), keep)
+            time.sleep(0.05)  # the server's thread reads what was sent
             before = server.count
             assert before <= 10 + 4 + 4
             time.sleep(0.15)

@@ -2,10 +2,10 @@ import pytest
 
 from connectors.models.vendors.answers import plain_text, request_several, several_texts
 from connectors.models.vendors.anthropic import read_message
-from connectors.models.vendors.client import RawCompletion
 from connectors.models.vendors.errors import ReportedError
 from connectors.models.vendors.openai import read_chat
 from connectors.models.vendors.options import TokenPrice
+from connectors.models.vendors.responses import RawCompletion
 
 PLAIN = {
     "A text.": "A text.",
