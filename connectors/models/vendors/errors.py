@@ -77,7 +77,7 @@ def failed_call(error: CallFailure | ValueError, target: VendorTarget, secret: s
     """
     if isinstance(error, ReportedError):
         return TemporaryError(f"{target}: {error}")
-    if isinstance(error, ValueError):
+    if isinstance(error, ValueError) or 200 <= error.status < 300:
         return Unfinished(f"{target}: the response is not the documented JSON. Check `endpoint` of this PLM.")
     if not error.status:
         return unreachable(target, error)
