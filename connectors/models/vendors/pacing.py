@@ -1,8 +1,11 @@
-"""Pacing of an endpoint: rate limits, adaptive concurrency, delays and a circuit breaker.
+"""Pacing of an endpoint: rate limits, calls in flight, rate of starts, delays and a circuit breaker.
 
-Independent of vendors. Concurrency starts low and quadruples per round trip until the first refusal (slow start,
-Jacobson 1988); then it follows additive increase and multiplicative decrease (Chiu and Jain 1989), slowly at first, so
-that a constant rate limit is touched rarely, and faster the longer no call was refused. Delays have full jitter.
+Independent of vendors. Until the first refusal, the calls in flight grow up to fivefold per round trip (slow start,
+Jacobson 1988). Their starts are spread, so few calls start before the first refusal is known. A refusal lowers the
+rate of starts to the rate that the server admitted, at most to half (multiplicative decrease, Chiu and Jain 1989). If
+the calls in flight had reached their limit, it lowers the limit instead. Both then grow with the cube of the number of
+ended calls, similar to CUBIC (Ha, Rhee and Xu 2008): slowly at a constant rate limit, fast after it has risen. Delays
+have full jitter.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import logging
 import math
 import random
 import threading
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass
 
 from connectors.interfaces.errors import TemporaryError, WaspError
@@ -21,20 +24,26 @@ from connectors.models.vendors.rate_limits import RateLimits
 FIRST_LIMIT = 8.0
 """Calls in flight at the start of an endpoint that has stated no rate limit."""
 
-FIRST_GROWTH = 3.0
-"""Growth of the limit by each success before the first refusal: it quadruples per round trip."""
+FIRST_GROWTH = 4.0
+"""Growth of the limit by each success until the first refusal: up to fivefold per round trip."""
+
+FIRST_SPREAD = 0.5
+"""Part of a round trip over which its calls start until the first refusal."""
 
 DECREASE = 0.9
-"""Largest factor of the limit after a refusal among successes; an endpoint that only refuses gets half."""
+"""Rate of starts after a refusal, divided by the admitted rate: below it, so that the server's bucket refills."""
 
-SLOW_GROWTH = 0.05
-"""Growth of the limit per round trip right after a refusal."""
+DOUBLING_SECONDS = 9.0
+"""Seconds without a refusal, in calls at the lowered rate, that double the limit and the rate."""
 
-QUIET_SECONDS = 4.0
-"""Seconds after a refusal until the growth accelerates."""
+DOUBLING_CALLS = 20.0
+"""Minimum calls without a refusal that double the limit and the rate, so that few calls of a low rate are refused."""
 
-MEASURED_SECONDS = 1.0
-"""Time over which successes are counted."""
+LATENESS = 0.02
+"""Seconds by which a call may start late without delaying the next ones."""
+
+MOST_SHARED_ROUNDS = 2
+"""Consecutive failing rounds in which a refusal concerns a share of the calls; a later one concerns all calls."""
 
 DOUBTFUL_PROBES = 2
 """Failed probes after which a doubtful refusal is final."""
@@ -113,21 +122,24 @@ def _kind(error: TemporaryError) -> str:
 class Endpoint:
     """The state of an endpoint: calls in flight, their limit, its rate limits, and the next start time.
 
+    `limit` and `rate` are `_base_limit` and `_base_rate`, set by the last refusal, times `_growth`. `_doubling` is the
+    number of calls that double them: infinite until the first refusal. `_calls` and `_peak` are the number of calls and
+    the most in flight since `_counted_from`, the time of the last refusal or of the first call.
+
     `now` and `began` are times of one monotonic clock. Thread-safe. Logs why no call starts and when the next one does.
     """
 
     def __init__(self, name: str, pace: Pace, rates: RateLimits | None = None) -> None:
         self.name, self.pace = name, pace
         self.rates = rates or RateLimits({})
-        self.limit = min(float(pace.cap), FIRST_LIMIT)
+        self._base_limit = min(float(pace.cap), FIRST_LIMIT)
+        self._base_rate = self._doubling = self._counted_from = math.inf
+        self._calls = self._peak = 0
         self.in_flight = 0
         self.most_in_flight = 0
         self.lost: WaspError | None = None
         self._opens = -math.inf
         self._last_failure = -math.inf
-        self._last_refusal: float | None = None
-        self._successes: deque[float] = deque()
-        self._works = False
         self._latency = 0.0
         self._rounds = 0
         self._failed_probes = 0
@@ -147,6 +159,28 @@ class Endpoint:
     def count_repeated(self) -> None:
         """Count a call after the first of its request."""
         self._counts["repeated"] += 1
+
+    @property
+    def limit(self) -> float:
+        """Maximum calls in flight."""
+        return min(float(self.pace.cap), self._base_limit * self._growth)
+
+    @property
+    def rate(self) -> float:
+        """Maximum starts per second; infinite if the limit has reached the cap without a refusal."""
+        if self._doubling < math.inf:
+            return self._base_rate * self._growth
+        return self._turnover / FIRST_SPREAD if self._base_limit < self.pace.cap else math.inf
+
+    @property
+    def _growth(self) -> float:
+        """Growth of limit and rate since the last refusal, by the calls that have ended."""
+        return 1.0 + (max(0, self._calls - self.in_flight) / self._doubling) ** 3
+
+    @property
+    def _turnover(self) -> float:
+        """Calls per second with `limit` calls in flight (Little's law); infinite before the first success."""
+        return self.limit / self._latency if self._latency > 0 else math.inf
 
     @property
     def load(self) -> float:
@@ -177,7 +211,11 @@ class Endpoint:
             if self.wait(now) > 0:
                 return False
             self.rates.take(now)
+            self._opens = max(self._opens, now - LATENESS) + 1.0 / self.rate
+            self._counted_from = min(self._counted_from, now)
+            self._calls += 1
             self.in_flight += 1
+            self._peak = max(self._peak, self.in_flight)
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             return True
 
@@ -191,44 +229,34 @@ class Endpoint:
         with self._lock:
             self._counts["answered"] += 1
             self._latencies[class_of(now - began)] += 1
-            self._successes.append(now)
-            self._works = True
-            self._latency += (now - began - self._latency) / min(len(self._successes), 10)
+            self._latency += (now - began - self._latency) / min(self._counts["answered"], 10)
             self._rounds = self._failed_probes = 0
             self._broken = False
             if self._doubted:
                 self._doubted.clear()
                 self._opens = -math.inf
             self.has_succeeded = True
-            self.limit = min(float(self.pace.cap), self.limit + self._growth(now))
-
-    def _growth(self, now: float) -> float:
-        """Return the growth of the limit by one success."""
-        if self._last_refusal is None:
-            return self.pace.cap if self.rates.heard else FIRST_GROWTH
-        quiet = max(0.0, now - self._last_refusal - QUIET_SECONDS)
-        return (SLOW_GROWTH + quiet**2 / 2) / self.limit
-
-    def _fitting(self, now: float) -> float:
-        """Return the calls in flight that give the measured rate of successes (Little's law)."""
-        while self._successes and self._successes[0] < now - MEASURED_SECONDS:
-            self._successes.popleft()
-        return len(self._successes) / MEASURED_SECONDS * self._latency
+            if self._doubling == math.inf:
+                growth = self.pace.cap if self.rates.heard else FIRST_GROWTH
+                self._base_limit = min(float(self.pace.cap), self._base_limit + growth)
 
     def failed(self, error: TemporaryError, began: float, now: float) -> None:
         """Count a failure; failures of calls that were in flight together count once."""
         with self._lock:
             self._counts[_kind(error)] += 1
-            works = isinstance(error, SlowDown) and error.refused and self._works
-            self._apply_retry_after(error, now, works)
-            if isinstance(error, Unusable) or began < self._last_failure or self.lost is not None:
+            is_share = _kind(error) == "refused" and self.has_succeeded and self._rounds < MOST_SHARED_ROUNDS
+            self._apply_retry_after(error, now, is_share)
+            if isinstance(error, Unusable) or self.lost is not None:
                 return
-            self._last_failure, self._works = now, False
+            if began < self._last_failure:
+                if is_share:
+                    self._base_limit = max(1.0, self._base_limit - 1.0)
+                return
+            self._last_failure = now
             self._rounds += 1
             if isinstance(error, SlowDown):
-                self._last_refusal = now
-                self.limit = max(1.0, min(self.limit * DECREASE, self._fitting(now)) if works else self.limit / 2)
-                if error.retry_after is None and not works:
+                self._slow_down(now, is_share)
+                if error.retry_after is None and not is_share:
                     self._opens = max(self._opens, now + self.pace.wait(self._rounds))
             if self._broken:
                 self._failed_probes += 1
@@ -236,6 +264,21 @@ class Endpoint:
                 self.lost = error
             elif self._rounds >= self.pace.open_after:
                 self._open(error, now)
+
+    def _slow_down(self, now: float, is_share: bool) -> None:
+        """Halve the limit; if a share of the calls is refused, lower limit and rate to those that the server admits."""
+        if is_share:
+            rate = min(self.rate, self._turnover)
+            admitted = (self._calls - 1) / max(now - self._counted_from, 1e-6)
+            # A server that limits the calls in flight refuses when they reach the limit; then only that is lowered.
+            is_full = 1 < int(self.limit) <= self.in_flight + 1
+            self._base_rate = rate if is_full else min(rate, max(DECREASE * admitted, rate / 2))
+            self._base_limit = max(1.0, min(self.limit, self._peak - 1.0))
+            self._opens = max(self._opens, now) + 1.0 / self._base_rate
+        else:
+            self._base_limit = max(1.0, self.limit / 2)
+        self._calls, self._peak, self._counted_from = 0, self.in_flight, now
+        self._doubling = max(DOUBLING_CALLS, DOUBLING_SECONDS * min(self._base_rate, self._turnover))
 
     def doubt(self, error: Doubtful, number: int, began: float, now: float) -> None:
         """Open the circuit after a doubtful refusal of request `number`; exclude the endpoint if probes confirm it.
@@ -258,9 +301,9 @@ class Endpoint:
         with self._lock:
             self.lost = error
 
-    def _apply_retry_after(self, error: TemporaryError, now: float, works: bool) -> None:
-        """Start no call before the demanded time, unless calls of the same time succeeded: only a share is too much."""
-        if error.retry_after is None or works:
+    def _apply_retry_after(self, error: TemporaryError, now: float, is_share: bool) -> None:
+        """Start no call before the demanded time, unless only a share of the calls is refused."""
+        if error.retry_after is None or is_share:
             return
         if error.retry_after > self.pace.patience and self.lost is None:
             self.lost = error
@@ -269,7 +312,7 @@ class Endpoint:
 
     def _open(self, error: TemporaryError, now: float) -> None:
         if not self._broken:
-            self.limit = max(1.0, self.limit / 2)
+            self._base_limit = max(1.0, self.limit / 2) / self._growth
         self._broken = True
         seconds = self.pace.open_seconds * 2.0**self._failed_probes
         self._opens = max(self._opens, now + seconds)

@@ -1,4 +1,6 @@
 import asyncio
+import heapq
+import itertools
 import math
 import random
 import time
@@ -7,7 +9,7 @@ import pytest
 
 from connectors.interfaces.errors import FinalError, TemporaryError
 from connectors.models.vendors.event_loop import run_here
-from connectors.models.vendors.pacing import Doubtful, Endpoint, Pace, SlowDown, Unusable
+from connectors.models.vendors.pacing import DECREASE, Doubtful, Endpoint, Pace, SlowDown, Unusable
 from connectors.models.vendors.request_window import Admitted, Window
 
 QUICK = Pace(cap=8, tries=3, first_wait=0.002, longest_wait=0.01, open_after=3, open_seconds=0.02, probes=2)
@@ -24,6 +26,70 @@ def run(endpoints, call, count, pace=QUICK):
     return landed
 
 
+def answering(calls_per_second, in_flight, cap=64):
+    """Return an endpoint that answered calls of 0.1 seconds from second 10 to 12, with others in flight."""
+    endpoint = Endpoint("one", Pace(cap=cap))
+    busy(endpoint, in_flight, now=10.0)
+    for number in range(2 * calls_per_second):
+        now = 10.0 + number / calls_per_second
+        busy(endpoint, 1, now)
+        endpoint.give_back()
+        endpoint.succeeded(now - 0.1, now)
+    return endpoint
+
+
+def refuse(endpoint, now, retry_after=None):
+    """Start a call that is refused at once."""
+    busy(endpoint, 1, now)
+    endpoint.give_back()
+    endpoint.failed(SlowDown("full", retry_after, refused=True), began=now, now=now)
+
+
+def simulate(endpoint, admits, seconds):
+    """Start calls of 200 ms as early as possible, in virtual time; return time and admission of each.
+
+    `admits(now, in_flight)`: the server's decision, which it announces at once if it refuses.
+    """
+    dice, now, admitted, calls, ends = random.Random(1), 0.0, 0, [], []
+    while now < seconds:
+        while endpoint.take(now):
+            is_admitted = admits(now, admitted)
+            admitted += is_admitted
+            calls.append((now, is_admitted))
+            latency = dice.uniform(0.2, 0.21) if is_admitted else dice.uniform(0.002, 0.006)
+            heapq.heappush(ends, (now + latency, len(calls), now, is_admitted))
+        due = now + endpoint.wait(now) + dice.uniform(0.0, 0.003)
+        if not ends or due < ends[0][0]:
+            now = due
+            continue
+        now, _, began, is_admitted = heapq.heappop(ends)
+        endpoint.give_back()
+        admitted -= is_admitted
+        if is_admitted:
+            endpoint.succeeded(began, now)
+        else:
+            endpoint.failed(SlowDown("full", 1.0, refused=True), began, now)
+    return calls
+
+
+class Bucket:
+    """A server that admits so many calls per second, from the second `change` on `rate_after`; a second's at once."""
+
+    def __init__(self, rate, change=math.inf, rate_after=0.0):
+        self.rate, self.change, self.rate_after, self.level, self.at = rate, change, rate_after, rate, 0.0
+
+    def __call__(self, now, in_flight):
+        rate = self.rate if now < self.change else self.rate_after
+        self.level, self.at = min(rate, self.level + (now - self.at) * rate), now
+        is_admitted = self.level >= 1
+        self.level -= is_admitted
+        return is_admitted
+
+
+def count(calls, is_admitted, start, end):
+    return sum(start <= now < end for now, admitted in calls if admitted == is_admitted)
+
+
 # --- one endpoint
 def test_failures_of_one_round_halve_the_limit_once():
     endpoint = Endpoint("one", Pace(cap=8))
@@ -35,35 +101,112 @@ def test_failures_of_one_round_halve_the_limit_once():
     assert endpoint.limit == 2
 
 
-def test_calls_in_flight_quadruple_per_round_trip_until_the_first_refusal():
+def test_calls_in_flight_grow_fivefold_per_round_trip_until_the_first_refusal():
     endpoint = Endpoint("one", Pace(cap=100))
-    for limit in (8, 32, 100):
+    for limit in (8, 40, 100):
         assert endpoint.limit == limit
         for _ in range(limit):
             endpoint.succeeded(0.0, 0.1)
 
 
-def test_a_refusal_among_successes_lowers_the_limit_to_the_measured_rate_and_pauses_nothing():
-    endpoint = Endpoint("one", Pace(cap=64))
-    for number in range(40):
-        endpoint.succeeded(10.0 + number / 40, 10.5 + number / 40)
-    endpoint.failed(SlowDown("full", retry_after=30.0, refused=True), began=11.0, now=11.5)
-    assert endpoint.limit == pytest.approx(40 * 0.5, rel=0.05), "40 successes per second of half a second each"
-    assert endpoint.wait(11.5) == 0.0
+def test_starts_are_spread_over_half_a_round_trip_until_the_limit_is_the_cap():
+    endpoint = Endpoint("one", Pace(cap=20))
+    busy(endpoint, 8)
+    for answered in range(3):
+        assert endpoint.rate == (pytest.approx((8 + 4 * answered) / 0.1) if answered else math.inf)
+        endpoint.give_back()
+        endpoint.succeeded(0.0, 0.2)
+        assert endpoint.take(0.2 + answered / 10)
+    assert endpoint.limit == 20
+    assert endpoint.rate == math.inf
 
 
-def test_after_a_refusal_the_limit_grows_slowly_and_then_ever_faster():
-    endpoint = Endpoint("one", Pace(cap=64))
-    endpoint.failed(SlowDown("full", refused=True), began=0.0, now=0.0)
-    growths = []
-    for second in range(1, 9):
-        before = endpoint.limit
-        for number in range(20):
-            endpoint.succeeded(0.0, second + number / 20)
-        growths.append(endpoint.limit - before)
-    assert max(growths[:3]) < 0.3
-    assert growths[3:] == sorted(growths[3:])
-    assert growths[-1] > 3
+def test_a_refusal_below_the_limit_sets_the_rate_to_the_admitted_one_and_pauses_nothing():
+    endpoint = answering(calls_per_second=40, in_flight=5, cap=7)
+    refuse(endpoint, 12.0, retry_after=30.0)
+    assert endpoint.rate == pytest.approx(DECREASE * (5 + 80) / 2), "85 calls were admitted in two seconds"
+    endpoint.give_back()
+    assert endpoint.wait(12.0) <= 1.01 / endpoint.rate
+
+
+def test_a_refusal_lowers_the_rate_at_most_to_half():
+    endpoint = answering(calls_per_second=40, in_flight=5)
+    refuse(endpoint, 12.0)
+    assert endpoint.rate == pytest.approx(64 / 0.1 / 2), "64 calls of 0.1 seconds in flight were possible"
+
+
+def test_a_refusal_at_the_limit_lowers_the_limit_and_leaves_the_rate():
+    endpoint = answering(calls_per_second=40, in_flight=7, cap=8)
+    refuse(endpoint, 12.0)
+    assert endpoint.limit == 7
+    assert endpoint.rate == pytest.approx(8 / 0.1)
+
+
+def test_refusals_of_the_same_round_lower_the_limit_to_the_calls_that_are_left():
+    endpoint = answering(calls_per_second=40, in_flight=6)
+    refuse(endpoint, 12.0)
+    assert endpoint.limit == 6
+    for _ in range(3):
+        endpoint.give_back()
+        endpoint.failed(SlowDown("full", refused=True), began=11.9, now=12.01)
+    assert endpoint.limit == 3
+
+
+def test_the_third_refusing_round_without_a_success_pauses_the_endpoint():
+    endpoint = answering(calls_per_second=40, in_flight=0)
+    for now, pauses in ((12.0, False), (13.0, False), (14.0, True)):
+        refuse(endpoint, now, retry_after=30.0)
+        assert (endpoint.wait(now) >= 30) == pauses
+
+
+def test_after_a_refusal_limit_and_rate_grow_slowly_and_then_ever_faster():
+    endpoint = answering(calls_per_second=40, in_flight=5)
+    refuse(endpoint, 12.0)
+    endpoint.give_back()
+    refuse(endpoint, 13.0)
+    endpoint.give_back()
+    first, limit, paces = endpoint.rate, endpoint.limit, []
+    for second in range(20, 36):
+        for number in range(int(limit / 0.1)):
+            busy(endpoint, 1, second + number / first)
+            endpoint.give_back()
+        paces.append(endpoint.rate / first)
+        assert endpoint.limit == pytest.approx(limit * paces[-1])
+    steps = [after - before for before, after in itertools.pairwise(paces)]
+    assert steps == sorted(steps)
+    assert paces[3] < 1.1
+    assert paces[8] == pytest.approx(2.0, rel=0.05), "doubled after nine seconds"
+
+
+@pytest.mark.parametrize("cap", [64, 256])
+def test_an_unknown_rate_limit_is_found_used_and_followed_with_few_refusals(cap):
+    calls = simulate(Endpoint("one", Pace(cap=cap)), Bucket(20.0, change=25.0, rate_after=200.0), 37.0)
+    admitted = count(calls, True, 0, 25)
+    assert count(calls, False, 0, 25) <= 0.02 * admitted
+    assert admitted >= 0.85 * 20 * 25
+    assert count(calls, True, 35, 37) >= 0.9 * 200 * 2, "90 % of the raised limit after ten seconds"
+    assert count(calls, False, 25, 37) <= 0.02 * count(calls, True, 25, 37)
+
+
+def test_a_lowered_rate_limit_costs_few_refusals():
+    calls = simulate(Endpoint("one", Pace(cap=64)), Bucket(100.0, change=20.0, rate_after=5.0), 45.0)
+    assert count(calls, False, 20, 45) <= 0.1 * 5 * 25
+    assert count(calls, True, 20, 45) >= 0.85 * 5 * 25
+
+
+@pytest.mark.parametrize("most", [5, 20])
+def test_a_limit_of_calls_in_flight_is_used_with_few_refusals(most):
+    calls = simulate(Endpoint("one", Pace(cap=64)), lambda now, in_flight: in_flight < most, 30.0)
+    assert count(calls, False, 0, 30) <= 0.02 * count(calls, True, 0, 30)
+    assert count(calls, True, 0, 30) >= 0.8 * most / 0.205 * 30
+
+
+def test_a_server_without_limits_has_the_cap_in_flight_after_four_round_trips():
+    endpoint = Endpoint("one", Pace(cap=256))
+    calls = simulate(endpoint, lambda now, in_flight: True, 4.0)
+    assert endpoint.most_in_flight == 256
+    assert count(calls, True, 1.0, 3.0) >= 0.97 * 256 / 0.205 * 2
+    assert len(calls) >= 256 / 0.205 * (4.0 - 3 * 0.205)
 
 
 def test_plain_failures_and_unusable_answers_leave_the_limit_alone():
