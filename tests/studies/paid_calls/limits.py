@@ -16,6 +16,19 @@ COLUMNS = ("limit is known by", "in flight", "calls per second", "used", "refusa
 PHASES = ((25.0, 20.0), (25.0, 200.0), (25.0, 5.0))
 """Seconds, and calls per second."""
 
+LATENCY = 0.2
+"""Seconds of an admitted call."""
+
+KNOWN = (
+    ("headers", 64),
+    ("`rpm`", 64),
+    ("refusals", 64),
+    ("refusals", 256),
+    ("refusals, no `retry-after`", 64),
+    ("refusals after 200 ms", 64),
+)
+"""Source of the client's knowledge, and calls in flight. Refusals are immediate or as late as completions."""
+
 Sees = list[tuple[float, bool]]
 
 
@@ -27,12 +40,13 @@ class _Over(Exception):
 class LimitedServer:
     """A plan for `VendorServer` that admits so many calls per second, up to a second's calls at once.
 
-    `headers`: it states its limit. `retry_after`: it asks refused callers to wait a second. `seen`: the second of each
-    call, and if it was admitted.
+    `headers`: it states its limit. `retry_after`: it asks refused callers to wait a second. `refusal_seconds`: duration
+    of a refused call. `seen`: the second of each call, and if it was admitted.
     """
 
     headers: bool
     retry_after: bool
+    refusal_seconds: float
     seen: Sees = field(default_factory=list)
     began: float = 0.0
     room: float = PHASES[0][1]
@@ -51,6 +65,7 @@ class LimitedServer:
         self.room -= is_admitted
         self.seen.append((now, is_admitted))
         reply = ok(request) if is_admitted else failure(429)
+        reply.delay = LATENCY if is_admitted else self.refusal_seconds
         if self.headers:
             left, reset = max(int(self.room), 0), (60 * rate - self.room) / rate
             reply.headers |= {"x-ratelimit-limit-requests": f"{60 * rate:g}"}
@@ -73,9 +88,10 @@ def phases() -> Iterator[tuple[float, float, float]]:
 
 def rows() -> Iterator[Sequence[object]]:
     """Request as much as is admitted, with each knowledge of the limit."""
-    for known, in_flight in (("headers", 64), ("`rpm`", 64), ("refusals", 64), ("refusals", 256)):
-        limited = LimitedServer(headers=known == "headers", retry_after=known == "refusals")
-        with VendorServer(latency=0.2, plan=limited) as server:
+    for known, in_flight in KNOWN:
+        asks, wait = known.startswith("refusals") and "no" not in known, LATENCY if "200 ms" in known else 0.0
+        limited = LimitedServer(headers=known == "headers", retry_after=asks, refusal_seconds=wait)
+        with VendorServer(plan=limited) as server:
             _request(limited, server, in_flight, {"rpm": 60 * PHASES[0][1]} if known == "`rpm`" else {})
         for start, end, rate in phases():
             # A configured limit says nothing about later ones.
