@@ -36,6 +36,7 @@ class LiteLlmPromises(VendorPromises):
     connector = LiteLlmModel
     variable = "LITELLM_TEST_KEY"
     model_name: ClassVar[str]
+    highest_limit = 14
 
     def open(self, *servers: Any, **options: Any) -> Any:
         urls = [server.url + self.suffix for server in servers]

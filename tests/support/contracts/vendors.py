@@ -37,6 +37,8 @@ class VendorPromises(LanguageModelContract):
     suffix = ""
     variable = ""
     repeats_itself = True
+    highest_limit = 8
+    """Calls in flight at a server that refuses the fifth; more where the connector works on a call for longer."""
 
     @pytest.fixture
     def server(self) -> Iterator[VendorServer]:
@@ -249,7 +251,7 @@ class VendorPromises(LanguageModelContract):
             assert all(answer.finish_reason == "stop" for answer in answers)
             turned_away = server.count - 150
             assert 0 < turned_away < 75
-            assert model.endpoints[0].limit <= 8
+            assert model.endpoints[0].limit <= self.highest_limit
 
     # --- leaving early
     @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
