@@ -122,9 +122,9 @@ def _kind(error: TemporaryError) -> str:
 class Endpoint:
     """The state of an endpoint: calls in flight, their limit, its rate limits, and the next start time.
 
-    `limit` and `rate` are `_base_limit` and `_base_rate`, set by the last refusal, times `_growth`. `_doubling` is the
-    number of calls that double them: infinite until the first refusal. `_calls` and `_peak` are the number of calls and
-    the most in flight since `_counted_from`, the time of the last refusal or of the first call.
+    `limit` and `rate` are `_base_limit` and `_base_rate`, set by the last refusal, times `_growth`. `_calls` and
+    `_peak` are the number of calls and the most in flight since `_counted_from`, the time of the last refusal or of
+    the first call.
 
     `now` and `began` are times of one monotonic clock. Thread-safe. Logs why no call starts and when the next one does.
     """
@@ -133,7 +133,8 @@ class Endpoint:
         self.name, self.pace = name, pace
         self.rates = rates or RateLimits({})
         self._base_limit = min(float(pace.cap), FIRST_LIMIT)
-        self._base_rate = self._doubling = self._counted_from = math.inf
+        self._base_rate = self._counted_from = math.inf
+        self._has_refused = False
         self._calls = self._peak = 0
         self.in_flight = 0
         self.most_in_flight = 0
@@ -176,6 +177,13 @@ class Endpoint:
     def _growth(self) -> float:
         """Growth of limit and rate since the last refusal, by the calls that have ended."""
         return 1.0 + (max(0, self._calls - self.in_flight) / self._doubling) ** 3
+
+    @property
+    def _doubling(self) -> float:
+        """Number of calls that double limit and rate; infinite until the first refusal."""
+        if not self._has_refused or not self._latency:
+            return math.inf
+        return max(DOUBLING_CALLS, DOUBLING_SECONDS * min(self._base_rate, self._base_limit / self._latency))
 
     @property
     def _turnover(self) -> float:
@@ -278,7 +286,7 @@ class Endpoint:
         else:
             self._base_limit = max(1.0, self.limit / 2)
         self._calls, self._peak, self._counted_from = 0, self.in_flight, now
-        self._doubling = max(DOUBLING_CALLS, DOUBLING_SECONDS * min(self._base_rate, self._turnover))
+        self._has_refused = True
 
     def doubt(self, error: Doubtful, number: int, began: float, now: float) -> None:
         """Open the circuit after a doubtful refusal of request `number`; exclude the endpoint if probes confirm it.

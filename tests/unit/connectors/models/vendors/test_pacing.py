@@ -45,18 +45,18 @@ def refuse(endpoint, now, retry_after=None):
     endpoint.failed(SlowDown("full", retry_after, refused=True), began=now, now=now)
 
 
-def simulate(endpoint, admits, seconds):
+def simulate(endpoint, admits, seconds, seed=1, refuses_after=(0.002, 0.006)):
     """Start calls of 200 ms as early as possible, in virtual time; return time and admission of each.
 
-    `admits(now, in_flight)`: the server's decision, which it announces at once if it refuses.
+    `admits(now, in_flight)`: the server's decision. `refuses_after`: bounds of the seconds until it states a refusal.
     """
-    dice, now, admitted, calls, ends = random.Random(1), 0.0, 0, [], []
+    dice, now, admitted, calls, ends = random.Random(seed), 0.0, 0, [], []
     while now < seconds:
         while endpoint.take(now):
             is_admitted = admits(now, admitted)
             admitted += is_admitted
             calls.append((now, is_admitted))
-            latency = dice.uniform(0.2, 0.21) if is_admitted else dice.uniform(0.002, 0.006)
+            latency = dice.uniform(*(0.2, 0.21) if is_admitted else refuses_after)
             heapq.heappush(ends, (now + latency, len(calls), now, is_admitted))
         due = now + endpoint.wait(now) + dice.uniform(0.0, 0.003)
         if not ends or due < ends[0][0]:
@@ -186,6 +186,14 @@ def test_an_unknown_rate_limit_is_found_used_and_followed_with_few_refusals(cap)
     assert admitted >= 0.85 * 20 * 25
     assert count(calls, True, 35, 37) >= 0.9 * 200 * 2, "90 % of the raised limit after ten seconds"
     assert count(calls, False, 25, 37) <= 0.02 * count(calls, True, 25, 37)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_raised_limit_is_found_also_where_refusals_take_as_long_as_completions(seed):
+    bucket = Bucket(20.0, change=25.0, rate_after=200.0)
+    calls = simulate(Endpoint("one", Pace(cap=64)), bucket, 37.0, seed, refuses_after=(0.2, 0.21))
+    assert count(calls, True, 0, 25) >= 0.85 * 20 * 25
+    assert count(calls, True, 35, 37) >= 0.9 * 200 * 2
 
 
 def test_a_lowered_rate_limit_costs_few_refusals():
