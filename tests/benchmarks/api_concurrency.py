@@ -122,6 +122,7 @@ def sdk(url: str, asked: list[Prompt], in_flight: int) -> None:
 
 def litellm(url: str, asked: list[Prompt], in_flight: int) -> None:
     """Send them by litellm."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import downloads a list of prices
     from litellm import acompletion
 
     async def create(prompt: Prompt) -> str:
