@@ -14,7 +14,17 @@ from tests.support.paths import ROOT
 
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-HEAVY = ("torch", "transformers", "sentence_transformers", "mlflow", "aiohttp", "opacus", "numba")
+HEAVY = (
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "mlflow",
+    "aiohttp",
+    "openai",
+    "anthropic",
+    "opacus",
+    "numba",
+)
 ALLOWED = {
     "pyproject.toml", "flows", "tasks", "connectors", "deployments", "tests", "infra", "README.md", "Makefile",
     "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt", "docs", "mkdocs.yml",

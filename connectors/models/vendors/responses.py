@@ -88,9 +88,9 @@ def count_of(usage: Any, *names: str) -> int:
     return int(usage) if _is_count(usage) else 0
 
 
-def sum_counts(usage: Any, required: str, optional: Iterable[str]) -> int | None:
-    """Return the sum of a usage object's counts, None without a valid required count."""
-    counts = [part(usage, name) for name in (required, *optional)]
+def sum_counts(usage: Any, first: str, optional: Iterable[str]) -> int | None:
+    """Return the sum of a usage object's counts, None without a valid first count."""
+    counts = [part(usage, name) for name in (first, *optional)]
     return sum(filter(_is_count, counts)) if _is_count(counts[0]) else None
 
 

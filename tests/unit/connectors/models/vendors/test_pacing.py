@@ -73,7 +73,7 @@ def simulate(endpoint, admits, seconds, seed=1, refuses_after=(0.002, 0.006)):
 
 
 class Bucket:
-    """A server that admits so many calls per second, from the second `change` on `rate_after`; a second's at once."""
+    """A server that admits `rate` calls per second, `rate_after` from second `change` on, and one second's at once."""
 
     def __init__(self, rate, change=math.inf, rate_after=0.0):
         self.rate, self.change, self.rate_after, self.level, self.at = rate, change, rate_after, rate, 0.0
