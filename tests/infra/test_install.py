@@ -13,13 +13,21 @@ import install  # type: ignore[import-not-found]
 
 
 @pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Record the commands that `install.main` runs, by real programs that print their arguments."""
+def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Record the commands that `install.main` runs, by an interpreter that prints its arguments and pip's settings."""
     log = tmp_path / "log"
-    script = tmp_path / "uv"
-    script.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+    script = tmp_path / "python"
+    settings = tmp_path / "settings"
+    settings.write_text(
+        "global.find-links='/elsewhere'\n:env:.find-links='/wheels /more'\n"
+        "global.extra-index-url='https://one.example/simple\\nhttps://two.example/simple'\n"
+    )
+    listed, logged = f"cat {settings}", f'echo "$UV_FIND_LINKS $UV_INDEX | $@" >> {log}'
+    script.write_text(f'#!/bin/sh\nif [ "$3" = config ]; then {listed}; else {logged}; fi\n')
     script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for variable in install.PIP_SETTINGS.values():
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(sys, "executable", str(script))
     return log
 
 
@@ -38,12 +46,15 @@ def test_what_is_installed_is_said_before_it_is(
     monkeypatch.setattr(install, "cpu_index", lambda: index)
     assert install.main("demo") == 0
     assert expected in capsys.readouterr().out
-    minilm, project = ran.read_text().splitlines()
+    uv, minilm, project = ran.read_text().splitlines()
+    assert uv.endswith(" uv")
     assert "--require-hashes" in minilm
     assert ("--extra-index-url" in project) == bool(index)
     assert project.endswith("[demo]")
 
 
-def test_pip_is_used_without_uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert install.installer()[:4] == [sys.executable, "-m", "pip", "install"]
+def test_uv_reads_the_indexes_that_pip_was_given(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install, "cpu_index", lambda: "")
+    assert install.main("demo") == 0
+    for line in ran.read_text().splitlines():
+        assert line.startswith("/wheels /more https://one.example/simple https://two.example/simple |")
