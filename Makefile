@@ -6,12 +6,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready-dev
 READY_DEMO := $(VENV)/.ready-demo
 READY_STACK := $(VENV)/.ready-stack
+# A file's tests stay in one process: they share whole runs. Files with whole runs begin.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 export WASP_HOME ?= $(CURDIR)/.wasp
 # Every command and every test that starts one would compile the whole project anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status deployments test test-runs test-slow mutants check test-all test-e2e docs bench bench-scale format clean
+.PHONY: help setup demo up down status deployments test ci test-nightly mutants check test-all test-e2e docs bench bench-scale format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -48,19 +50,19 @@ deployments: $(READY_DEMO) ## write deployments/prefect.yaml anew from the catal
 	@$(BIN)/python -m deployments.prefect_file
 
 test: $(READY) ## the fast suite: offline, real parts, the main flow from start to end
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
 
-test-runs: $(READY) ## whole runs of every flow with their servers: killed, resumed, refused, exported, compared
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "runs and not slow and not gpu and not live and not browser"
+ci: check ## what CI runs: checks, then the fast suite and all further tests but the nightly ones
+	$(PYTEST) -m "not slow and not gpu and not live"
 
-test-slow: $(READY) ## the slow tests alone: see CONTRIBUTING.md for when
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow and not gpu and not live and not browser"
+test-nightly: $(READY) ## the nightly tests alone: see CONTRIBUTING.md for when
+	$(PYTEST) -m "slow and not gpu and not live and not browser"
 
 mutants: $(READY) ## mutations of the privacy code, each of which its tests must catch (minutes, two processes)
 	$(BIN)/python -m tests.mutants
 
-test-all: $(READY) mutants ## everything but the browser: slow, chaos and statistical tests, mutations as well
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not gpu and not live and not browser"
+test-all: $(READY) mutants ## everything but GPUs and vendors: nightly, chaos and statistical tests, mutations as well
+	$(PYTEST) -m "not gpu and not live"
 
 test-e2e: $(READY) ## the pages of Prefect and MLflow in Chromium; screenshots in tests/output (needs chromium, chromium-driver)
 	$(BIN)/python -m pytest -m browser tests/e2e/browser

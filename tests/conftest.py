@@ -3,16 +3,19 @@
 import os
 import signal
 import socket
-from collections.abc import Iterator
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import connectors  # noqa: F401  (it settles how threads wait, for this process and all that it starts)
-from tests.support.paths import DATA, ROOT
+from tests.support.paths import DATA
 from tests.support.runs.pipeline import Pipeline
-from tests.support.servers.prefect import prefect_server
+from tests.support.servers.prefect import shared_prefect_server, stop_shared_server
+from tests.support.suites import mark_of
 
+SERVER_FOLDER = "TESTS_PREFECT_FOLDER"
+"""Environment variable: folder of the Prefect server that all test processes share."""
 SLOW_SECONDS = 1800
 """Limit of a slow test that names no other: several waits of `tests.support.waits.WAIT_SECONDS`."""
 
@@ -40,11 +43,22 @@ def _only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", guarded)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Give all processes of this session one folder for their Prefect server."""
+    if not hasattr(config, "workerinput"):
+        os.environ[SERVER_FOLDER] = tempfile.mkdtemp(prefix="tests-prefect-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the server when the last process is done."""
+    if not hasattr(config, "workerinput"):
+        stop_shared_server(Path(os.environ.pop(SERVER_FOLDER)))
+
+
 @pytest.fixture(scope="session")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Start one Prefect server for all tests of a process that run the command."""
-    with prefect_server(tmp_path_factory.mktemp("prefect")) as address:
-        yield address
+def api() -> str:
+    """Return the address of one Prefect server for all tests that run the command, whichever process they run in."""
+    return shared_prefect_server(Path(os.environ[SERVER_FOLDER]))
 
 
 @pytest.fixture
@@ -54,20 +68,17 @@ def pipeline(api: str, tmp_path: Path) -> Pipeline:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what carries whole runs out; skip tests on real data where the folder is missing."""
+    """Mark the suite of each test, whole runs first; skip tests on real data where the folder is missing."""
     for item in items:
-        if _carries_runs_out(item) and not item.get_closest_marker("core"):
+        names = {mark.name for mark in item.iter_markers()}
+        if "api" in getattr(item, "fixturenames", ()) and "core" not in names:
+            names.add("runs")
             item.add_marker(pytest.mark.runs)
+        suite = mark_of(item.path, item.nodeid, names)
+        if suite:
+            item.add_marker(suite)
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_SECONDS))
         if not DATA.is_dir() and item.get_closest_marker("real_data"):
             item.add_marker(pytest.mark.skip(reason="the folder of real data is missing (WASP_DATA)"))
-
-
-def _carries_runs_out(item: pytest.Item) -> bool:
-    """Tell whether a test needs a Prefect server or starts commands that do."""
-    return (
-        item.path.is_relative_to(ROOT / "tests" / "e2e")
-        or item.path.is_relative_to(ROOT / "tests" / "chaos")
-        or ("api" in getattr(item, "fixturenames", ()))
-    )
+    items.sort(key=lambda item: not {"core", "runs", "browser"} & {mark.name for mark in item.iter_markers()})

@@ -213,7 +213,6 @@ def kill_often(world: World, times: int) -> None:
     assert len(states) >= min(4, times // 5), f"the points lie too close together: {states}"
 
 
-@pytest.mark.core
 def test_a_run_killed_at_random_lines_releases_each_vote_once(world: World) -> None:
     kill_often(world, 8)
 

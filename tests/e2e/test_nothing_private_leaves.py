@@ -22,7 +22,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
         yield api, folder
 
 
-@pytest.mark.core
 def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
     planted_rows(tmp_path / "rows.parquet")
     (tmp_path / "private").mkdir()
@@ -33,7 +32,7 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("method", "privacy"),
     [
-        pytest.param("wasp", {"protects": "record"}, marks=pytest.mark.core),
+        ("wasp", {"protects": "record"}),
         ("wasp", {"protects": "person", "rows_per_person": 2}),
         ("pre_text", {"protects": "record"}),
         ("pre_text", {"protects": "person", "rows_per_person": 2}),

@@ -27,7 +27,7 @@ from tests.support.servers.s3 import S3Server, s3_server
 
 SAME = ("run_id", "accuracy", "macro_f1", "fid", "epsilon_spent", "n_synthetic", "releases", "iterations")
 TINY: dict[str, Any] = {"method": {"iterations": 2, "samples": 24}}
-"""Changes of SMALL for what `make test-runs` runs: two iterations, one release."""
+"""Changes of SMALL for what `make test-nightly` runs: two iterations, one release."""
 RUNS = 20
 FIT = 3
 

@@ -44,7 +44,6 @@ def metrics_of(pipeline: Pipeline, run: object) -> dict[str, float]:
         return dict(database.execute("select key, value from latest_metrics where run_uuid = ?", (run,)).fetchall())
 
 
-@pytest.mark.core
 def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline, api: str, tmp_path: Path) -> None:
     summary = replaying(pipeline, shift=1)
     run_id, useful = str(summary["run_id"]), summary["usefulness"]

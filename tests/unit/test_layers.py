@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.suites import FURTHER, NIGHTLY, TESTS
 
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
@@ -139,3 +140,17 @@ def test_state_is_never_pickled() -> None:
 
 def test_the_environment_of_the_tests_is_clean() -> None:
     assert not [name for name in os.environ if name.startswith("WASP_")]
+
+
+def test_the_tables_of_suites_name_tests_that_exist() -> None:
+    for beginning in [name for suite in (FURTHER, NIGHTLY) for names in suite.values() for name in names]:
+        file, _, name = beginning.partition("::")
+        path = TESTS / file
+        assert path.exists(), beginning
+        assert not name or re.search(rf"(def|class) {name.split('[')[0]}", path.read_text(encoding="utf-8")), beginning
+
+
+def test_contributing_names_the_change_that_requires_each_nightly_test() -> None:
+    page = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
+    for change in NIGHTLY:
+        assert change in page, change

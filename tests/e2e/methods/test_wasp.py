@@ -13,7 +13,6 @@ from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.servers.ports import free_port
 from tests.support.tracking import snapshot
 
-pytestmark = pytest.mark.core
 PROMISED = {
     "run_id", "flow", "state", "degraded", "epsilon_spent", "delta", "releases", "n_synthetic", "accuracy", "macro_f1",
     "fid", "mlflow_run_id", "prefect_run_id", "report", "seconds",
@@ -26,6 +25,7 @@ def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeli
     return pipeline, pipeline.run()
 
 
+@pytest.mark.core
 def test_the_answer_holds_what_is_promised(finished) -> None:
     _, summary = finished
     assert set(summary) >= PROMISED
@@ -37,6 +37,7 @@ def test_the_answer_holds_what_is_promised(finished) -> None:
     assert summary["fid"] > 0
 
 
+@pytest.mark.core
 def test_the_answer_tells_what_the_student_did_with_every_class(finished) -> None:
     _, summary = finished
     confusion = summary["confusion"]
@@ -50,6 +51,7 @@ def test_the_answer_tells_what_the_student_did_with_every_class(finished) -> Non
         assert one["f1"] <= max(one["precision"], one["recall"])
 
 
+@pytest.mark.core
 def test_the_answer_tells_how_much_of_the_texts_is_real_and_of_the_real_is_there(finished) -> None:
     _, summary = finished
     for name in ("text_precision", "text_recall"):
@@ -59,7 +61,6 @@ def test_the_answer_tells_how_much_of_the_texts_is_real_and_of_the_real_is_there
         assert summary[name] == course[-1]
 
 
-@pytest.mark.runs
 def test_weights_come_from_counted_first_choices_and_are_read_back_from_the_book(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     asked = {"weights_from": "counts", "counts_share": 0.2}
@@ -81,6 +82,7 @@ def test_weights_come_from_counted_first_choices_and_are_read_back_from_the_book
     assert json.loads(kept.read_text())["info"]["choices"] == choices
 
 
+@pytest.mark.core
 def test_every_step_left_its_artifact(finished) -> None:
     pipeline, summary = finished
     folder = pipeline.home / "runs" / summary["run_id"]
@@ -92,6 +94,7 @@ def test_every_step_left_its_artifact(finished) -> None:
         assert (folder / name).exists(), name
 
 
+@pytest.mark.core
 def test_synthetic_rows_are_balanced_distinct_and_numbered(finished) -> None:
     pipeline, summary = finished
     rows = pipeline.synthetic(summary["run_id"])
@@ -101,6 +104,7 @@ def test_synthetic_rows_are_balanced_distinct_and_numbered(finished) -> None:
     assert rows.groupby("iteration").size().tolist() == [24, 24, 24]
 
 
+@pytest.mark.core
 def test_the_release_covers_every_candidate_with_noise(finished) -> None:
     pipeline, summary = finished
     folder = pipeline.home / "runs" / summary["run_id"]
@@ -109,23 +113,31 @@ def test_the_release_covers_every_candidate_with_noise(finished) -> None:
     assert (release[["near", "far"]] != 0).all(axis=None)
 
 
-def test_a_second_run_reuses_everything_and_spends_nothing(finished) -> None:
+@pytest.fixture(scope="module")
+def repeated(finished) -> tuple[dict[str, object], list[object]]:
+    """Run the finished configuration again; return its summary, and the MLflow run and releases from before."""
     pipeline, summary = finished
-    before = pipeline.releases(summary["run_id"])
-    again = pipeline.run()
+    store = f"sqlite:///{pipeline.home / 'mlflow.db'}"
+    before = [snapshot(store, summary["run_id"]), pipeline.releases(summary["run_id"])]
+    return pipeline.run(), before
+
+
+@pytest.mark.core
+def test_a_second_run_reuses_everything_and_spends_nothing(finished, repeated) -> None:
+    pipeline, summary = finished
+    again, (_, releases) = repeated
     assert again["run_id"] == summary["run_id"]
     assert again["epsilon_spent"] == summary["epsilon_spent"]
-    assert pipeline.releases(summary["run_id"]) == before
+    assert pipeline.releases(summary["run_id"]) == releases
     history = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)
     assert [entry["kind"] for entry in history["entries"]].count("release") == 2
 
 
-def test_a_second_run_leaves_the_finished_mlflow_run_alone(finished) -> None:
+@pytest.mark.core
+def test_a_second_run_leaves_the_finished_mlflow_run_alone(finished, repeated) -> None:
     pipeline, summary = finished
-    store = f"sqlite:///{pipeline.home / 'mlflow.db'}"
-    before = snapshot(store, summary["run_id"])
-    again = pipeline.run()
-    after = snapshot(store, summary["run_id"])
+    again, (before, _) = repeated
+    after = snapshot(f"sqlite:///{pipeline.home / 'mlflow.db'}", summary["run_id"])
     assert again["mlflow_run_id"] == summary["mlflow_run_id"]
     assert after == before
     status, end, *_, models, files = after
@@ -134,9 +146,9 @@ def test_a_second_run_leaves_the_finished_mlflow_run_alone(finished) -> None:
     assert any(path.endswith("report.html") for path in files)
 
 
-def test_prefect_shows_named_steps_and_what_was_reused(finished, api: str) -> None:
-    pipeline, _ = finished
-    again = pipeline.run()
+@pytest.mark.core
+def test_prefect_shows_named_steps_and_what_was_reused(repeated, api: str) -> None:
+    again, _ = repeated
     body = json.dumps({"flow_runs": {"id": {"any_": [again["prefect_run_id"]]}}, "limit": 200}).encode()
     request = urllib.request.Request(f"{api}/task_runs/filter", body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=20) as answer:
@@ -145,6 +157,7 @@ def test_prefect_shows_named_steps_and_what_was_reused(finished, api: str) -> No
     assert "select t=1" in states
 
 
+@pytest.mark.core
 def test_mlflow_holds_each_iteration_once(finished) -> None:
     pipeline, summary = finished
     with sqlite3.connect(pipeline.home / "mlflow.db") as database:
@@ -161,6 +174,7 @@ def test_mlflow_holds_each_iteration_once(finished) -> None:
     assert not {key for key in named if key.startswith(("dollars", "down", "shortfall")) or "/" not in key}
 
 
+@pytest.mark.core
 def test_the_report_is_one_page_with_what_happened(finished) -> None:
     _, summary = finished
     page = Path(summary["report"]).read_text(encoding="utf-8")
@@ -188,6 +202,7 @@ def test_show_runs_report_and_export_answer(finished, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("command", "words"),
     [
@@ -205,6 +220,7 @@ def test_answers_are_readable_without_json(finished, command: tuple[str, ...], w
         assert word in done.stdout
 
 
+@pytest.mark.core
 def test_show_prints_the_table_of_iterations_and_what_to_type_next(finished) -> None:
     pipeline, summary = finished
     shown = pipeline.call("show", summary["run_id"]).stdout
@@ -220,6 +236,7 @@ def test_show_prints_the_table_of_iterations_and_what_to_type_next(finished) -> 
         assert word in shown
 
 
+@pytest.mark.core
 def test_a_user_error_is_one_line_and_no_traceback(finished) -> None:
     pipeline, _ = finished
     for arguments in (("show", "nonsense"), ("budget", "history", "nonsense"), ("run", "wsp", "--config", "x.yaml")):
@@ -247,7 +264,6 @@ def test_a_cap_refuses_the_next_run_with_three_numbers(finished) -> None:
     assert again["state"] == "done", "a finished run needs no budget"
 
 
-@pytest.mark.runs
 def test_infinite_epsilon_is_marked_and_cannot_be_exported(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     summary = pipeline.run(privacy={"epsilon": "inf"}, method={"iterations": 2, "samples": 24})
@@ -258,7 +274,6 @@ def test_infinite_epsilon_is_marked_and_cannot_be_exported(api: str, tmp_path: P
     assert "NOT PRIVATE" in refused.stderr
 
 
-@pytest.mark.runs
 def test_one_iteration_touches_no_private_row_and_spends_nothing(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     summary = pipeline.run(method={"iterations": 1, "samples": 24}, test=None)
@@ -268,7 +283,6 @@ def test_one_iteration_touches_no_private_row_and_spends_nothing(api: str, tmp_p
     assert summary["fid"] is None
 
 
-@pytest.mark.runs
 def test_a_cap_may_be_set_before_the_first_run(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     unknown = pipeline.call("budget", "cap", "desk", "--epsilon", "2")
@@ -280,7 +294,6 @@ def test_a_cap_may_be_set_before_the_first_run(api: str, tmp_path: Path) -> None
     assert "left 2" in refused.stderr
 
 
-@pytest.mark.runs
 def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     pipeline.extra["MLFLOW_TRACKING_URI"] = f"http://127.0.0.1:{free_port()}"
@@ -300,7 +313,6 @@ def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str
     assert steps == [(0,), (1,)]
 
 
-@pytest.mark.runs
 def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     model = save_roberta(tmp_path / "broken-model")
@@ -315,7 +327,6 @@ def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) ->
     assert last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"][0]["reserved"] == 0
 
 
-@pytest.mark.runs
 def test_prefect_keeps_its_files_in_the_state_folder_and_tells_nobody(pipeline: Pipeline, tmp_path: Path) -> None:
     person = tmp_path / "person"
     person.mkdir()

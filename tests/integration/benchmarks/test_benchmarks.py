@@ -13,7 +13,7 @@ from tests.benchmarks.race import compare, line
 
 LONG = ("wire", "parties", "clipping")
 SHORT = ("vote", "incremental", "fid", "noise", "masks", "registering")
-"""What `make test` tries; `make test-runs` tries the others."""
+"""What `make test` tries; `make test-nightly` tries the others."""
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:

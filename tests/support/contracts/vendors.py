@@ -339,7 +339,7 @@ class VendorPromises(LanguageModelContract):
             return fault(request) if callable(fault) else fault
 
         server.plan = answer
-        model = self.open(server, price=price, max_tokens=20, concurrency=8, timeout=1.0)
+        model = self.open(server, price=price, max_tokens=20, concurrency=8, timeout=0.15)
         purse = Purse(tmp_path / "money.jsonl", most=60 * model.worst_dollars(asked(1)[0]))
         with pytest.raises(MoneyError):
             Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(asked(900))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.support.servers.ports import free_port
@@ -20,6 +24,38 @@ def prefect_server(
     folder: Path, database: str = "", connections: int = 25, settings: Mapping[str, str] | None = None
 ) -> Iterator[str]:
     """Start a Prefect server with its database in `folder`, or at an address; the value is its API address."""
+    server, address = _start(folder, database, connections, settings)
+    try:
+        yield address
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def shared_prefect_server(folder: Path) -> str:
+    """Return the API address of the one server of all test processes; the first that needs it starts it."""
+    running = folder / "server.json"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not running.exists():
+            server, address = _start(folder)
+            running.write_text(json.dumps({"pid": server.pid, "address": address}))
+    return str(json.loads(running.read_text())["address"])
+
+
+def stop_shared_server(folder: Path) -> None:
+    """Stop the server of all test processes, if one was started, and remove its folder."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        pid = json.loads((folder / "server.json").read_text())["pid"]
+        os.kill(pid, signal.SIGTERM)
+        with suppress(ChildProcessError):  # another process started it
+            os.waitpid(pid, 0)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(
+    folder: Path, database: str = "", connections: int = 25, settings: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[bytes], str]:
     port = free_port()
     environment = (
         os.environ
@@ -44,10 +80,10 @@ def prefect_server(
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
         _wait(f"http://127.0.0.1:{port}/api/health", server, folder / "server.log")
-        yield f"http://127.0.0.1:{port}/api"
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
+    except BaseException:
+        server.kill()
+        raise
+    return server, f"http://127.0.0.1:{port}/api"
 
 
 def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:

@@ -98,7 +98,7 @@ def test_the_adversary_passes_a_cap_whose_parts_can_be_traded():
 
 
 @pytest.mark.parametrize(
-    "looks", [1, 4, 8, pytest.param(32, marks=pytest.mark.runs), pytest.param(128, marks=pytest.mark.runs)]
+    "looks", [1, 4, 8, pytest.param(32, marks=pytest.mark.slow), pytest.param(128, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("part", [(0.0, 0.0), (2.0, 5e-6), (1.0, 1e-9), (4.0, 1e-5)])
 def test_no_adversary_passes_a_divided_cap(part, looks):

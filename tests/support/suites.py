@@ -1,0 +1,120 @@
+"""Three suites, chosen by what a test is for: `make test` (fast), `make ci` (fast and further), nightly.
+
+A test belongs to the fast suite if it needs only this process: no server, command or other process, no neural weights,
+no statistics of fresh noise. One whole run of WASP, marked `core`, is part of it. The nightly suite repeats what the
+further one shows once: for other methods, at more points, for more data.
+"""
+
+from pathlib import Path
+
+from tests.support.paths import ROOT
+
+TESTS = ROOT / "tests"
+FURTHER: dict[str, tuple[str, ...]] = {
+    "servers, commands and other processes": (
+        "e2e/",
+        "chaos/",
+        "deployments/test_book_place.py",
+        "deployments/test_processes.py",
+        "deployments/test_register.py",
+        "integration/api/",
+        "integration/audit/",
+        "integration/databases/test_ledger_postgres.py",
+        "integration/docs/",
+        "integration/methods/",
+        "integration/prefect/",
+        "integration/publish/",
+        "integration/storage/",
+        "integration/tracking/",
+        "integration/vendors/test_litellm.py",
+        "integration/vendors/test_stopping.py",
+        "infra/test_compose.py",
+        "infra/test_databases.py",
+        "infra/test_image.py",
+        "infra/test_kubernetes.py",
+        "unit/connectors/artifacts/test_store.py::test_kill_at_any_moment",
+        "unit/connectors/interfaces/test_threads.py",
+        "unit/connectors/ledger/test_ledger.py::TestRacing",
+        "unit/connectors/ledger/test_ledger.py::TestGrouping",
+        "unit/connectors/models/base/test_faulty.py",
+        "unit/connectors/models/transformers/test_loading.py",
+        "unit/connectors/tracking/",
+        "unit/flows/federation/",
+        "unit/flows/storage/test_ledger_backup.py",
+        "unit/flows/storage/test_release_check.py",
+        "unit/tasks/steps/federation/",
+        "unit/test_command_forks.py",
+    ),
+    "neural weights": (
+        "unit/connectors/embedders/",
+        "unit/connectors/models/transformers/",
+        "unit/tasks/private/releases/test_teachers.py",
+        "unit/tasks/private/training/",
+        "unit/tasks/students/test_boosting.py",
+        "unit/tasks/students/test_train.py",
+    ),
+    "attacks and statistics of fresh noise": (
+        "unit/tasks/audit/",
+        "unit/flows/audit/",
+    ),
+    "everything that ships, and many random histories": (
+        "unit/connectors/data/",
+        "unit/connectors/ledger/test_filter.py",
+        "unit/connectors/ledger/test_rules.py",
+        "unit/flows/config/test_shipped_configs.py",
+        "unit/tasks/keyphrases/test_sequences.py",
+    ),
+}
+"""Tests that `make test` leaves out and CI runs, by the reason; further ones carry the mark `runs` or `statistical`."""
+
+NIGHTLY: dict[str, tuple[str, ...]] = {
+    "how a run is killed, resumed or retried; the completion store": (
+        "chaos/test_continue_a_run.py",
+        "chaos/test_faults.py",
+        "chaos/test_kill_a_run.py::test_losing_every_artifact",
+        "chaos/test_kill_points.py::test_dp_kps",
+        "e2e/methods/test_dp_sgd_gen.py::test_killed",
+        "e2e/methods/test_fusegen.py::test_killed",
+        "e2e/test_retention.py",
+        "e2e/test_stop_and_go_on.py::test_a_run_started_with_relative_paths",
+    ),
+    "tasks/private, tasks/audit, noise, what a run writes": (
+        "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[pre_text",
+        "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[aug_pe",
+        "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[dp_kps",
+        "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[kd_tutor",
+        "unit/tasks/audit/test_attacks.py::test_a_sabotaged_mechanism",
+        "unit/tasks/audit/test_attacks.py::test_the_noise_of_200000",
+    ),
+    "the methods of the papers": (
+        "e2e/methods/test_dp_kps.py::test_a_student_adapts",
+        "e2e/methods/test_dp_kps.py::test_the_parts_of_the_paper",
+        "e2e/methods/test_fusegen.py::test_by_class",
+        "e2e/methods/test_kd_tutor.py::test_wasp_takes",
+        "e2e/methods/test_private_evolution.py::test_a_lost_cache",
+        "e2e/methods/test_private_evolution.py::test_persons",
+        "e2e/methods/test_private_evolution.py::test_the_seed_of_a_run",
+    ),
+    "federated parties": ("e2e/test_local_parties.py::test_a_comparison",),
+    "task runners, shared stores, versions of Dask and Ray": ("e2e/test_outgrowing.py",),
+    "vendors' batches, served models": (
+        "e2e/test_transformers_serve.py",
+        "e2e/test_vendor_modes.py::test_a_run_through_the_batch_api",
+    ),
+    "benchmarks": ("integration/benchmarks/",),
+}
+"""Tests that CI leaves out, by the change that requires them; further ones carry the mark `slow`."""
+
+
+def mark_of(path: Path, node_id: str, marks: set[str]) -> str | None:
+    """Return the mark that a test gets by its place and its marks: `slow`, `runs` or none."""
+    name = f"{path.relative_to(TESTS)}{node_id[node_id.find('::') :]}"
+    if _is_in(NIGHTLY, name) and "core" not in marks:
+        return "slow"
+    if "core" in marks:
+        return None
+    return "runs" if "statistical" in marks or _is_in(FURTHER, name) else None
+
+
+def _is_in(suite: dict[str, tuple[str, ...]], name: str) -> bool:
+    return any(name.startswith(beginning) for beginnings in suite.values() for beginning in beginnings)
