@@ -158,7 +158,7 @@ def _artifacts(home: Path) -> str:
 
 
 def _runner(execution: Execution, _: Path) -> str:
-    from flows.runtime.task_runners import check_runner
+    from flows.engine.checks import check_runner
 
     check_runner(execution)
     if not execution.cluster:

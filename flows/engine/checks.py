@@ -27,10 +27,10 @@ from flows.engine.datasets import (
     require_public,
 )
 from flows.runtime.stores import open_ledger
-from flows.runtime.task_runners import check_runner
 
 if TYPE_CHECKING:
     from connectors.interfaces.rows import RowsRef
+    from flows.config.execution import Execution
 
 Check = Callable[[], None]
 Memo = dict[str, list[WaspError]]
@@ -38,6 +38,8 @@ Memo = dict[str, list[WaspError]]
 
 PACKAGES: Mapping[str, tuple[str, ...]] = {"finetune": ("torch", "transformers"), "mlp": ("torch",)}
 """Optional packages that a kind of student needs."""
+RUNNERS: Mapping[str, str] = {"dask": "prefect-dask", "ray": "prefect-ray"}
+"""Optional package of a task runner."""
 
 
 def problems_of(config: AnyConfig, home: Path, memo: Memo | None = None) -> list[WaspError]:
@@ -59,6 +61,12 @@ def require_ready(config: AnyConfig, home: Path) -> None:
 def require_models(config: AnyConfig) -> None:
     """Raise ConfigError with all problems of the language models, without calling one."""
     raise_problems([error for _, check in _model_checks(config) for error in _errors_of(check)])
+
+
+def check_runner(execution: Execution) -> None:
+    """Raise MissingPackageError if the task runner's package is missing."""
+    if execution.task_runner in RUNNERS:
+        _require_package(RUNNERS[execution.task_runner], execution.task_runner)
 
 
 def raise_problems(problems: list[WaspError]) -> None:
@@ -180,5 +188,5 @@ def _check_student(field: str, kind: str, model: str) -> None:
 
 
 def _require_package(package: str, extra: str) -> None:
-    if importlib.util.find_spec(package) is None:
+    if importlib.util.find_spec(package.replace("-", "_")) is None:
         raise MissingPackageError(package, extra)

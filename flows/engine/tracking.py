@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from prefect import runtime
 
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
@@ -46,6 +45,8 @@ def serving(config: AnyConfig, registered: str | None = None) -> Serving:
 
 def tags_of(config: AnyConfig, name: RunName) -> dict[str, str]:
     """Return the tags of a run: identity, privacy, versions and commit of the code, links."""
+    from prefect import runtime
+
     tags = {
         "wasp.run_id": name.run_id,
         "wasp.flow": name.flow,
@@ -65,6 +66,8 @@ def tags_of(config: AnyConfig, name: RunName) -> dict[str, str]:
 
 def page_url() -> str:
     """Return the address of the run's page in Prefect; empty for the 'None/...' that it returns without a UI."""
+    from prefect import runtime
+
     url = runtime.flow_run.ui_url or ""
     return url if "://" in url else ""
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.releases.parts import part_line, part_noise, part_outcome, part_values
-from tasks.prefect.private import take_exam
-from tasks.prefect.runtime import run_step
 from tasks.reporting.report_model import Section
 from tasks.steps.exam import ExamSpec, exam_error, read_exam
 
@@ -59,6 +57,9 @@ class ExamRelease(Release):
 
 def take_exam_once(run: Run, iteration: int, written: Sequence[Written]) -> list[ArtifactRef]:
     """Release the exam of the zero-shot texts in the first iteration; no release if not configured."""
+    from tasks.prefect.private import take_exam
+    from tasks.prefect.runtime import run_step
+
     noise = part_noise(run, "exam")
     if noise is None or iteration:
         return []

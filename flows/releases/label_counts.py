@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.releases.parts import part_line, part_noise, part_outcome, part_values
 from tasks.accounting.teachers import PartNoise
-from tasks.prefect.private import count_labels
-from tasks.prefect.runtime import run_step
 from tasks.steps.label_counts import LabelSpec, read_shares
 
 if TYPE_CHECKING:
@@ -46,6 +44,9 @@ class LabelCountsRelease(Release):
 
 def release_labels(run: Run) -> list[ArtifactRef]:
     """Release label counts and set the class proportions of the run's texts; no release if not configured."""
+    from tasks.prefect.private import count_labels
+    from tasks.prefect.runtime import run_step
+
     noise = part_noise(run, "labels")
     if noise is None:
         return []

@@ -16,7 +16,6 @@ from uuid import UUID
 from connectors.interfaces import cancellation
 from connectors.interfaces.progress import Advance
 from flows.runtime.terminal_progress import Note, display, format_rate, no_note
-from tasks.prefect import page
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -82,6 +81,8 @@ class Piece:
     def _queue(self) -> None:
         if not self.is_queued:
             self.is_queued = True
+            from tasks.prefect import page
+
             self.context.run(page.later, self._publish)
 
     def _publish(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copyreg
-import importlib.util
 import logging
 import os
 import threading
@@ -20,10 +19,9 @@ from prefect.tasks import Task
 from prefect.utilities.annotations import BaseAnnotation, allow_failure, opaque, quote, unmapped
 from prefect.utilities.collections import visit_collection
 
-from connectors.interfaces.errors import ConfigError, MissingPackageError
+from connectors.interfaces.errors import ConfigError
 from flows.config.execution import Execution
 
-PACKAGES = {"dask": "prefect_dask", "ray": "prefect_ray"}
 AnyRunner = TaskRunner[PrefectFuture[Any]]
 Futures = Iterable[PrefectFuture[Any]]
 
@@ -37,13 +35,6 @@ def _rebuild_annotation(annotation: Any) -> tuple[Any, ...]:
 # reaches a Dask or Ray worker as `opaque((job,))`, and the step gets a tuple.
 for _annotation in (opaque, quote, unmapped, allow_failure):
     copyreg.pickle(_annotation, _rebuild_annotation)
-
-
-def check_runner(execution: Execution) -> None:
-    """Raise MissingPackageError if the task runner's package is missing."""
-    package = PACKAGES.get(execution.task_runner)
-    if package is not None and importlib.util.find_spec(package) is None:
-        raise MissingPackageError(package.replace("_", "-"), execution.task_runner)
 
 
 class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):

@@ -105,13 +105,23 @@ def test_commands_prepare_the_environment_before_prefect_is_imported(module: str
     assert done.stdout.strip() == "False"
 
 
-def test_help_loads_neither_prefect_nor_pandas() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (["--help"], (*HEAVY, "prefect", "pandas", "numpy", "pydantic", "sqlalchemy")),
+        (["plan", "demo"], (*HEAVY, "prefect", "matplotlib", "sklearn")),
+    ],
+)
+def test_commands_that_start_no_run_load_little(arguments: list[str], unused: tuple[str, ...], tmp_path: Path) -> None:
     code = (
         "import sys\nfrom flows.cli.main import app\nfrom typer.testing import CliRunner\n"
-        "r = CliRunner().invoke(app, ['--help'])\nassert r.exit_code == 0, r.output\n"
-        "print(' '.join(m for m in ('prefect', 'pandas', 'numpy', 'pydantic', 'sqlalchemy') if m in sys.modules))"
+        f"r = CliRunner().invoke(app, {arguments!r})\nassert r.exit_code == 0, r.output\n"
+        f"print(' '.join(m for m in {unused!r} if m in sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    environment = os.environ | {"WASP_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == ""
 
 
