@@ -21,7 +21,9 @@ divides a cap before the first result and checks each part by itself (`connector
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -234,11 +236,15 @@ def _epsilon_by_loss_distribution(events: Sequence[Mapping[str, Any]], delta: fl
     from dp_accounting.pld import privacy_loss_distribution as losses
 
     total, mu_squared = losses.identity(), 0.0
+    counts: Counter[str] = Counter()
     for event in events:
         if event["type"] in ("gaussian", "discrete_gaussian"):
             mu_squared += mu_squared_of(event)  # Gaussians compose exactly, into one distribution
-        elif _count(event):
-            total = total.compose(_loss_of(event))
+        else:
+            counts[json.dumps({**event, "count": 1}, sort_keys=True)] += _count(event)
+    for event_json, count in counts.items():
+        if count:  # equal events compose together, in the logarithm of their number
+            total = total.compose(_loss_of(json.loads(event_json) | {"count": count}))
     if mu_squared:
         total = total.compose(losses.from_gaussian_mechanism(1 / math.sqrt(mu_squared)))
     return float(total.get_epsilon_for_delta(delta))

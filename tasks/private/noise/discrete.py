@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,15 +47,18 @@ def add_discrete_gaussian(
         return values.copy()
     if values.size >= VERY_MANY and table.LEAST_SIGMA <= sigma_int <= table.MOST_SIGMA:
         return _sum(values, table.draw(values.size, float(sigma_int)).reshape(values.shape))
+    gaussian = _gaussian(float(sigma_int))
+    return _in_threads(lambda part: np.asarray(gaussian(part), dtype=np.int64), values.ravel()).reshape(values.shape)
+
+
+@lru_cache(64)
+def _gaussian(sigma: float) -> Any:
+    """Return OpenDP's measurement, which holds no noise: each call draws."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-
-    def add_noise(part: NDArray[np.int64]) -> NDArray[np.int64]:
-        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-        return np.asarray(dp.m.make_gaussian(*space, scale=float(sigma_int))(part), dtype=np.int64)
-
-    return _in_threads(add_noise, values.ravel()).reshape(values.shape)
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+    return dp.m.make_gaussian(*space, scale=sigma)
 
 
 def _sum(values: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from tasks.accounting.composition import (
     mu_of_pure,
     non_private_event,
     rho_of,
+    second_opinion,
     zcdp_epsilon,
 )
 from tests.support.data.golden import VECTORS
@@ -62,6 +63,12 @@ def test_the_gate_only_ever_rises_and_forgets_the_order(events: Any, last: Any, 
 def test_a_count_equals_that_many_events(multiplier: float, sigma: float, count: int):
     many = filter_epsilon([discrete_gaussian_event(multiplier, sigma)] * count, 1e-5)
     assert filter_epsilon([discrete_gaussian_event(multiplier, sigma, count)], 1e-5) == pytest.approx(many, rel=1e-12)
+
+
+def test_equal_releases_without_gaussian_noise_compose_together():
+    single = [laplace_event(0.1), discrete_laplace_event(0.2), gaussian_event(30.0)]
+    counted = [laplace_event(0.1, 60), discrete_laplace_event(0.2, 60), gaussian_event(30.0, 60)]
+    assert second_opinion(single * 60, 1e-5) == pytest.approx(second_opinion(counted, 1e-5), rel=1e-14)
 
 
 def test_gaussian_releases_cost_the_same_in_report_and_gate():
