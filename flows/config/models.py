@@ -192,20 +192,12 @@ class EmbedderChoice(Strict):
     precision: Literal["float32", "bfloat16"] = Field(
         "float32",
         exclude_if=partial(eq, "float32"),
-        description="bfloat16 is about 1.5x faster on CPUs that support it; about 1 % of votes change. For "
+        description="bfloat16 is faster on processors that support it; about 1 % of votes change. For "
         "sentence_transformers.",
-    )
-    backend: Literal["auto", "torch", "onednn"] = Field(
-        "auto",
-        exclude_if=partial(eq, "auto"),
-        description="CPU backend; the vectors are the same. auto: oneDNN if its results equal torch (twice as fast on "
-        "some CPUs), else torch. For sentence_transformers.",
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the embedder.")
 
-    rules = rule("precision", {"const": "bfloat16"}, {"connector": {"const": "sentence_transformers"}}) | rule(
-        "backend", {"enum": ["torch", "onednn"]}, {"connector": {"const": "sentence_transformers"}}
-    )
+    rules = rule("precision", {"const": "bfloat16"}, {"connector": {"const": "sentence_transformers"}})
 
     @field_validator("precision", mode="before")
     @classmethod
@@ -219,5 +211,5 @@ class EmbedderChoice(Strict):
 
     @property
     def connector_options(self) -> dict[str, Any]:
-        """Options for the connector, including precision and backend."""
-        return {**self.options, **self.model_dump(include={"precision", "backend"})}
+        """Options for the connector, including the precision."""
+        return {**self.options, **self.model_dump(include={"precision"})}

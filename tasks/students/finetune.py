@@ -31,7 +31,6 @@ from tasks.students.loop import (
     seeded,
     softmax,
 )
-from tasks.students.onednn import by_onednn, use_onednn
 from tasks.students.spec import Predict, Prediction, StudentSpec
 from tasks.students.transformer import Network, load_network, open_network, save_network
 
@@ -53,16 +52,15 @@ def finetune(job: Job, folder: Path, report: Reporter) -> TrainingOutcome:
         encoded = network.encode(job.rows.texts)
         network.modules.to(device)
         best, boost = BestEpoch(spec.patience or _PATIENCE), Boost(job)
-        with by_onednn(network.modules):
-            if network.features is not None:
-                _freeze_tokens(network)
-                if spec.head == "fitted":
-                    _start_from_probe(job, network, encoded)
-                    _judge(job, network, encoded, best, 0)
-            passes = _passes(_Training(job, network, encoded, boost), best, report)
-            if best.state:
-                network.modules.load_state_dict(best.state)
-            scores = _scores(network, [encoded[row] for row in job.validation], spec)
+        if network.features is not None:
+            _freeze_tokens(network)
+            if spec.head == "fitted":
+                _start_from_probe(job, network, encoded)
+                _judge(job, network, encoded, best, 0)
+        passes = _passes(_Training(job, network, encoded, boost), best, report)
+        if best.state:
+            network.modules.load_state_dict(best.state)
+        scores = _scores(network, [encoded[row] for row in job.validation], spec)
     network.modules.to(torch.device("cpu"))
     save_network(network, folder)
     return TrainingOutcome(softmax(scores), passes, best.epoch if best.state else passes, boost.result)
@@ -75,7 +73,6 @@ def load_finetuned(folder: Path, spec: StudentSpec, classes: tuple[str, ...]) ->
     """
     network = load_network(folder, spec)
     network.modules.to(_device(spec)).eval()
-    use_onednn(network.modules)
 
     def predict(texts: Sequence[str], vectors: Matrix | None = None) -> Prediction:  # noqa: ARG001
         return Prediction(classes, softmax(_scores(network, network.encode(texts), spec)))

@@ -1,4 +1,4 @@
-"""Embedding with the installed all-MiniLM-L6-v2, against the library's own default and a bare matrix product."""
+"""Embedding with the installed all-MiniLM-L6-v2, against the library's own default."""
 
 import io
 import os
@@ -6,7 +6,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from tests.support.paths import DATA
 CORPORA = Path(connectors.__file__).parent / "data" / "corpora"
 BANKING = DATA / "banking10" / "train.parquet"
 ENCODE = "SentenceTransformer.encode"
-WEIGHTS_OF_A_LAYER, LAYERS, WIDTH = 4 * 384**2 + 2 * 384 * 1536, 6, 384
 VOTES = 8
 MOVED = 0.02
 """Most vote mass that vectors in reduced precision may move (goal P9)."""
@@ -40,7 +38,7 @@ def embed(tiny: bool) -> list[Line]:
     texts, few = shipped(count // 3), 1 if tiny else 3
     with threads(1):
         embedders = _embedders()
-        chosen = embedders["onednn"]
+        chosen = embedders["float32"]
         lines = _short(theirs, embedders, short_texts(count), rounds)
         lines.append(_beside((chosen.embed, _encode(theirs, texts)), texts, "of all lengths", few))
         alone = texts[: count // 8]
@@ -96,36 +94,27 @@ def has_bfloat16() -> bool:
 
 
 def _embedders() -> dict[str, Any]:
-    options: dict[str, dict[str, str]] = {"torch": {"backend": "torch"}, "onednn": {"backend": "onednn"}}
-    if has_bfloat16():
-        options["bfloat16"] = {"precision": "bfloat16"}
-    local = {"device": "cpu"}
-    return {name: open_embedder("sentence_transformers", "embedded", local | one) for name, one in options.items()}
+    precisions = ("float32", "bfloat16") if has_bfloat16() else ("float32",)
+    return {
+        name: open_embedder("sentence_transformers", "embedded", {"device": "cpu", "precision": name})
+        for name in precisions
+    }
 
 
 def _short(theirs: Any, embedders: Mapping[str, Any], texts: Sequence[str], rounds: int) -> list[Line]:
-    """Every back end and precision beside the library, and beside a matrix product of as many operations."""
+    """Every precision beside the library."""
     many = short_texts(2 * len(texts))
     _agree(_encode(theirs, many)(), {name: embedder.embed(many) for name, embedder in embedders.items()})
-    size, times = _product_of(theirs, texts)
-    square = torch.randn(size, size)
-
-    def product() -> None:
-        for _ in range(times):
-            torch.mm(square, square)
-
-    arms: dict[str, Work] = {ENCODE: _encode(theirs, texts), "product": product}
+    arms: dict[str, Work] = {ENCODE: _encode(theirs, texts)}
     arms |= {name: lambda embedder=embedder: embedder.embed(texts) for name, embedder in embedders.items()}
     taken = processor_seconds(arms, rounds)
     lines = []
-    goals = {"torch": "P8", "onednn": "P8-runtime", "bfloat16": "P9"}
+    goals = {"float32": "P8", "bfloat16": "P9"}
     for name in embedders:
         note = f"{len(texts) / np.median(taken[name]):,.0f} texts/s"
         one = line("embed", f"{len(texts)} short texts, {name}", ENCODE, taken[name], taken[ENCODE], note)
         lines.append(toward(one, goals[name], 1 / one.ratio))
-    beside = line("embed", f"{len(texts)} short texts, onednn", "torch.mm", taken["onednn"], taken["product"])
-    note = f"as many operations as useful ones, {size} x {size}"
-    return [*lines, toward(replace(beside, note=note), "P10", 1 / beside.ratio)]
+    return lines
 
 
 def _agree(encoded: Any, found: Mapping[str, Any]) -> None:
@@ -148,14 +137,6 @@ def mass_moved(exact: Any, other: Any, sign: int) -> float:
         weights = np.broadcast_to(0.5 ** np.arange(order.shape[1]), order.shape)
         counts.append(np.bincount(order.ravel(), weights.ravel(), len(vectors) - rows))
     return float(np.abs(counts[0] - counts[1]).sum() / 2 / counts[0].sum())
-
-
-def _product_of(theirs: Any, texts: Sequence[str]) -> tuple[int, int]:
-    """Return size and number of square products with the operations of all tokens, padding left out."""
-    lengths = np.array([len(ids) for ids in theirs.tokenizer(list(texts), truncation=True)["input_ids"]])
-    operations = LAYERS * (2 * WEIGHTS_OF_A_LAYER * lengths + 4 * WIDTH * lengths**2).sum()
-    size = 1024 if operations > 20 * 2 * 1024**3 else 256
-    return size, max(1, round(operations / (2 * size**3)))
 
 
 def _again(embedder: Any, texts: Sequence[str], rounds: int) -> Line:
@@ -190,7 +171,7 @@ def _encode(theirs: Any, texts: Sequence[str], batch: int = 32) -> Work:
 
 
 def _beside(ways: tuple[Callable[[Sequence[str]], Any], Work], texts: Sequence[str], says: str, rounds: int) -> Line:
-    """Our way to embed, with the back end that is chosen by default, beside the library's."""
+    """Our way to embed beside the library's."""
     ours, encode = ways
     taken = processor_seconds({"ours": lambda: ours(texts), ENCODE: encode}, rounds)
     note = f"{len(texts) / np.median(taken['ours']):,.0f} texts/s"

@@ -10,7 +10,6 @@ import torch
 
 from tasks.students import finetune
 from tasks.students.loop import BestEpoch, Boost, Job, Reporter
-from tasks.students.onednn import by_onednn
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.transformer import open_network
 from tests.benchmarks.embed import has_bfloat16, processor_seconds, short_texts, threads
@@ -58,12 +57,10 @@ class _Ours:
         self.training = finetune._Training(job, self.network, self.network.encode(rows.texts), Boost(job))
 
     def run(self) -> None:
-        with by_onednn(self.network.modules):
-            assert finetune._passes(self.training, BestEpoch(1), Reporter(0, None)) == 1
+        assert finetune._passes(self.training, BestEpoch(1), Reporter(0, None)) == 1
 
     def scores(self) -> Any:
-        with by_onednn(self.network.modules):
-            return finetune._scores(self.network, self.training.encoded, self.training.job.spec)
+        return finetune._scores(self.network, self.training.encoded, self.training.job.spec)
 
 
 class _Naive:

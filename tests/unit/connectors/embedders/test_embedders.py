@@ -29,6 +29,16 @@ needs_model = pytest.mark.skipif(
 )
 
 
+def has_bfloat16() -> bool:
+    import torch
+
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+
+
+needs_bfloat16 = pytest.mark.skipif("not has_bfloat16()", reason="this processor has no bfloat16")
+
+
 @pytest.fixture(scope="module")
 def minilm():
     return open_embedder("sentence_transformers", "embedded", {"device": "cpu"})
@@ -81,8 +91,9 @@ class TestOpen:
 
     def test_a_missing_library_is_an_install_command(self, monkeypatch):
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-        with pytest.raises(MissingPackageError, match=r"sentence-transformers.*-m pip install .*\[local\]"):
-            open_embedder("sentence_transformers", "embedded")
+        for model, package in (("embedded", "torch"), ("org/model", "sentence-transformers")):
+            with pytest.raises(MissingPackageError, match=rf"{package}.*pip install .*\[local\]"):
+                open_embedder("sentence_transformers", model)
 
     @needs_model
     def test_opening_and_naming_load_no_library(self):
@@ -132,12 +143,31 @@ class TestSentences:
         np.testing.assert_allclose(minilm.embed_alone(texts), plain, atol=1e-5, rtol=0)
 
     def test_batches_hold_texts_of_like_length_within_the_budget(self, minilm):
-        texts = [*TEXTS, "long " * 400]
-        lengths = minilm._lengths(texts)
-        batches = list(minilm._batches(texts))
+        model, texts = minilm._loaded, [*TEXTS, "long " * 400]
+        tokens = [encoding.ids for encoding in model.tokenizer.encode_batch(texts)]
+        batches = list(model._batches(tokens))
         assert sorted(i for batch in batches for i in batch) == list(range(len(texts)))
-        assert all(len(b) * max(lengths[i] for i in b) <= 512 or len(b) == 1 for b in batches)
+        assert all(len(b) * max(len(tokens[i]) for i in b) <= 512 or len(b) == 1 for b in batches)
         assert len(batches) < len(texts) / 2
+
+    @needs_bfloat16
+    def test_bfloat16_is_near_float32_and_has_its_own_identity(self, minilm, installed_folder):
+        options = {"device": "cpu", "precision": "bfloat16"}
+        for model in ("embedded", str(installed_folder)):
+            reduced = open_embedder("sentence_transformers", model, options)
+            assert (minilm.embed(TEXTS) * reduced.embed(TEXTS)).sum(axis=1).min() > 0.999
+            assert not np.allclose(minilm.embed(TEXTS), reduced.embed(TEXTS), atol=1e-5)
+            assert reduced.identity.endswith(";precision=bfloat16")
+
+    def test_a_processor_without_bfloat16_is_refused_before_anything_is_embedded(self, monkeypatch):
+        import torch
+
+        monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+        embedder = open_embedder("sentence_transformers", "embedded", {"device": "cpu", "precision": "bfloat16"})
+        with pytest.raises(ConfigError, match=r"embedder.precision: this processor does not support.*Use float32"):
+            embedder.check()
+        with pytest.raises(ConfigError, match="embedder.precision: 'half' is not supported. Use float32 or bfloat16"):
+            open_embedder("sentence_transformers", "embedded", {"precision": "half"})
 
     def test_alone_is_bit_identical_after_other_work_and_after_loading_again(self, minilm):
         before = minilm.embed_alone(TEXTS[:6])
@@ -204,15 +234,21 @@ class TestSentences:
         with pytest.raises(ConfigError, match="no weights"):
             _ = open_embedder("sentence_transformers", str(tmp_path)).identity
 
-    def test_loading_says_nothing_and_leaves_the_libraries_their_voice(self):
-        script = """
-            import logging
+    @pytest.mark.parametrize("model", ["embedded", "folder"])
+    def test_loading_prints_nothing_and_only_other_models_load_the_libraries(self, model, installed_folder):
+        script = f"""
+            import logging, sys
             from connectors.embedders.registry import open_embedder
-            open_embedder("sentence_transformers", "embedded", {"device": "cpu"}).embed_alone(["x"])
+            open_embedder("sentence_transformers", {model!r}, {{"device": "cpu"}}).embed_alone(["x"])
+            heavy = {{"transformers", "sentence_transformers", "sklearn", "pandas", "sympy"}} & set(sys.modules)
+            if {model!r} == "embedded":
+                assert not heavy, heavy
+                sys.exit()
             from transformers.utils import logging as voice
             assert voice.is_progress_bar_enabled()
             assert logging.getLogger("transformers").level != logging.ERROR
         """
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)
+        script = textwrap.dedent(script).replace("'folder'", repr(str(installed_folder)))
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert done.stdout == done.stderr == ""

@@ -1,0 +1,114 @@
+"""all-MiniLM-L6-v2 in plain torch, the encoder `embedded`.
+
+sentence-transformers computes the same vectors, but every process that embeds would import its 3,500 further modules:
+four times the processor time and twice the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connectors.interfaces.threads import compute
+
+if TYPE_CHECKING:
+    from connectors.interfaces.embedding import Matrix
+
+DIMENSION, HEADS, LAYERS = 384, 12, 6
+CPU_TOKENS, GPU_TOKENS = 512, 65536
+"""Tokens per batch, including padding. Small batches of similar length are fastest on a CPU."""
+
+
+class MiniLm:
+    """Weights and tokenizer of a folder. Not thread-safe."""
+
+    def __init__(self, folder: Path, device: Any, max_length: int, autocast: bool) -> None:
+        from safetensors.torch import load_file
+        from tokenizers import Tokenizer
+
+        self.device, self.autocast = device, autocast
+        self.weights = load_file(folder / "model.safetensors", device=str(device))
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.tokenizer.enable_truncation(max_length)
+        self.tokenizer.no_padding()
+
+    def encode(self, texts: Sequence[str], alone: bool) -> Matrix:
+        """Return vectors of length 1, shape (texts, 384); with `alone`, each text is a batch.
+
+        On a CPU, each batch has one core: the bits do not depend on the number of threads.
+        """
+        import numpy as np
+
+        tokens = [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts))]
+        vectors = np.empty((len(texts), DIMENSION), dtype=np.float32)
+
+        def work(batch: list[int]) -> Matrix:
+            return self._vectors([tokens[position] for position in batch])
+
+        batches = ([position] for position in range(len(texts))) if alone else self._batches(tokens)
+        on_cpu = self.device.type == "cpu"
+        for batch, rows in compute(work, batches) if on_cpu else ((batch, work(batch)) for batch in batches):
+            vectors[batch] = rows
+        return vectors
+
+    def _batches(self, tokens: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+        """Yield the positions of texts of similar length, which need little padding."""
+        most = CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS
+        batch: list[int] = []
+        for position in sorted(range(len(tokens)), key=lambda position: len(tokens[position])):
+            if batch and (len(batch) + 1) * len(tokens[position]) > most:
+                yield batch
+                batch = []
+            batch.append(position)
+        yield batch
+
+    def _vectors(self, tokens: Sequence[Sequence[int]]) -> Matrix:
+        """Return the normalised means of the last hidden states, without those of padding."""
+        import torch
+        from torch.nn.functional import normalize
+        from torch.nn.utils.rnn import pad_sequence
+
+        ids = pad_sequence([torch.tensor(row) for row in tokens], batch_first=True).to(self.device)
+        lengths = torch.tensor([len(row) for row in tokens], device=self.device)
+        mask = torch.arange(ids.shape[1], device=self.device) < lengths[:, None]
+        with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
+            states = self._states(ids, mask).float()
+        means = (states * mask[:, :, None]).sum(1) / lengths[:, None]
+        matrix: Matrix = normalize(means, dim=1).cpu().numpy()
+        return matrix
+
+    def _states(self, ids: Any, mask: Any) -> Any:
+        """Return the last hidden states of BERT (Devlin et al. 2019), shape (texts, tokens, 384)."""
+        from torch.nn.functional import gelu, scaled_dot_product_attention
+
+        table = {
+            name: self.weights[f"embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type")
+        }
+        states = self._norm(
+            table["word"][ids] + table["position"][: ids.shape[1]] + table["token_type"][0], "embeddings.LayerNorm"
+        )
+        for number in range(LAYERS):
+            layer = f"encoder.layer.{number}"
+            query, key, value = (
+                self._linear(states, f"{layer}.attention.self.{name}").unflatten(2, (HEADS, -1)).transpose(1, 2)
+                for name in ("query", "key", "value")
+            )
+            attended = (
+                scaled_dot_product_attention(query, key, value, mask[:, None, None, :]).transpose(1, 2).flatten(2)
+            )
+            attended = self._linear(attended, f"{layer}.attention.output.dense")
+            states = self._norm(attended + states, f"{layer}.attention.output.LayerNorm")
+            inner = self._linear(gelu(self._linear(states, f"{layer}.intermediate.dense")), f"{layer}.output.dense")
+            states = self._norm(inner + states, f"{layer}.output.LayerNorm")
+        return states
+
+    def _linear(self, rows: Any, name: str) -> Any:
+        from torch.nn.functional import linear
+
+        return linear(rows, self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
+
+    def _norm(self, rows: Any, name: str) -> Any:
+        from torch.nn.functional import layer_norm
+
+        return layer_norm(rows, (DIMENSION,), self.weights[f"{name}.weight"], self.weights[f"{name}.bias"], 1e-12)
