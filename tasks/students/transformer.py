@@ -72,6 +72,7 @@ def save_network(network: Network, folder: Path) -> None:
     """Write weights as safetensors, configuration and tokenizer into `folder`."""
     from safetensors.torch import save_file
 
+    network.tokenizer.model_max_length = network.max_length  # for readers without the spec
     with _quiet():
         model = network.modules if network.features is None else network.modules["encoder"]
         model.save_pretrained(folder / _MODEL)

@@ -31,7 +31,7 @@ def record(home: Path, uri: str, run_id: str, days: int, mlflow: str | None = No
     root = None if "://" in uri and uri.startswith("http") else str(home / "mlartifacts")
     tracker = MlflowTracker(uri, root, folder / "tracking.jsonl", "desk", run_id, {"wasp.run_id": run_id})
     tracker.start({"epsilon": 4.0})
-    tracker.model(folder / "student", Serving("tasks.students.train:load_student", registered="wasp-desk"))
+    tracker.model(folder / "student", Serving(registered="wasp-desk"))
     assert tracker.end("FINISHED").left == 0
     return str(tracker.mlflow_run_id)
 

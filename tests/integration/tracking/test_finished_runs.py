@@ -22,7 +22,7 @@ def run_with_student(tracker, folder, word="card"):
     tracker.metrics({"fid": 0.5}, step=0)
     tracker.artifact(folder / "fid.svg", "plots")
     tracker.dataset("private-banking", "private")
-    tracker.model(folder / "student", Serving("tasks.students.train:load_student"))
+    tracker.model(folder / "student", Serving())
     return tracker.end("FINISHED")
 
 
@@ -169,7 +169,7 @@ def test_a_journal_without_a_store_grows_by_start_and_end_alone(tmp_path):
 def test_a_student_is_registered_once_with_the_scores_of_its_run(store, tmp_path):
     (tmp_path / "student").mkdir()
     (tmp_path / "student" / "word").write_text("card")
-    serving = Serving("tasks.students.train:load_student", registered="wasp-desk")
+    serving = Serving(registered="wasp-desk")
     for _ in range(2):
         tracker = again(store, tmp_path)
         tracker.start({})

@@ -9,12 +9,18 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from packaging.requirements import Requirement
 
+from connectors.embedders.registry import HashingEmbedder
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.tracking.journal import Journal
 from connectors.tracking.tracker import NoTracker, Serving, open_tracker, push
+from tasks.students.heads import save_layers
+from tasks.students.spec import StudentSpec
+from tasks.students.train import write_card
 from tests.support.paths import ROOT
 from tests.support.tracking import TAGS, history, the_run, tracker_at, whole_run
 
@@ -135,35 +141,38 @@ def test_a_synthetic_table_is_an_input_with_its_hash(store, tmp_path):
     assert json.loads(found["synthetic-banking"].dataset.profile)["num_rows"] == 2
 
 
-def test_a_student_is_a_logged_model_that_answers_texts_with_labels(store, tmp_path, monkeypatch):
-    made = tmp_path / "elsewhere"
-    made.mkdir()
-    (made / "toy_student.py").write_text(
-        "from types import SimpleNamespace as Prediction\n"
-        "def load_student(folder):\n"
-        "    word = (folder / 'word').read_text()\n"
-        "    return lambda texts, vectors: Prediction(labels=[word if word in text else 'other' for text in texts])\n"
-    )
+SERVED_ELSEWHERE = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("connectors", "tasks", "flows", "deployments"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+import mlflow.pyfunc, pandas as pd
+print(*mlflow.pyfunc.load_model(sys.argv[1]).predict(pd.DataFrame({"text": ["my card", "my loan"]})))
+"""
+
+
+def test_a_student_is_a_logged_model_that_runs_without_this_project(store, tmp_path):
+    embedder = {"connector": "hashing", "model": "", "options": {"dimension": 64}}
     (tmp_path / "student").mkdir()
-    (tmp_path / "student" / "word").write_text("card")
-    monkeypatch.setattr(sys, "path", [str(made), *sys.path])
+    save_layers(tmp_path / "student", [(HashingEmbedder(64).embed(["card", "loan"]), np.zeros(2, np.float32))])
+    write_card(tmp_path / "student", StudentSpec(kind="linear"), ["bank card", "credit"])
     tracker = tracker_at(store, tmp_path)
     tracker.start({})
-    tracker.model(tmp_path / "student", Serving(needs=["numpy"], loader="toy_student:load_student"))
+    tracker.model(tmp_path / "student", Serving(needs=["scikit-learn", "torch", "numpy"], embedder=embedder))
     tracker.push()
     assert tracker.problem is None
     client, run = the_run(store)
     (output,) = run.outputs.model_outputs
-    import mlflow.pyfunc
-
-    model = client.get_logged_model(output.model_id)
-    served = mlflow.pyfunc.load_model(model.artifact_location)
-    assert list(served.predict(pd.DataFrame({"text": ["my card", "my loan"]}))) == ["card", "other"]
-    assert [column.name for column in served.metadata.signature.inputs] == ["text"]
-    folder = Path(model.artifact_location.removeprefix("file://"))
-    assert "numpy==" in (folder / "requirements.txt").read_text()
-    assert (folder / "code" / "connectors" / "interfaces" / "errors.py").exists()
-    assert not list(folder.rglob("*.parquet")), "the code beside a model brings no rows"
+    folder = Path(client.get_logged_model(output.model_id).artifact_location.removeprefix("file://"))
+    command = [sys.executable, "-c", SERVED_ELSEWHERE, str(folder)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == "bank card credit", done.stderr
+    requirements = [Requirement(line) for line in (folder / "requirements.txt").read_text().split()]
+    assert {"mlflow", "numpy", "scikit-learn", "torch"} == {requirement.name for requirement in requirements}
+    assert not [clause for requirement in requirements for clause in requirement.specifier if "+" in clause.version]
+    assert len([path for path in folder.rglob("*") if path.is_file()]) < 15
 
 
 def test_a_file_that_is_gone_holds_up_nothing_else(store, tmp_path):

@@ -63,6 +63,9 @@ def test_a_fine_tuned_student_learns_and_predicts_the_same_when_loaded(layout, r
     assert trained.validation_rows == 15
     assert prediction.probabilities.shape == (60, 3)
     assert np.allclose(prediction.probabilities.sum(axis=1), 1.0)
+    served = pytest.importorskip("connectors.tracking.served_model").transformer(tmp_path / "student")
+    assert np.mean(served(unseen).argmax(1) == prediction.probabilities.argmax(1)) > 0.95, "as MLflow serves it"
+    assert served(["word " * 400]).shape == (1, 3), "longer than the model"
 
 
 def test_a_standard_model_is_stored_so_that_its_own_library_opens_it(tiny, tmp_path):
