@@ -16,6 +16,11 @@ BUILTIN = "builtin:"
 OTHERS = "*"
 """Stands in `classes` for all codes that begin with no listed prefix."""
 
+LEAST_RATIO = 2
+"""Least ratio of the largest to the smallest class of an unbalanced draw."""
+ALPHAS = (0.01, 10.0)
+"""Smallest and largest Dirichlet parameter of an unbalanced draw."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowsRef:
@@ -23,7 +28,7 @@ class RowsRef:
 
     `rows`: number of rows to take (None: all), chosen by `seed`. `of`: declared size of the source; each row is then
     drawn independently with probability rows/of. `public`: the rows are public; exactly `rows` are drawn, stratified by
-    class, or with class proportions from Dirichlet(`class_alpha`). `person`: column with the person of each row.
+    class, or unbalanced, with proportions from Dirichlet(`class_alpha`). `person`: column with the person of each row.
     `classes`: (class, label prefixes) if the column contains codes, OTHERS for all further codes; a row without a class
     is left out. `plain_text`: texts are lower-cased and lose their punctuation. `whole`: the reader adds a column
     `whole` with all columns of the source. `lenient`: read a line or cell that is invalid as missing text, because an
@@ -49,7 +54,9 @@ class RowsRef:
     @property
     def choice(self) -> list[object]:
         """The parameters of the row selection and of its texts, for the keys of steps."""
-        drawn = ["public", *([] if self.class_alpha is None else [self.class_alpha])] if self.public else []
+        drawn = (
+            ["public", *([] if self.class_alpha is None else [self.class_alpha, LEAST_RATIO])] if self.public else []
+        )
         return [self.rows, self.of, self.seed, *drawn, *(["plain_text"] if self.plain_text else [])]
 
     @property

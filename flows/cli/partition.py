@@ -23,7 +23,7 @@ def partition(  # noqa: PLR0913  one option per setting
     take: Annotated[int | None, typer.Option(help="Number of rows, sampled with the seed. Default: all.")] = None,
     class_alpha: Annotated[
         float | None,
-        typer.Option(help="Dirichlet parameter of the classes of --take rows. Default: as they are."),
+        typer.Option(help="Dirichlet parameter of unbalanced classes of --take rows. Default: as they are."),
     ] = None,
     epsilon: Annotated[str, typer.Option(help="Cap of every party: total epsilon of all runs; inf: no cap.")] = "4",
     exchange: Annotated[str, typer.Option(help="Message exchange: a folder or s3://BUCKET/PREFIX.")] = "../exchange",

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from connectors.interfaces.rows import OTHERS
+from connectors.interfaces.rows import ALPHAS, LEAST_RATIO, OTHERS
 from connectors.rows.queries import READING, check_query
 from connectors.security.secret_patterns import PUBLIC
 from flows.config.form import Schema, Strict, rule
@@ -136,10 +136,12 @@ class PrivateRows(Rows):
     )
     class_alpha: float | None = Field(
         None,
-        gt=0,
+        ge=ALPHAS[0],
+        le=ALPHAS[1],
         exclude_if=partial(is_, None),
-        description="Parameter of a Dirichlet draw of the class proportions of public rows, such as 1 for an "
-        "unbalanced set. Empty: the proportions of the source.",
+        description="Parameter of a Dirichlet draw of the class proportions of public rows, repeated until the largest "
+        "class has twice the rows of the smallest; 0.3 in the code of WASP's authors. Empty: the proportions "
+        "of the source.",
     )
     person: str | None = Field(
         None, description="Column that identifies the person; required for privacy.protects: person."
@@ -199,7 +201,8 @@ class PrivateRows(Rows):
         """Sentence about public rows for plan and report; empty if the rows are private."""
         if not self.rows_are_public:
             return ""
-        classes = "stratified by class" if self.class_alpha is None else f"classes by Dirichlet({self.class_alpha:g})"
+        drawn = f"unbalanced classes by Dirichlet({self.class_alpha or 0:g}), at least {LEAST_RATIO} to 1"
+        classes = "stratified by class" if self.class_alpha is None else drawn
         return f"rows are public: exactly {self.rows} are drawn, {classes}, and the guarantee covers the drawn rows"
 
     @property

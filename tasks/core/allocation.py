@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.rows import LEAST_RATIO
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 LEAST_SHARE = 0.05
 """Smallest part of an equal share that a PLM writes: a noisy round must not exclude one permanently."""
@@ -49,9 +54,15 @@ def _raised(weights: list[Fraction], total: int, floor: Fraction) -> list[Fracti
 def unbalanced(sizes: Mapping[str, int], count: int, alpha: float, seed: int) -> dict[str, int]:
     """Split `count` over classes of these sizes by proportions from Dirichlet(alpha, ..., alpha).
 
-    A class gives at most all its rows; the other classes then give more. `count` is at most the sum of the sizes.
+    They are drawn until the largest is at least `LEAST_RATIO` times the smallest, as in the code of WASP's authors, and
+    two classes have rows, because a student cannot learn one. Nearly all draws are rejected for an `alpha` outside
+    `ALPHAS`. A class gives at most all its rows; the other classes then give more. `count` is at most the sum of the
+    sizes.
     """
-    drawn = np.random.default_rng(seed).dirichlet(np.full(len(sizes), alpha))
+    generator = np.random.default_rng(seed)
+    drawn = generator.dirichlet(np.full(len(sizes), alpha))
+    while len(sizes) > 1 and not _is_unbalanced(drawn, count):
+        drawn = generator.dirichlet(np.full(len(sizes), alpha))
     weights = dict(zip(sizes, np.maximum(drawn, np.finfo(float).tiny).tolist(), strict=True))
     counts: dict[str, int] = {}
     while weights:
@@ -60,6 +71,11 @@ def unbalanced(sizes: Mapping[str, int], count: int, alpha: float, seed: int) ->
         counts |= exhausted or split
         weights = {name: weight for name, weight in weights.items() if name not in counts}
     return {name: counts[name] for name in sizes}
+
+
+def _is_unbalanced(proportions: NDArray[np.float64], count: int) -> bool:
+    ordered = np.sort(proportions)
+    return bool(ordered[-1] >= LEAST_RATIO * ordered[0] and (count < 2 or count * ordered[-2] > 0.5))
 
 
 def per_class(count: int, labels: Sequence[str], offset: int = 0) -> dict[str, int]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.rows import ALPHAS
 from tasks.core.allocation import unbalanced
 
 if TYPE_CHECKING:
@@ -83,10 +84,11 @@ def _check(partition: Partition, rows: int) -> None:
             f"alpha: {partition.alpha} is not allowed. Write a positive number: 1 as in the paper, more for equal "
             "parts."
         )
-    if partition.class_alpha is not None and (not partition.class_alpha > 0 or partition.take is None):
+    alpha, (least, most) = partition.class_alpha, ALPHAS
+    if alpha is not None and (not least <= alpha <= most or partition.take is None):
         raise ConfigError(
-            f"class_alpha: {partition.class_alpha} is not allowed without a number of rows, or if it is not positive. "
-            "Write a positive number, and take."
+            f"class_alpha: {alpha} is not allowed without a number of rows, or outside {least:g} to {most:g}. Write a "
+            "number such as 0.3, and take."
         )
     if partition.seed < 0 or partition.least < 0:
         raise ConfigError("seed, least: a negative number is not allowed. Write whole numbers from 0.")
