@@ -87,7 +87,7 @@ class CompareConfig(Strict):
         "seed, as in parties-{seed}/parties.yaml.",
     )
     against: str | None = Field(None, description="Reference row of paired comparisons; empty: the first.")
-    metrics: list[MetricName] = Field(["accuracy", "fid"], min_length=1, description="Metrics of the table.")
+    metrics: list[MetricName] = Field(["accuracy", "fid", "mmd"], min_length=1, description="Metrics of the table.")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence level of intervals of paired differences.")
     workers: int = Field(2, ge=1, le=64, description="Number of concurrent cells.")
     local_parties: int | None = Field(

@@ -37,7 +37,7 @@ VERSIONS = {
     "fuse": 1,
     "plane": 1,
     "moments": 1,
-    "measure": 2,
+    "measure": 3,
     "baseline": 1,
     "collect": 1,
     "soft_labels": 1,

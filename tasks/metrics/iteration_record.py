@@ -19,6 +19,8 @@ from tasks.metrics.registry import FIRST_METRICS, all_metrics
 Sum = TypeVar("Sum", int, Usage, Counter[str], Traffic)
 EARLIER_PROBE = "accuracy"
 """Name of `probe_accuracy` in files of earlier versions."""
+EARLIER_NULL = "fid_null"
+"""Value of files of earlier versions that is not read any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,9 @@ class Facts:
 
     `epsilon` is None where no number describes the loss (no noise); counts are by PLM. `weights` are for the next
     iteration. `fid` and `probe_accuracy` are None where they were not measured; `not_private` marks numbers that were
-    computed on private rows without noise. `text_precision`: the share of texts that are among real rows;
-    `text_recall`: the share of real rows that are among the texts. `traffic`: bytes of parties. `guided`: the
+    computed on private rows without noise. `fid_equal`: FID of as many texts as the first iteration wrote; `mmd`:
+    squared, x 1000. `text_precision`: the share of texts that are among real rows; `text_recall`: the share of real
+    rows that are among the texts. `traffic`: bytes of parties. `guided`: the
     measured metrics without a field of their own, such as those of guidance (`tasks.steps.appraisal`). `endpoints`: the
     calls of each language model's endpoint, by "model at host".
     """
@@ -37,7 +40,6 @@ class Facts:
     new: Mapping[str, int]
     total: int
     fid: float | None
-    fid_null: float | None
     fid_reference: str
     not_private: bool
     probe_accuracy: float | None
@@ -48,6 +50,8 @@ class Facts:
     weights: Weights
     epsilon: float | None
     releases: int
+    fid_equal: float | None = None
+    mmd: float | None = None
     text_precision: float | None = None
     text_recall: float | None = None
     traffic: Mapping[str, int] = field(default_factory=dict)
@@ -98,7 +102,6 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         new=_added([(texts.plm, texts.samples.rows) for texts in new if not texts.looks_ahead], 0),
         total=measured["rows"],
         fid=measured["fid"],
-        fid_null=measured["fid_null"],
         fid_reference=measured["fid_reference"],
         not_private=measured["not_private"],
         probe_accuracy=measured["probe_accuracy" if "probe_accuracy" in measured else EARLIER_PROBE],
@@ -109,6 +112,8 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         weights={},
         epsilon=0.0,
         releases=0,
+        fid_equal=measured.get("fid_equal"),
+        mmd=measured.get("mmd"),
         text_precision=measured.get("text_precision"),
         text_recall=measured.get("text_recall"),
         endpoints=_added(

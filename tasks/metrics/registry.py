@@ -5,7 +5,6 @@ Other packages add a metric with an entry point in the group `wasp.metrics`, who
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,17 +12,13 @@ from functools import cache, cached_property
 from importlib.metadata import entry_points
 from typing import Literal
 
-import numpy as np
-
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ConfigError
-from tasks.metrics.metrics import NEIGHBOURS, fid, null_fid, null_sizes, precision_recall, thin
+from tasks.metrics.metrics import NEIGHBOURS, fid, mmd, precision_recall, thin
 
 GROUP = "wasp.metrics"
 COVERED = 5000
-"""Maximum rows of each kind for precision and recall, which compare every pair (Aug-PE uses the same number)."""
-MOST_NULLS = 1000
-_NULLS: dict[tuple[object, ...], float] = {}
+"""Maximum rows of each kind for MMD, precision and recall, which compare every pair (Aug-PE uses the same number)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +34,25 @@ class LabelledRows:
 class MetricInput:
     """All texts of a run so far, and the public or test rows to compare them with.
 
-    `real` has no rows for a metric that needs none. Private rows are never part of it.
+    `real` has no rows for a metric that needs none. Private rows are never part of it. `first`: number of texts of the
+    first iteration, None if unknown.
     """
 
     texts: LabelledRows
     real: LabelledRows
     seed: int
+    first: int | None = None
+
+    def texts_of(self, most: int | None) -> Matrix:
+        """Return the vectors of at most `most` random texts."""
+        vectors = self.texts.vectors
+        return vectors if most is None else thin(vectors, most, self.seed)
 
     @cached_property
     def coverage(self) -> tuple[float | None, float | None]:
         """Precision and recall of the texts; None if there are too few rows."""
-        ours, real = self.texts.vectors, self.real.vectors
-        if min(len(ours), len(real)) <= NEIGHBOURS:
-            return None, None
-        return precision_recall(thin(ours, COVERED, self.seed), thin(real, COVERED, self.seed))
+        ours, real = self.texts_of(COVERED), thin(self.real.vectors, COVERED, self.seed)
+        return (None, None) if min(len(ours), len(real)) <= NEIGHBOURS else precision_recall(ours, real)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,18 +91,6 @@ class Metric:
         return f"{title} (lower is better)" if self.higher_is_better is False else title
 
 
-def _null(rows: MetricInput) -> float:
-    """Return the null FID at these sizes, cached per process."""
-    real = rows.real.vectors
-    sizes = null_sizes(len(real), (len(rows.texts.vectors), len(real)))
-    key = (hashlib.blake2b(np.ascontiguousarray(real).data, digest_size=16).digest(), sizes, rows.seed)
-    if key not in _NULLS:
-        if len(_NULLS) >= MOST_NULLS:
-            _NULLS.clear()
-        _NULLS[key] = null_fid(real, sizes, rows.seed)
-    return _NULLS[key]
-
-
 def _probe(rows: MetricInput) -> float:
     from tasks.students.heads import probe_accuracy
 
@@ -121,13 +109,22 @@ METRICS = (
         unnoised=True,
     ),
     Metric(
-        name="fid_null",
-        title="Null FID",
-        label="null FID",
-        note="Null FID: FID of equal distributions at this sample size",
-        measure=_null,
+        name="fid_equal",
+        title="FID of as many texts as the first iteration wrote",
+        label="FID, equal size",
+        note="FID, equal size: of as many random texts as the first iteration wrote; FID falls as texts become more",
+        higher_is_better=False,
+        measure=lambda rows: fid(rows.texts_of(rows.first), rows.real.vectors),
         needs="reference",
-        summary="",
+    ),
+    Metric(
+        name="mmd",
+        title="MMD squared x 1000",
+        label="MMD",
+        note="MMD: squared, x 1000; 0 on average for the distribution of those rows, at any number of texts",
+        higher_is_better=False,
+        measure=lambda rows: mmd(rows.texts_of(COVERED), thin(rows.real.vectors, COVERED, rows.seed)),
+        needs="reference",
     ),
     Metric(
         name="text_precision",
@@ -210,7 +207,7 @@ METRICS = (
         summary="mean",
     ),
 )
-FIRST_METRICS = frozenset({"fid", "fid_null", "text_precision", "text_recall", "probe_accuracy"})
+FIRST_METRICS = frozenset({"fid", "fid_equal", "mmd", "text_precision", "text_recall", "probe_accuracy"})
 """Metrics with a field of their own in `Facts`. The version of the step "measure" identifies them; its keys name the
 others.
 """

@@ -15,15 +15,15 @@ _BARS = 20
 
 
 def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """Draw FID with its null line, and the probe accuracy below, over iterations."""
+    """Draw FID, of all texts and of equally many, and the probe accuracy below, over iterations."""
     measured = [facts for facts in report.iterations if facts.fid is not None or facts.probe_accuracy is not None]
     if not measured:
         return None
 
     def draw(figure: Any) -> None:
         above, below = figure.subplots(2, 1, sharex=True)
-        _series(above, report, "fid", "FID", 0)
-        _series(above, report, "fid_null", "null FID: effect of sample size", 9, linestyle="--", marker="")
+        _series(above, report, "fid", "all texts so far", 9, linestyle="--", marker="")
+        _series(above, report, "fid_equal", "as many texts as in the first iteration", 0)
         _series(below, report, "probe_accuracy", "probe accuracy", 2)
         lines_of(above, "FID (lower is better)")
         lines_of(below, "Accuracy of a linear probe (higher is better)")

@@ -105,7 +105,7 @@ def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
         (
             "FID",
             _measured(last, find_metric("fid")) if last else words.ABSENT,
-            f"null FID {words.number(last.fid_null if last else None)}",
+            f"MMD {words.number(last.mmd if last else None)} (0: equal distributions)",
         ),
         ("epsilon", words.epsilon(report.happened.epsilon), f"{LOSS}, configured {words.epsilon(report.plan.epsilon)}"),
         (ADDED, words.added(report.happened), f"releases: {words.charged(report.happened)}"),
@@ -208,7 +208,8 @@ def _trend(report: Report) -> str:
     """Describe the change of FID and probe accuracy over the iterations."""
     parts = []
     for name, values, to_text in (
-        ("FID", [facts.fid for facts in report.iterations], words.number),
+        ("FID of equally many texts", [facts.fid_equal for facts in report.iterations], words.number),
+        ("MMD", [facts.mmd for facts in report.iterations], words.number),
         ("probe accuracy", [facts.probe_accuracy for facts in report.iterations], words.percent),
     ):
         known = [value for value in values if value is not None]

@@ -11,7 +11,7 @@ from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from connectors.interfaces.traffic import Traffic
 from tasks.metrics.discriminator import DiscriminatorTest, discriminator_test_of
-from tasks.metrics.iteration_record import EARLIER_PROBE, Facts
+from tasks.metrics.iteration_record import EARLIER_NULL, EARLIER_PROBE, Facts
 from tasks.metrics.metrics import weighted_scores
 from tasks.metrics.registry import all_metrics
 from tasks.metrics.usefulness import Usefulness, usefulness_of
@@ -338,7 +338,7 @@ def _points(values: Any) -> Any:
 
 
 def _facts(values: Mapping[str, Any]) -> Facts:
-    values = dict(values)
+    values = {name: value for name, value in values.items() if name != EARLIER_NULL}
     if EARLIER_PROBE in values:
         values["probe_accuracy"] = values.pop(EARLIER_PROBE)
     usage = {plm: Usage(**usage) for plm, usage in values["usage"].items()}

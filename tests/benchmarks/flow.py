@@ -50,7 +50,5 @@ def flow(tiny: bool) -> list[Line]:
         f"{1000 * more:+.0f} ms per iteration, whole runs {1000 * whole:+.0f} ({low:+.0f}..{high:+.0f}), "
         f"{1000 * statistics.median(used) / rounds:+.0f} of processor"
     )
-    untold = found["told"].count(False) / len(found["told"])
     reached = {"P14": rounds * more / (found["tasks"] * task), "P14-iteration": 1000 * more, "P14-inside": taken / bare}
-    reached["P22"] = untold
     return [functools.reduce(lambda line, name: toward(line, name, reached[name]), reached, replace(one, note=note))]

@@ -76,7 +76,6 @@ GOALS = {
         Goal("P23-runs", "embedding rate of the slower of two processes / half the rate alone", 0.8, least=True),
         Goal("P24", "identity of private rows / two HMACs and 32 minima per text, 100,000 rows", 8.0),
         Goal("P24-seconds", "seconds to register 100,000 private rows", 20.0),
-        Goal("P22", "runs without a null FID at their own sizes / runs", 0.0),
     )
 }
 

@@ -173,8 +173,7 @@ def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
     }
     known |= {arm: [one.seconds for one in runs[arm][1:]] for arm in ARMS}
     known |= {f"{arm} processor": [one.processor for one in runs[arm][1:]] for arm in ARMS}
-    told = [null_told(journal) for journal in sorted(folder.glob("*/runs/*/tracking.jsonl"))]
-    return known | {name: taken[1:] for name, taken in bare.items()} | {"told": told}
+    return known | {name: taken[1:] for name, taken in bare.items()}
 
 
 def caught_up(task_runs: int) -> None:
@@ -185,15 +184,6 @@ def caught_up(task_runs: int) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"the server did not write {task_runs} task runs down")
         time.sleep(0.2)
-
-
-def null_told(journal: Path) -> bool:
-    """Say whether a run told a null FID beside every FID, and at least one, to where experiments are kept."""
-    records = [json.loads(text) for text in journal.read_text(encoding="utf-8").splitlines()]
-    measured = [
-        one["fields"]["values"] for one in records if one["kind"] == "metrics" and "fid" in one["fields"]["values"]
-    ]
-    return bool(measured) and all("fid_null" in values for values in measured)
 
 
 def bare_flow(tasks: int) -> dict[str, float]:

@@ -31,7 +31,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("tasks/reporting/plot", "plots"),
     ("matplotlib/", "plots"),
     ("tasks/metrics/metrics.py:fid", "FID"),
-    ("tasks/metrics/metrics.py:null_fid", "FID"),
+    ("tasks/metrics/metrics.py:mmd", "MMD"),
     ("tasks/metrics/metrics.py:precision_recall", "precision and recall"),
     ("tasks/metrics/metrics.py:map_2d", "map"),
     ("tasks/steps/appraisal.py", "appraisal"),

@@ -136,11 +136,10 @@ def _values(tools: Tools, job: MeasureJob) -> dict[str, Any]:
     samples, vectors = read_samples(tools, job.written), read_vectors(tools, job.written)
     texts = LabelledRows(samples["text"].tolist(), samples["label"].tolist(), vectors)
     reference = job.test if job.fid == "test" else job.public if job.fid == "public" else None
-    inputs = {
-        "": MetricInput(texts, LabelledRows((), (), vectors[:0]), job.seed),
-        "reference": _input(tools, texts, reference, job.seed),
-        "test": _input(tools, texts, job.test, job.seed),
-    }
+    start = min(entry.iteration for entry in job.written)
+    first = sum(entry.samples.rows for entry in job.written if entry.iteration == start)
+    none = MetricInput(texts, LabelledRows((), (), vectors[:0]), job.seed, first)
+    inputs = {"": none, "reference": _input(tools, none, reference), "test": _input(tools, none, job.test)}
     values: dict[str, Any] = {"iteration": job.iteration, "rows": len(vectors)}
     values |= {"fid_reference": job.fid if reference is not None else "none", "not_private": False}
     values |= {metric.name: _value(metric, inputs[metric.needs]) for metric in all_metrics() if metric.measure}
@@ -150,12 +149,12 @@ def _values(tools: Tools, job: MeasureJob) -> dict[str, Any]:
     return values
 
 
-def _input(tools: Tools, texts: LabelledRows, reference: Reference | None, seed: int) -> MetricInput | None:
+def _input(tools: Tools, rows: MetricInput, reference: Reference | None) -> MetricInput | None:
     if reference is None:
         return None
     frame, real = reference_rows(tools, reference)
     labels = frame["label"].tolist() if "label" in frame else []
-    return MetricInput(texts, LabelledRows(frame["text"].tolist(), labels, real), seed)
+    return replace(rows, real=LabelledRows(frame["text"].tolist(), labels, real))
 
 
 def _value(metric: Metric, rows: MetricInput | None) -> float | None:

@@ -5,7 +5,7 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from connectors.interfaces.errors import InputError
 from tasks.metrics import metrics
-from tasks.metrics.metrics import fid, map_2d, null_fid, precision_recall, weighted_scores
+from tasks.metrics.metrics import fid, map_2d, mmd, precision_recall, weighted_scores
 from tasks.students.train import evaluate
 from tests.support.data.exact_fid import by_sixty_digits
 
@@ -95,28 +95,28 @@ def test_fid_refuses_what_has_no_covariance():
             fid(good, bad)
 
 
-def test_the_null_fid_falls_with_the_sample_size_and_repeats_with_its_seed():
-    reference = np.random.default_rng(6).normal(size=(2000, 24)) / 5
-    values = [null_fid(reference, (n, n), seed=1) for n in (30, 100, 300, 1000)]
-    assert values == sorted(values, reverse=True)
-    assert values[0] > 5 * values[-1] > 0
-    assert null_fid(reference, (30, 100), seed=1) == null_fid(reference, (30, 100), seed=1)
-    assert null_fid(reference, (30, 100), seed=1) != null_fid(reference, (30, 100), seed=2)
-
-
-def test_a_fid_of_the_same_distribution_lies_near_its_null_and_another_far_above():
+def test_mmd_is_zero_on_average_at_any_size_where_fid_is_far_above_and_larger_for_others():
     generator = np.random.default_rng(7)
-    reference, same, other = (generator.normal(shift, size=(400, 16)) for shift in (0.0, 0.0, 0.5))
-    null = null_fid(reference, (200, 200), seed=0)
-    assert 0.5 < fid(reference[:200], same[:200]) / null < 2.0
-    assert fid(reference[:200], other[:200]) > 5 * null
+    reference = generator.normal(size=(400, 16))
+    values = {n: [mmd(generator.normal(size=(n, 16)), reference) for _ in range(200)] for n in (5, 50)}
+    for equal in values.values():
+        assert abs(np.mean(equal)) < 4 * np.std(equal) / np.sqrt(200)
+        assert min(equal) < 0
+    assert mmd(generator.normal(0.5, size=(50, 16)), reference) > max(values[50])
+    assert fid(generator.normal(size=(5, 16)), reference) > 20 * fid(generator.normal(size=(400, 16)), reference)
 
 
-def test_the_null_of_a_small_reference_is_not_understated():
-    population = np.random.default_rng(8).normal(size=(3000, 48)) / 7
-    true = null_fid(population, (500, 60), seed=0)
-    assert null_fid(population[:60], (500, 60), seed=0) >= true
-    assert null_fid(population[:200], (500, 60), seed=0) >= 0.9 * true
+def test_mmd_equals_its_sums_over_pairs_and_does_not_depend_on_blocks_or_scale(monkeypatch):
+    generator = np.random.default_rng(8)
+    a, b = generator.normal(size=(9, 3)), generator.normal(0.3, size=(7, 3))
+    square = {(i, j): ((b[i] - b[j]) ** 2).sum() for i in range(7) for j in range(i)}
+    kernel = lambda x, y: np.exp(-((x - y) ** 2).sum() / np.median(list(square.values())))  # noqa: E731
+    pairs = [np.mean([kernel(x, y) for i, x in enumerate(c) for j, y in enumerate(c) if i != j]) for c in (a, b)]
+    expected = 1000 * (sum(pairs) - 2 * np.mean([kernel(x, y) for x in a for y in b]))
+    for block in (7, 64):
+        monkeypatch.setattr(metrics, "_BLOCK", block)
+        assert mmd(a, b) == pytest.approx(expected, rel=1e-12)
+        assert mmd(5 * a, 5 * b) == pytest.approx(expected, rel=1e-9)
 
 
 def test_precision_and_recall_tell_narrow_from_broad():

@@ -43,7 +43,8 @@ def rows(texts: list[str]) -> MetricInput:
 
 
 def test_the_metrics_of_earlier_versions_are_there_and_name_no_key() -> None:
-    names = "fid fid_null text_precision text_recall probe_accuracy accuracy macro_f1 picks overlap weights_tv equal_tv"
+    names = "fid fid_equal mmd text_precision text_recall probe_accuracy accuracy macro_f1"
+    names += " picks overlap weights_tv equal_tv"
     added = ("weighted_", "discriminator_", "teachers_", "noisy_teachers_")
     assert [metric.name for metric in METRICS if not metric.name.startswith(added)] == names.split()
     assert added_versions() == {}, "keys of stored artifacts and cells would change"
@@ -78,8 +79,8 @@ def test_without_it_nothing_knows_its_name() -> None:
 
 
 def test_numbers_against_private_rows_are_not_tracked_and_marked() -> None:
-    facts = one_iteration(1, not_private=True, fid_reference="private", fid_null=None)
-    measured = {f"texts/{name}" for name in ("fid", "fid_null", "text_precision", "text_recall")}
+    facts = one_iteration(1, not_private=True, fid_reference="private")
+    measured = {f"texts/{name}" for name in ("fid", "fid_equal", "mmd", "text_precision", "text_recall")}
     assert measured.isdisjoint(facts.metrics())
     assert {"texts/fid", "texts/text_recall"} <= set(one_iteration(0).metrics())
     page = render(made_up_report(iterations=(one_iteration(0), facts)))

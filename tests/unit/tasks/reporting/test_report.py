@@ -85,7 +85,10 @@ def test_every_table_has_a_caption_and_every_figure_says_what_it_shows(page):
     assert read.tags.count("table") == read.tags.count("caption") > 5
     alts = [value for tag, name, value in read.attributes if tag == "div" and name == "aria-label"]
     assert read.tags.count("svg") == read.tags.count("figure") == len(alts) == 6
-    assert "FID went from 0.620 to 0.420; probe accuracy went from 52.0 % to 66.4 %." in read.said
+    assert (
+        "FID of equally many texts went from 0.620 to 0.580; MMD went from 28.500 to 14.500; probe accuracy went from 52.0 % to 66.4 %."
+        in read.said
+    )
 
 
 def test_equal_reports_give_equal_pages_in_another_process_too(page):
@@ -142,7 +145,7 @@ def test_a_private_fid_that_nobody_listed_is_listed_all_the_same():
 
 
 def test_what_was_not_measured_is_never_shown_as_zero():
-    iterations = tuple(one_iteration(i, fid=None, fid_null=None, probe_accuracy=None) for i in range(2))
+    iterations = tuple(one_iteration(i, fid=None, fid_equal=None, probe_accuracy=None) for i in range(2))
     report = made_up_report(scores=None, map=None, iterations=iterations)
     cells = re.findall(r"<td[^>]*>(.*?)</td>", render(report), re.S)
     assert sum("not measured" in cell for cell in cells) >= 6
