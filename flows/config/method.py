@@ -14,6 +14,8 @@ from tasks.accounting.dp_sgd import Training
 from tasks.accounting.sensitivity import MOST_CHOICE_SHARE
 from tasks.density.kernels import Kernel, KernelName
 
+DEFAULT_VOTES = 8
+"""Default number of votes per record (Q)."""
 COUNTS_SHARE = 0.15
 """Default share of a release's loss (mu squared) for counts; 10 to 20 % work well."""
 
@@ -134,7 +136,9 @@ class WaspMethod(RoundsMethod):
     """Settings of WASP (Algorithm 1)."""
 
     iterations: int = Field(5, ge=1, le=100, description="Iterations (T). There are T - 1 releases.")
-    votes: int = Field(8, ge=1, le=32, description="Votes per record (Q) for its nearest and for its furthest texts.")
+    votes: int = Field(
+        DEFAULT_VOTES, ge=1, le=32, description="Votes per record (Q) for its nearest and for its furthest texts."
+    )
     examples: int = Field(8, ge=2, le=64, description="Examples per prompt (S), half of them bad.")
     contrast: bool = Field(True, description="Show bad examples in addition to good ones.")
     weighting: bool = Field(True, description="Let better models generate more texts.")
@@ -281,6 +285,11 @@ class WaspMethod(RoundsMethod):
         if self.guidance != "kernel" and self.kernel != "cosine":
             raise ValueError(f"kernel needs guidance: kernel, but guidance is {self.guidance}. Remove it")
         if self.releases_density:
+            if self.votes != DEFAULT_VOTES:
+                raise ValueError(
+                    f"votes: {self.votes} has no effect with guidance: {self.guidance}, where private records do not "
+                    "vote. Set guidance: votes, or remove it"
+                )
             if self.weights_from == "counts":
                 raise ValueError(
                     f"weights_from: counts needs votes: with guidance {self.guidance} a density already determines the "
@@ -314,7 +323,10 @@ def refuse_density(guidance: str, shared: bool, calibration: str, joined_by: str
     if shared:
         raise ValueError(f"method.guidance is '{guidance}', which does not support several parties. Write votes")
     if calibration == "paper":
-        raise ValueError("privacy.calibration is 'paper', but no paper releases this density. Write tight")
+        raise ValueError(
+            f"privacy.calibration: 'paper' is the noise of votes, but with method.guidance '{guidance}' no record "
+            "votes. Set method.guidance: votes, or privacy.calibration: tight"
+        )
     if joined_by != "mean":
         raise ValueError(
             f"privacy.joined_by is '{joined_by}', but method.guidance '{guidance}' averages a person's rows. Write mean"

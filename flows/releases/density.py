@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.releases.closed_rows import opening_lines, opening_values
 from tasks.accounting.density import GuidanceNoise, calibrate_density, describe_density
+from tasks.density.opening import choose_opening
 from tasks.reporting.report_model import Touched
 
 if TYPE_CHECKING:
@@ -119,16 +120,11 @@ def density_index(rows: int, classes: int, noise: GuidanceNoise) -> float:
     return TYPICAL_SHIFT * rows / (noise.sigma * math.sqrt(classes))
 
 
-STRONG = 3.0
-"""Signal index from which density guidance is recommended. With a matched final set, FID was below the FID of zero-shot
-texts on three of four data sets, and about equal on the fourth."""
-
-
 def density_hint(config: WaspConfig, rows: int, classes: int, promise: VotePrivacy) -> str:
     """Return a hint to replace too noisy votes by a density; empty if the density is too noisy as well."""
     if config.parties is not None or promise.protects == "person":
         return ""
     noise = calibrate_density(replace(promise, calibration="tight", choice_share=0.0))
-    if density_index(rows, classes, noise) < STRONG:
+    if choose_opening(rows, classes, noise.sigma) == "none":
         return ""
-    return ". Or set method.guidance: kernel, which releases one density and has enough rows"
+    return ". Or set method.guidance: auto, which releases one density and has enough rows"

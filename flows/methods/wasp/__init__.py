@@ -13,9 +13,10 @@ METHOD = Method(
     summary="several language models write, private rows vote under DP, best and worst texts become the next prompt",
     presets=(
         Preset("demo", "demo.yaml", "Support-desk texts of three recorded models: no API key, about a minute."),
-        Preset("paper", "papers/wasp_imdb.yaml", "IMDb with the paper's settings (Table 1), six recorded models."),
+        Preset("votes", "votes.yaml", "The demo with the paper's votes (Algorithm 1): no API key, about a minute."),
+        Preset("paper", "imdb_recorded.yaml", "IMDb as published (Table 1), offline: six recorded models, MiniLM."),
+        Preset("paper-hub", "papers/wasp_imdb.yaml", "The same with the paper's embedder and student from the hub."),
         Preset("own-data", "own_data.yaml", OWN_DATA, ("private.path",)),
-        Preset("density", "density_here.yaml", "The demo with one noisy density instead of votes."),
         Preset("federated", "federated_here.yaml", PARTIES, ("parties.registry", "parties.exchange")),
     ),
     releases=wasp_releases,

@@ -68,6 +68,7 @@ class WaspConfig(RunConfig):
         if self.method.guidance != "auto":
             return None
         if self.private is None:
+            self._refuse_idle_settings("there are no private rows")
             return "none"
         opening = choose_opening(self.declared_rows, self.classes, calibrated(self).sigma)
         others = {
@@ -77,13 +78,25 @@ class WaspConfig(RunConfig):
             "student.adaptation_from": self.student.pays,
         }
         used = [name for name, is_used in others.items() if is_used]
-        if opening == "none" and used:
-            raise ConfigError(
-                f"{used[0]}: opens the private rows, but method.guidance 'auto' keeps them closed: "
-                f"{self.declared_rows} rows of {self.classes} classes are too few at this epsilon. Remove it, or set "
-                "method.guidance: votes"
-            )
+        if opening == "none":
+            few = f"{self.declared_rows} rows of {self.classes} classes are too few at this epsilon"
+            if used:
+                raise ConfigError(
+                    f"{used[0]}: opens the private rows, but method.guidance 'auto' keeps them closed: {few}. Remove "
+                    "it, or set method.guidance: votes"
+                )
+            self._refuse_idle_settings(few)
         return opening
+
+    def _refuse_idle_settings(self, why: str) -> None:
+        """Raise ConfigError for a setting that has no effect because no private row guides the texts."""
+        for name in ("contrast", "weighting", "weights_by"):
+            value = getattr(self.method, name)
+            if value != WaspMethod.model_fields[name].default:
+                raise ConfigError(
+                    f"method.{name}: {value} has no effect, because no private row guides the texts with "
+                    f"method.guidance 'auto': {why}. Set method.guidance: votes, or remove it"
+                )
 
     @property
     def declared_rows(self) -> int:

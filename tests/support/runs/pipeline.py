@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {
         {"name": "novelist", "connector": "ngram", "model": "stories"},
     ],
     "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 128}},
-    "method": {"guidance": "votes", "iterations": 3, "samples": 72, "votes": 4, "examples": 4},
+    "method": {"guidance": "votes", "iterations": 3, "samples": 72, "examples": 4},
     "student": {"kind": "linear"},
     "execution": {"max_workers": 2, "seed": 0},
 }

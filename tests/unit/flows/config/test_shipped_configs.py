@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import RowsRef
@@ -186,10 +187,28 @@ def test_the_demo_is_what_the_readme_says() -> None:
     assert config.data_root is None, "the demo needs nothing outside the project"
 
 
+@pytest.mark.parametrize(
+    "path", [path for path in CONFIGS if "bert-base-uncased" in path.read_text()], ids=lambda p: p.stem
+)
+def test_files_of_the_wasp_paper_have_its_settings(path: Path) -> None:
+    """The student, the unbalanced B and the weights of the authors' command line."""
+    values = yaml.safe_load(path.read_text())
+    if values.get("method", {}).get("training") != "as_published" and path.stem != "dp_sgd_gen_yelp":
+        assert (values["student"]["epochs"], values["student"]["learning_rate"], values["student"]["batch"]) == (
+            3,
+            2e-5,
+            16,
+        )
+    if "rows" in values.get("private", {}):
+        assert values["private"]["class_alpha"] == 0.3
+    if path.stem.startswith("wasp"):
+        assert values["method"]["weights_by"] == "softmax"
+
+
 def test_the_plan_of_the_paper_states_and_proves_its_epsilon() -> None:
     path = ROOT / "deployments/configs/imdb_recorded.yaml"
-    tight = commands.plan("wasp", path, [])
-    paper = commands.plan("wasp", path, ["privacy.calibration=paper"])
+    paper = commands.plan("wasp", path, [])
+    tight = commands.plan("wasp", path, ["privacy.calibration=tight"])
     assert tight["sigma"] == pytest.approx(3.531033, rel=1e-5)
     assert paper["sigma"] == pytest.approx(9.689611, rel=1e-6)
     assert paper["epsilon_stated"] == 4.0

@@ -76,7 +76,8 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
         ({"method": {"guidance": "kernel", "keep": 0.5}}, "keep needs final_set: matched"),
         ({"method": {"guidance": "kernel", "weights_from": "counts"}}, "a density already determines the weights"),
         ({"method": {"guidance": "kernel", "iterations": 1}}, "Set iterations to 2 or more"),
-        ({"method": {"guidance": "kernel"}, "privacy": {"calibration": "paper"}}, "no paper releases this density"),
+        ({"method": {"guidance": "kernel", "votes": 1}}, "votes: 1 has no effect with guidance: kernel"),
+        ({"method": {"guidance": "kernel"}, "privacy": {"calibration": "paper"}}, "Set method.guidance: votes"),
         (
             {
                 "method": {"guidance": "kernel"},
@@ -97,6 +98,7 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
         "keep all",
         "counts",
         "one round",
+        "votes",
         "paper",
         "persons",
     ],
@@ -145,10 +147,10 @@ def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
 ) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     loud = text.plan(planned(config(private={"rows": 110, "of": 120})))
-    assert "method.guidance: kernel" in loud
+    assert "Or set method.guidance: auto" in loud
     hopeless = text.plan(planned(config(private={"rows": 3, "of": 120})))
     assert "signal index" in hopeless
-    assert "method.guidance: kernel" not in hopeless
+    assert "method.guidance: auto" not in hopeless
 
 
 def test_the_plan_tells_what_comparisons_with_such_numbers_came_to(
