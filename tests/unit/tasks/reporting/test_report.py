@@ -85,10 +85,7 @@ def test_every_table_has_a_caption_and_every_figure_says_what_it_shows(page):
     assert read.tags.count("table") == read.tags.count("caption") > 5
     alts = [value for tag, name, value in read.attributes if tag == "div" and name == "aria-label"]
     assert read.tags.count("svg") == read.tags.count("figure") == len(alts) == 6
-    assert (
-        "FID of equally many texts went from 0.620 to 0.580; MMD went from 28.500 to 14.500; probe accuracy went from 52.0 % to 66.4 %."
-        in read.said
-    )
+    assert "FID of equally many texts went from 0.620 to 0.580; MMD went from 28.500 to 14.500" in read.said
 
 
 def test_equal_reports_give_equal_pages_in_another_process_too(page):
