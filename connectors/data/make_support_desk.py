@@ -1,7 +1,7 @@
 """Create the demo task `support_desk`.
 
-Run `python -m connectors.data.make_support_desk --to FOLDER`. It has six classes, 120 private and 300 test rows, and no
-text in both. The texts are our own, from `phrases/support_desk.txt`.
+Run `python -m connectors.data.make_support_desk --to FOLDER`. It has six classes, 120 private, 300 test and 60
+public rows, and no text in two of them. The texts are our own, from `phrases/support_desk.txt`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LABELS = (
     "cancel_contract",
     "hardware_fault",
 )
-ROWS = {"private": 120, "test": 300}
+ROWS = {"private": 120, "test": 300, "public": 60}
 WORDS = (8, 45)
 TYPO_RATE = 0.2
 CARELESS_RATE = 0.12
@@ -59,7 +59,7 @@ def write_row(grammar: Grammar, label: str, rng: random.Random) -> str:
 
 
 def make() -> dict[str, pd.DataFrame]:
-    """Return the two tables, columns text and label, with equal classes, shuffled."""
+    """Return the three tables, columns text and label, with equal classes, shuffled."""
     grammar, rng, used = Grammar.read("support_desk"), random.Random(SEED), set[str]()
     tables = {}
     for split, count in ROWS.items():
@@ -84,7 +84,7 @@ def write_tables(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
 
 
 def main() -> None:
-    """Write `private.parquet` and `test.parquet`."""
+    """Write the tables as Parquet."""
     parser = argparse.ArgumentParser(description="Make the demo task support_desk.")
     parser.add_argument("--to", type=Path, default=Path(__file__).parent / "support_desk")
     write_tables(make(), parser.parse_args().to)

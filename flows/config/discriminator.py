@@ -27,7 +27,8 @@ class Discriminator(Strict):
         1000,
         ge=2,
         le=400_000,
-        description="Generated texts that the teachers label. Noise grows with the square root of their number.",
+        description="Texts that the teachers label: generated ones, and as many rows of `public` if it is set. Noise "
+        "grows with the square root of their number.",
     )
     negatives: int = Field(
         500, ge=1, le=100_000, description="Maximum number of generated texts in the training set of a teacher."
@@ -70,9 +71,9 @@ class Discriminator(Strict):
     max_length: int | None = Field(
         None, ge=1, le=8192, exclude_if=partial(is_, None), description="Maximum tokens per text. Empty: 256."
     )
-    choose: Literal["accepted", "best"] = Field(
-        "accepted",
-        description="accepted: random texts classified as private by the student; best: highest scores first (paper).",
+    choose: Literal["best", "accepted"] = Field(
+        "best",
+        description="best: highest scores first (paper); accepted: random texts classified as private by the student.",
     )
 
     test_teachers: bool = Field(

@@ -55,7 +55,7 @@ def share_budget(
     labels = [LabelCountsRelease(part) for part in noise.beside if part.privacy.part == "labels"]
     exams = [ExamRelease(config, part) for part in noise.beside if part.privacy.part == "exam"]
     teaching = [part for part in noise.beside if part.privacy.part in ("checks", "answers")]
-    answers = [TeacherAnswersRelease(part, choice) for part in teaching if choice]
+    answers = [TeacherAnswersRelease(part, choice, config.public is not None) for part in teaching if choice]
     moments = [MomentsRelease(noise.moments)] if noise.moments else []
     return Releases(noise, (*labels, *exams, *wrap(noise), *answers, *moments))
 

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 LEAST_SURVIVAL = 0.9
 """Probability that a unanimous answer survives its noise, below which a plan warns."""
+GENERATED_ONLY = (
+    "all discriminator.queries are generated texts, because there are no public rows. Teachers that recognise them "
+    "leave the student one class, and it selects at random. Set public to real texts of the domain that need no "
+    "protection"
+)
+"""Warning of a plan without public rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class TeacherAnswersRelease(Release):
 
     noise: PartNoise
     choice: Discriminator
+    has_public: bool
 
     @property
     def name(self) -> str:
@@ -58,17 +65,21 @@ class TeacherAnswersRelease(Release):
         return ReleasePlan({"beside": [values]}, tuple(lines))
 
     def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
-        """Warn when noise changes even unanimous answers too often."""
+        """Warn when noise changes even unanimous answers too often, or when all queries are generated."""
         teachers, noise = self.choice.teachers, self.noise
         chance = survival(teachers, noise)
-        if self.name != "answers" or chance >= LEAST_SURVIVAL:
+        if self.name != "answers":
             return []
+        generated = [] if self.has_public else [GENERATED_ONLY]
+        if chance >= LEAST_SURVIVAL:
+            return generated
         gaussian = noise.privacy.kind == "gaussian"
         fewer = affordable_answers(teachers / 1.8125, noise.epsilon_stated, noise.delta) if gaussian else 0
         hint = f"; {fewer} queries would reach {LEAST_SURVIVAL:g}" if 1 < fewer < noise.privacy.numbers else ""
         return [
+            *generated,
             f"an answer on which all {teachers} teachers agree survives the noise with probability {chance:.3f}. Use "
-            f"more teachers (each on fewer rows), a larger epsilon or fewer discriminator.queries{hint}"
+            f"more teachers (each on fewer rows), a larger epsilon or fewer discriminator.queries{hint}",
         ]
 
     def outcome(self) -> ReleaseOutcome:
@@ -157,4 +168,5 @@ def _teacher_spec(run: Run) -> TeacherSpec:
         seed=config.execution.seed,
         respend=run.config.privacy.respends,
         test=run.prepared.test if discriminator.test_teachers else None,
+        public=run.prepared.public,
     )

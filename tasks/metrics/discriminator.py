@@ -48,7 +48,8 @@ class DiscriminatorTest:
             return ()
         return (
             f"the classifier that selects texts is not above chance ({self.student} of held-out texts, chance 50 %): "
-            "it selects almost at random. Use more private rows, a larger epsilon or fewer discriminator.queries.",
+            "it selects almost at random. Set public rows, or use more private rows, a larger epsilon or fewer "
+            "discriminator.queries.",
         )
 
     @property

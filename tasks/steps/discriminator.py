@@ -22,7 +22,7 @@ from tasks.core.tools import Tools
 from tasks.private.releases.teachers import CLASSES, PublicTexts
 from tasks.steps.held_out import HeldOut, held_out
 from tasks.steps.students.dp_classifier import ClassifySpec, shown_to_classifier
-from tasks.steps.teachers import TeacherSpec, embedder_of, shown_to, sure_of, test_rows, texts_of
+from tasks.steps.teachers import TeacherSpec, embedder_of, queries_of, sure_of, test_rows
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.students.spec import TrainingRows, settings
 from tasks.students.train import load_student, train_student
@@ -70,12 +70,13 @@ def train_discriminator(
 
     def make() -> ArtifactRef:
         samples = read_samples(tools, written)
-        queries = shown_to(len(samples), 0, spec).queries
+        texts = queries_of(tools, spec, written, samples)
         if checks is not None:
-            queries = tuple(queries[index] for index in sure_of(tools, spec, checks))
+            sure = sure_of(tools, spec, checks)
+            vectors = None if texts.vectors is None else texts.vectors[sure]
+            texts = PublicTexts([texts.texts[index] for index in sure], vectors)
         table = tools.artifacts.read_table(answers)["sum"].to_numpy().reshape(-1, len(CLASSES))
         labels = [CLASSES[int(second > first)] for first, second in table]
-        texts = texts_of(tools, spec, written, samples, queries)
         rows = TrainingRows(texts.texts, labels, CLASSES, texts.vectors)
         return tools.artifacts.write_folder(folder, lambda target: _distill(spec, rows, target), key)
 

@@ -24,7 +24,7 @@ from tasks.private.releases.parts import TeacherReleaseJob
 from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
 from tasks.steps.held_out import HeldOut, held_out
 from tasks.steps.release_artifact import release_key, sums_table, write_release
-from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, settings
 from tasks.text.prompts import seed_of
 from tasks.text.usable_texts import require_usable
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 class TeacherSpec:
     """Teachers, their answers, and the student that learns from them.
 
-    There are `teachers` (M). Each learns from at most `negatives` generated texts and labels `queries` other texts.
-    `checks`: noise of an optional first release of their agreement. With it, only queries whose noisy sum reaches the
-    share `sure` of all teachers are answered, up to the number that the noise of `answers` covers. `student`: training
-    settings of teachers and student. `test`: rows to test the teachers on without noise, None without such a test.
+    There are `teachers` (M). Each learns from at most `negatives` generated texts and labels `queries` other texts,
+    half of them `public` rows if there are any. `checks`: noise of an optional first release of their agreement. With
+    it, only queries whose noisy sum reaches the share `sure` of all teachers are answered, up to the number that the
+    noise of `answers` covers. `student`: training settings of teachers and student. `test`: rows to test the teachers
+    on without noise, None without such a test.
     """
 
     dataset: str
@@ -55,11 +56,17 @@ class TeacherSpec:
     seed: int
     respend: bool
     test: Reference | None = None
+    public: Reference | None = None
+
+    @property
+    def public_queries(self) -> int:
+        """Number of queries that are public rows."""
+        return 0 if self.public is None else self.queries // 2
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Indices of the queries and of the generated texts of a teacher, by sample id."""
+    """Indices of the generated queries and of the generated texts of a teacher, by sample id."""
 
     queries: tuple[int, ...]
     negatives: tuple[int, ...]
@@ -70,15 +77,16 @@ def shown_to(samples: int, number: int, spec: TeacherSpec) -> Shown:
 
     The seed draws both, and they are disjoint. Raises InputError if there are too few texts.
     """
-    if samples <= spec.queries:
+    queries = spec.queries - spec.public_queries
+    if samples <= queries:
         raise InputError(
-            f"discriminator.queries: the models wrote {samples} texts and {spec.queries} are queries, which leaves no "
+            f"discriminator.queries: the models wrote {samples} texts and {queries} are queries, which leaves no "
             "texts for the teachers to learn from. Lower it or generate more texts. No budget was spent on teachers."
         )
     order = np.random.default_rng(seed_of("queries", spec.seed)).permutation(samples)
-    rest = order[spec.queries :]
+    rest = order[queries:]
     drawn = np.random.default_rng(seed_of("negatives", spec.seed, number)).permutation(rest)[: spec.negatives]
-    return Shown(tuple(sorted(order[: spec.queries].tolist())), tuple(sorted(drawn.tolist())))
+    return Shown(tuple(sorted(order[:queries].tolist())), tuple(sorted(drawn.tolist())))
 
 
 def shown_to_any(samples: int, spec: TeacherSpec) -> set[int]:
@@ -96,11 +104,10 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
         return None, "not needed: the answers of all teachers are already released"
     require_usable(tools, written)
     samples = read_samples(tools, written)
-    shown = shown_to(len(samples), number, spec)
+    queries, shown = queries_of(tools, spec, written, samples), shown_to(len(samples), number, spec)
     key = _teacher_key(tools, spec, number, written)
     job = TeacherJob(spec.fingerprint, number, spec.teachers, spec.student, spec.seed, key)
     teacher, why = train_teacher(tools, job, texts_of(tools, spec, written, samples, shown.negatives))
-    queries = texts_of(tools, spec, written, samples, shown.queries)
     ask_teacher(tools, teacher, queries, _answers_path(tools, spec, number, written))
     rows = None if spec.test is None else test_rows(tools, spec, written, spec.test)
     if rows is not None:
@@ -187,7 +194,7 @@ def _parameters(tools: Tools, spec: TeacherSpec) -> dict[str, object]:
         "student": settings(spec.student),
         "seed": spec.seed,
         "embedder": embedder_of(tools, spec),
-    }
+    } | ({"public": spec.public.content} if spec.public else {})
 
 
 def _inputs(written: Sequence[Written]) -> dict[str, str]:
@@ -224,6 +231,29 @@ def texts_of(
     if spec.student.kind == "finetune":
         return PublicTexts(texts, None)
     return PublicTexts(texts, read_vectors(tools, written)[list(indices)])
+
+
+def queries_of(tools: Tools, spec: TeacherSpec, written: Sequence[Written], samples: pd.DataFrame) -> PublicTexts:
+    """Return the texts that teachers label: generated texts and as many public rows, shuffled by the seed.
+
+    A student that learns from both kinds can separate them; teachers that recognise every generated text give it one
+    class alone. Raises InputError if there are too few public rows.
+    """
+    generated = texts_of(tools, spec, written, samples, shown_to(len(samples), 0, spec).queries)
+    if spec.public is None:
+        return generated
+    frame, vectors = reference_rows(tools, spec.public)
+    number, random = spec.public_queries, np.random.default_rng(seed_of("public queries", spec.seed))
+    if len(frame) < number:
+        raise InputError(
+            f"public: it has {len(frame)} rows, but {number} of {spec.queries} discriminator.queries are public rows. "
+            "Lower discriminator.queries, or add rows. No budget was spent on teachers."
+        )
+    rows, order = random.permutation(len(frame))[:number], random.permutation(spec.queries)
+    texts = np.array([*generated.texts, *frame["text"].to_numpy()[rows]], dtype=object)[order].tolist()
+    if generated.vectors is None:
+        return PublicTexts(texts, None)
+    return PublicTexts(texts, np.concatenate([generated.vectors, np.asarray(vectors)[rows]])[order])
 
 
 def _released(

@@ -215,15 +215,51 @@ def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
         teaching.shown_to(20, 0, spec)
 
 
-def with_test_rows(folder: Path, **changes: Any) -> tuple[KdRun, teaching.TeacherSpec, list[Written]]:
+def with_test_rows(
+    folder: Path, groups: Any = None, **changes: Any
+) -> tuple[KdRun, teaching.TeacherSpec, list[Written]]:
     """Return a run whose test rows are drawn like its private rows, after its teachers."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = folder / "test.jsonl"
     rows.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in texts(60, 9)))
     more = {"written": 96, "samples": 24}
     chosen = {"queries": 20, "negatives": 12, "test_teachers": True} | changes
-    run = opened(folder, test={"path": str(rows)}, method=more, discriminator=chosen)
+    run = opened(folder, test={"path": str(rows)}, method=more, discriminator=chosen, **(groups or {}))
     return run, *taught(run)
+
+
+def test_half_of_the_queries_are_public_rows_and_teach_the_student_both_kinds(tmp_path: Path) -> None:
+    """Teachers that recognise all generated texts leave a student of generated queries one class."""
+    path = tmp_path / "public.jsonl"
+    public = texts(40, 5)
+    path.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in public))
+    accuracies = []
+    for name, rows in (("public", {"public": {"path": str(path)}}), ("generated", {})):
+        run, spec, written = with_test_rows(tmp_path / name, {"privacy": {"epsilon": 1000.0}} | rows)
+        samples = discriminator.read_samples(run.tools, written)
+        queries = teaching.queries_of(run.tools, spec, written, samples).texts
+        assert len(queries) == len(set(queries)) == 20
+        assert len(set(queries) & {text for text, _ in public}) == (10 if rows else 0)
+        assert any("all discriminator.queries are generated" in warning for warning in run.prepared.warnings) != bool(
+            rows
+        )
+        answered, _ = teaching.answer(run.tools, spec, written, None)
+        student, _ = discriminator.train_discriminator(run.tools, spec, written, answered, None)
+        assert spec.test is not None
+        measured, _ = discriminator.measure_discriminator(
+            run.tools, DiscriminatorTestJob(spec, spec.test), written, student
+        )
+        counts = run.tools.artifacts.read_json(measured)
+        accuracies.append(counts["right"] / counts["rows"])
+    assert accuracies[0] > 0.8
+    assert accuracies[1] < 0.7
+
+
+def test_too_few_public_rows_are_refused_before_a_teacher_is_trained(tmp_path: Path) -> None:
+    path = tmp_path / "public.jsonl"
+    path.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in texts(9, 5)))
+    with pytest.raises(InputError, match="public: it has 9 rows, but 10 of 20"):
+        with_test_rows(tmp_path, {"public": {"path": str(path)}})
 
 
 def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(tmp_path: Path) -> None:
