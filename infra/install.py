@@ -1,7 +1,7 @@
 """Install the project with extras into the environment of this interpreter: `python infra/install.py demo`.
 
-Called by the Makefile. uv, installed into the environment first, installs everything else: ten times less processor time
-than pip. Without a GPU it takes the CPU build of torch from the vendor's index, if that answers. Versions come from
+Called by the Makefile. uv, installed into the environment first, installs everything else: a tenth of the processor time
+of pip. Without a GPU it takes the CPU build of torch from the vendor's index, if that answers. Versions come from
 constraints.txt.
 """
 
@@ -49,7 +49,8 @@ def main(extra: str) -> int:
 
 def uv_settings() -> dict[str, str]:
     """Return pip's indexes and link folders, from its files and environment, as variables of uv."""
-    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
     settings: dict[str, str] = {}
     for line in listed.stdout.splitlines():
         name, _, value = line.partition("=")

@@ -6,7 +6,6 @@ import urllib.request
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline, last_json
