@@ -14,6 +14,9 @@ from tasks.accounting.composition import discrete_gaussian_event, epsilon_of, ga
 from tasks.accounting.sensitivity import VotePrivacy, need
 from tasks.accounting.votes import LEAST_SIGMA_INT, Noise
 
+COUNTING: Final = 0.1
+"""Part of a row's squared length in its constant feature."""
+
 FEATURE_STEPS: Final = 2**14
 """Integer steps of a feature; features are truncated to whole steps, which makes no vector longer."""
 
@@ -44,10 +47,16 @@ def density_sensitivity(privacy: VotePrivacy) -> float:
 
     A row adds its features, whose length is at most 1, to the sum of its class and nothing to the others. Features
     are truncated towards zero to whole steps, which only shortens them: 1. A person adds the average of their rows'
-    features, over all classes, which is no longer than the longest: 1. Replacing removes one and adds another, and
-    features have both signs: 2.
+    features, over all classes, which is no longer than the longest: 1.
+
+    Replacing a row by one of another class moves two sums by at most 1 each: sqrt(2). In the same class the constant
+    features of both rows cancel, because they are equal integers, and the rest of each is no longer than sqrt(1 - s),
+    with s = COUNTING: 2 sqrt(1 - s), which is larger. The bound of a row that adds nothing is 1. Replacing a person: 2,
+    because truncation of averages can leave different constants.
     """
-    return 2.0 if privacy.adjacency == "replace_one" else 1.0
+    if privacy.adjacency != "replace_one":
+        return 1.0
+    return 2.0 if privacy.protects == "person" else max(2 * math.sqrt(1 - COUNTING), math.sqrt(2))
 
 
 def calibrate_density(privacy: VotePrivacy) -> GuidanceNoise:
@@ -105,5 +114,7 @@ def _reason(privacy: VotePrivacy) -> str:
         what = f"one person adds the average features of at most {privacy.rows_per_person} row(s), over all classes"
     else:
         what = "one row adds its features to the sum of its class"
-    twice = "; replacing it moves as much again" if privacy.adjacency == "replace_one" else ""
-    return f"{what}: no longer than 1 (L2){twice}"
+    if privacy.adjacency != "replace_one":
+        return f"{what}: no longer than 1 (L2)"
+    moved = "replacing it moves as much again" if privacy.protects == "person" else "the constants of two rows cancel"
+    return f"{what}: no longer than 1 (L2); {moved}: {density_sensitivity(privacy):.4f}"

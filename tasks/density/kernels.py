@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
+from tasks.accounting.density import COUNTING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 KernelName = Literal["cosine", "gaussian"]
 MapName = Literal["cosine", "gaussian", "clusters", "subspace"]
-
-COUNTING: Final = 0.1
-"""Part of a text's squared length in its constant feature."""
 
 FREQUENCIES: Final = 300
 """Random frequencies of the Gaussian kernel, with a pair of features each."""

@@ -9,7 +9,9 @@ Proof of sensitivity 1. `Kernel.features` gives a row features f of length at mo
 |f| <= 1; a row for which floating-point rounding violates this adds nothing. Row z of class c adds f'(z) to the sum
 of c and to no other sum. So adding or removing it changes the concatenation of all sums by |f'(z)| <= 1. A person's
 rows are averaged first: the average of vectors of length at most 1, each in the block of its class, has length at
-most 1, and truncation shortens it again. Replacing is removing and adding: at most 2. Only noisy integers leave.
+most 1, and truncation shortens it again. Replacing a row of the same class: the constants trunc(sqrt(s)) are equal and
+cancel, and |f'(z) - f'(z')| <= 2 sqrt(1 - s); a row whose other features are longer than sqrt(1 - s) adds nothing.
+Only noisy integers leave.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import numpy as np
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES, Charge, ReleaseRequest, StoredRelease
+from tasks.accounting.density import COUNTING
 from tasks.core.slots import GUIDANCE
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
@@ -128,7 +131,7 @@ def _steps(ballot: Ballot, row: int, kernel: Kernel, scale: int) -> Ints:
     """Return one row's contribution, which does not depend on any other row."""
     features = kernel.features(ballot.vectors[row : row + 1])[0] * (scale * SAFELY)
     steps = np.trunc(features).astype(np.int64)
-    return steps if int((steps**2).sum()) <= scale**2 else np.zeros_like(steps)
+    return steps if int((steps[1:] ** 2).sum()) <= (1 - COUNTING) * scale**2 else np.zeros_like(steps)
 
 
 def _draw(tools: Tools, job: GuidanceJob) -> bytes:
