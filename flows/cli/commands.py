@@ -80,18 +80,36 @@ def plan(flow: str, path: Path, changes: Sequence[str]) -> dict[str, Any]:
 
     Call no model and reserve nothing.
     """
+    from flows.releases.opening import with_zero_shot
+
     state_folder()  # Prefect, which the flow imports, needs it
     entry = find_flow(flow)
-    return dict(entry.plan(load_config(entry.config, path, changes))) | {"earlier_run": _earlier_run(flow)}
+    config: Any = load_config(entry.config, path, changes)
+    earlier = _earlier_run(flow, config)
+    value = dict(entry.plan(config)) | {"earlier_run": earlier}
+    known = earlier is not None and earlier["zero_shot"] is not None and value.get("opening")
+    return with_zero_shot(value, earlier["zero_shot"]) if earlier and known else value
 
 
-def _earlier_run(flow: str) -> dict[str, Any] | None:
-    """Return texts and seconds of the last finished run of a flow here, a measure of the time that a run takes."""
+def _earlier_run(flow: str, config: Any) -> dict[str, Any] | None:
+    """Return texts and seconds of the last finished run of a flow here, a measure of the time that a run takes.
+
+    `zero_shot`: the accuracy of its first texts on test rows, if it had the same task, test rows and language models.
+    """
     finished = [row for row in runs({"flow": flow, "state": "done"})["runs"] if row["n_synthetic"]]
     if not finished:
         return None
-    summary = _summary(open_artifacts(state_folder()), _manifest(finished[0]["run_id"])) or {}
-    return {"run_id": finished[0]["run_id"], "texts": finished[0]["n_synthetic"], "seconds": summary.get("seconds")}
+    manifest = _manifest(finished[0]["run_id"])
+    summary = _summary(open_artifacts(state_folder()), manifest) or {}
+    stored, asked = manifest["config"], config.model_dump(mode="json")
+    same = all(stored.get(name) == asked.get(name) for name in ("task", "test", "plms", "embedder"))
+    first = summary["iterations"][0] if summary.get("iterations") else {}
+    return {
+        "run_id": finished[0]["run_id"],
+        "texts": finished[0]["n_synthetic"],
+        "seconds": summary.get("seconds"),
+        "zero_shot": first.get("probe_accuracy") if same else None,
+    }
 
 
 def advise(path: Path | None, changes: Sequence[str], numbers: Mapping[str, float | None]) -> dict[str, Any]:
@@ -102,19 +120,28 @@ def advise(path: Path | None, changes: Sequence[str], numbers: Mapping[str, floa
     home = state_folder()  # Prefect, which the next imports load, needs it
     from flows.engine.datasets import with_declared_rows
     from flows.methods.wasp.config import WaspConfig
-    from flows.releases.opening_expected import advise as advise_numbers
+    from flows.methods.wasp.releases import calibrated
+    from flows.releases.opening import Opening
+    from tasks.accounting.density import calibrate_density
+    from tasks.accounting.sensitivity import VotePrivacy
 
     if path is not None:
         config = with_declared_rows(load_config(WaspConfig, path, changes), lambda: open_ledger(home))
-        privacy = config.privacy
-        return advise_numbers(config.declared_rows, config.classes, privacy.epsilon, privacy.delta).to_json()
-    missing = [name for name, value in numbers.items() if not value or not 0 < value < math.inf]
-    if missing:
-        raise ConfigError(f"--{missing[0]}: write a positive number, or name a configuration with --config.")
-    values = {name: value or 0.0 for name, value in numbers.items()}
-    if values["classes"] < 2:
-        raise ConfigError(f"--classes: {values['classes']:g} is too small. Write the number of classes, at least 2.")
-    return advise_numbers(int(values["rows"]), int(values["classes"]), values["epsilon"], values["delta"]).to_json()
+        rows, classes, epsilon, noise = config.declared_rows, config.classes, config.privacy.epsilon, calibrated(config)
+    else:
+        missing = [name for name, value in numbers.items() if not value or not 0 < value < math.inf]
+        if missing:
+            raise ConfigError(f"--{missing[0]}: write a positive number, or name a configuration with --config.")
+        values = {name: value or 0.0 for name, value in numbers.items()}
+        if values["classes"] < 2:
+            raise ConfigError(
+                f"--classes: {values['classes']:g} is too small. Write the number of classes, at least 2."
+            )
+        rows, classes, epsilon = int(values["rows"]), int(values["classes"]), values["epsilon"]
+        noise = calibrate_density(VotePrivacy(epsilon, values["delta"], 1))
+    opening = Opening(rows, classes, noise.sigma)
+    needed = None if opening.opens else opening.needed_epsilon(epsilon, noise)
+    return opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed}
 
 
 def preview(path: Path, changes: Sequence[str], rows: int, flow: str = "wasp") -> dict[str, Any]:

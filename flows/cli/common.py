@@ -14,6 +14,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import redact
 
 Json = Annotated[bool, typer.Option("--json", help="Last line on standard output: one JSON object.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also name the measurements behind the forecast.")]
 
 
 def answer(value: Any, as_json: bool, to_text: Callable[[Any], str]) -> None:

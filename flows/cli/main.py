@@ -21,7 +21,7 @@ from flows.catalog import find_flow, flow_names
 from flows.cli.answers import answers
 from flows.cli.budget import budget
 from flows.cli.bundle import export, verify_bundle
-from flows.cli.common import Commands, Json, answer_plan, print_problems
+from flows.cli.common import Commands, Json, Verbose, answer_plan, print_problems
 from flows.cli.common import answer as _answer
 from flows.cli.compare import compare
 from flows.cli.dataset import dataset
@@ -175,12 +175,21 @@ def resume(
 
 
 @app.command()
-def plan(name: FlowName, config: NamedConfig = None, set_: Changes = None, json_: Json = False) -> None:
+def plan(
+    name: FlowName,
+    config: NamedConfig = None,
+    set_: Changes = None,
+    json_: Json = False,
+    verbose: Verbose = False,
+) -> None:
     """Show privacy, cost and problems (exit code 2) of a run; spend nothing."""
     from flows.cli import commands
+    from flows.releases.opening import measured_line
 
     flow, config = flow_and_file(name, config, flow_names())
-    answer_plan(commands.plan(flow, config, set_ or []), json_, find_flow(flow).text().plan)
+    value, to_text = commands.plan(flow, config, set_ or []), find_flow(flow).text().plan
+    measured = [measured_line(value["opening"])] if verbose and value.get("opening") else []
+    answer_plan(value, json_, lambda value: "\n".join([to_text(value), *measured]))
 
 
 @app.command()
@@ -193,14 +202,17 @@ def advise(  # noqa: PLR0913 - the options of the command
     classes: Annotated[int | None, typer.Option(help="Number of classes.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Epsilon of one release.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of the release.")] = 1e-5,
+    verbose: Verbose = False,
 ) -> None:
     """Show the expected worth of opening private rows; open none, spend nothing."""
     from flows.cli import commands
-    from flows.releases.opening_expected import advice_text
+    from flows.releases.opening import advice_text, measured_line
 
     numbers = {"rows": rows, "classes": classes, "epsilon": epsilon, "delta": delta}
     file = file_of(name, config, "advise") if name or config else None
-    _answer(commands.advise(file, set_ or [], numbers), json_, advice_text)
+    value = commands.advise(file, set_ or [], numbers)
+    measured = [measured_line(value)] if verbose else []
+    _answer(value, json_, lambda value: "\n".join([advice_text(value), *measured]))
 
 
 @app.command()

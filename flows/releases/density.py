@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
-from flows.releases.closed_rows import opening_lines, opening_values
+from flows.releases.opening import opening_lines
 from tasks.accounting.density import GuidanceNoise, calibrate_density, describe_density
 from tasks.density.opening import choose_opening
 from tasks.reporting.report_model import Touched
@@ -45,7 +45,7 @@ class DensityRelease(Release):
         """Return the kernel, the noise and the uses of the density."""
         config, method, kernel, noise = self.config, self.config.method, self.config.kernel, self.noise
         learns, moves = kernel is not None and kernel.learns, config.adapts
-        decision = opening_values(config, noise.sigma) if config.opening is not None else None
+        opening = config.opening
         name = kernel.name if kernel else ""
         values = {
             "kernel": name,
@@ -56,7 +56,7 @@ class DensityRelease(Release):
             "samples": method.samples,
         }
         lines = [
-            *(opening_lines(decision) if decision is not None else []),
+            *(opening_lines(opening) if opening is not None else []),
             f"releases      1 density of the private rows per class ({KERNELS[name]}), for all iterations; one "
             f"{noise.privacy.protects} changes it by at most {noise.sensitivity:.4f} (L2)",
             f"noise         sigma {noise.sigma:.4f}, of features of length 1",
@@ -67,7 +67,7 @@ class DensityRelease(Release):
             lines.append(f"final set     the {method.result_size} of {method.samples} texts that match it together")
         if moves:
             lines.append("student       is trained on vectors that the density shifts, class by class")
-        return ReleasePlan({"density": values, "opening": decision}, tuple(lines))
+        return ReleasePlan({"density": values, "opening": opening.to_json() if opening else None}, tuple(lines))
 
     def warnings(self, card: TaskCard) -> list[str]:
         """Warn when the noise exceeds the density, or when too few texts are available as examples."""

@@ -35,7 +35,7 @@ def expected_of(config: WaspConfig, classes: int) -> dict[str, Any] | None:
     similar = [
         case
         for case in _measured()
-        if case["guidance"] == ("kernel" if config.method.guidance == "auto" else config.method.guidance)
+        if case["guidance"] == config.method.guidance
         and 1 / SIMILAR <= _signal(case["rows"], case["classes"], case["epsilon"], case["delta"]) / signal <= SIMILAR
     ]
     if not similar:

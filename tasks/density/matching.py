@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tasks.accounting.density import COUNTING
 from tasks.density.herding import AT_ONCE, TEMPTING, herd
-from tasks.density.kernels import COUNTING, body, counted
+from tasks.density.kernels import body, counted
 from tasks.selection.examples import bad_of
 from tasks.selection.hubs import spaced
 

@@ -12,9 +12,9 @@ from flows.config.base import RunConfig
 from flows.config.method import Asks, WaspMethod, refuse_density
 from flows.config.privacy import Calibration
 from flows.config.task_files import load_task
+from flows.releases.opening import Opening
 from tasks.core.allocation import LEAST_SHARE
 from tasks.density.kernels import Kernel
-from tasks.density.opening import Opening, choose_opening
 
 
 class WaspConfig(RunConfig):
@@ -59,7 +59,7 @@ class WaspConfig(RunConfig):
 
     @cached_property
     def opening(self) -> Opening | None:
-        """Decision of guidance `auto`, from public numbers; None for other guidance.
+        """Decision of guidance `auto` on the private rows, from public numbers; None without rows or `auto`.
 
         Raises ConfigError if the number of rows is not declared, or if another release needs rows that stay closed.
         """
@@ -69,8 +69,8 @@ class WaspConfig(RunConfig):
             return None
         if self.private is None:
             self._refuse_idle_settings("there are no private rows")
-            return "none"
-        opening = choose_opening(self.declared_rows, self.classes, calibrated(self).sigma)
+            return None
+        opening = Opening(self.declared_rows, self.classes, calibrated(self).sigma)
         others = {
             "class_balance": self.class_balance != "balanced",
             "filter": self.filter != "none",
@@ -78,7 +78,7 @@ class WaspConfig(RunConfig):
             "student.adaptation_from": self.student.pays,
         }
         used = [name for name, is_used in others.items() if is_used]
-        if opening == "none":
+        if not opening.opens:
             few = f"{self.declared_rows} rows of {self.classes} classes are too few at this epsilon"
             if used:
                 raise ConfigError(
@@ -124,13 +124,14 @@ class WaspConfig(RunConfig):
     @property
     def kernel(self) -> Kernel | None:
         """Feature map of the density; None if private records vote or stay closed."""
-        opening = self.opening
-        return self.method.density if opening is None else None if opening == "none" else Kernel(opening)
+        if self.method.guidance != "auto":
+            return self.method.density
+        return Kernel() if self.opens_rows else None
 
     @property
     def opens_rows(self) -> bool:
         """False if `auto` keeps the rows closed."""
-        return super().opens_rows and self.opening != "none"
+        return super().opens_rows and (self.opening is None or self.opening.opens)
 
     @property
     def adapts(self) -> bool:
@@ -142,7 +143,7 @@ class WaspConfig(RunConfig):
     @property
     def labels_texts(self) -> bool:
         """True if texts get soft labels, by choice or because `auto` opens the rows."""
-        return super().labels_texts or (self.text_labels == "auto" and self.opening == "cosine")
+        return super().labels_texts or (self.text_labels == "auto" and self.opening is not None and self.opens_rows)
 
     @property
     def epsilon(self) -> float:
@@ -169,4 +170,4 @@ class WaspConfig(RunConfig):
     @property
     def asks(self) -> list[Asks]:
         """Planned calls: the first iteration without examples, later ones with S examples per prompt."""
-        return self.method.asks_of(self.writers, 0 if self.opening == "none" else self.method.examples)
+        return self.method.asks_of(self.writers, self.method.examples if self.opens_rows else 0)

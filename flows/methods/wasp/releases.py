@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from flows.engine.method import Release, ReleasePlan, Releases
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.budget import share_budget
-from flows.releases.closed_rows import ClosedRows
 from flows.releases.density import DensityRelease, density_hint
 from flows.releases.density_expected import expected_lines, expected_of
 from flows.releases.exam import exam_sections
-from flows.releases.opening_expected import Advice, advice_lines, advise
+from flows.releases.opening import LABEL_WIDTH, ClosedRows, opening_lines
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.density import GuidanceNoise, calibrate_density
 from tasks.accounting.no_noise import no_release
@@ -45,34 +43,27 @@ class WaspDensity(DensityRelease):
     """The density of a WASP run."""
 
     def plan(self, card: TaskCard) -> ReleasePlan:
-        """Return the plan of the density with its expected effect; under `auto` with the advice."""
-        plan = _with_expected(super(WaspDensity, self).plan(card), self.config, card)
-        advice = advice_of(self.config)
-        if advice is None:
-            return plan
-        return ReleasePlan({**plan.values, "advice": advice.to_json()}, (*plan.lines, *advice_lines(advice)))
-
-
-def advice_of(config: WaspConfig) -> Advice | None:
-    """Return the advice for a configuration; None without `auto`, without private rows or without noise."""
-    if config.opening is None or config.private is None or math.isinf(config.epsilon):
-        return None
-    return advise(config.declared_rows, config.classes, config.privacy.epsilon, config.privacy.delta)
+        """Return the plan of the density with its expected effect."""
+        return _with_expected(super(WaspDensity, self).plan(card), self.config, card)
 
 
 def wasp_sections(run: Run) -> tuple[Section, ...]:
-    """Return the sections of the report: the advice, and the exam if there was one."""
-    advice = advice_of(cast("WaspConfig", run.prepared.asked))
-    lines = () if advice is None else tuple(line.strip() for line in advice_lines(advice))
-    section = Section("Worth of the private records", ". ".join(" ".join(line.split()) for line in lines) + ".")
-    return (*((section,) if lines else ()), *exam_sections(run))
+    """Return the sections of the report: the decision of `auto` with its forecast, and the exam if there was one."""
+    opening = cast("WaspConfig", run.prepared.asked).opening
+    if opening is None:
+        return exam_sections(run)
+    zero_shot = run.facts_so_far[0].probe_accuracy if run.facts_so_far else None
+    lines = opening_lines(replace(opening, zero_shot=zero_shot))
+    text = "; ".join(line[LABEL_WIDTH:].strip() for line in lines)
+    return (Section("Worth of the private records", f"{text[0].upper()}{text[1:]}."), *exam_sections(run))
 
 
 def wasp_releases(config: WaspConfig) -> Releases:
     """Return the releases of a WASP run; without any charge if `auto` keeps the rows closed."""
-    if config.opening == "none":
-        closed = config.private is not None
-        return Releases(no_release(), (ClosedRows(config, calibrated(config)),) if closed else ())
+    if not config.opens_rows:
+        opening, epsilon = config.opening, config.privacy.epsilon
+        closed = (ClosedRows(opening, epsilon, calibrated(config)),) if opening is not None else ()
+        return Releases(no_release(), closed)
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
         return (WaspDensity(config, noise) if isinstance(noise, GuidanceNoise) else WaspVotes(config, noise),)

@@ -1,7 +1,7 @@
 """`python -m tests.studies.guidance.opening --folder OUT`: the worth of opening the private rows by `guidance: auto`.
 
 Data set x private rows x epsilon x seed. Every cell draws N texts of the pool and other private rows, applies the rule
-of `tasks.density.opening`, makes the release with the product's noise, and trains linear students:
+of index 8 (`flows.releases.opening`), makes the release with the product's noise, and trains linear students:
 
 - `zero`: on the texts, no private row (floor); `zero_soft`: on soft labels of the zero-shot head, no private row;
 - `head`: on the vectors moved by the release;
@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from flows.releases.opening import CLOSED, opening_index
 from tasks.density.kernels import Kernel, body
 from tasks.density.matching import Density
-from tasks.density.opening import choose_opening, opening_index
 from tasks.density.soft_labels import soft_labels
 from tasks.private.releases.density import noisy_density
 from tasks.private.voting.ballot import Ballot
@@ -82,8 +82,9 @@ def run(data: Corpus, rows: int, epsilon: float, seed: int, samples: int) -> dic
     draw, classes = drawn(data, rows, seed, samples), len(data.labels)
     texts, sigma = draw.texts, density_noise(epsilon, "add_remove").sigma
     hard = one_hot(data, texts.labels)
-    opening = choose_opening(rows, classes, sigma)
-    found: dict[str, Any] = {"index": opening_index(rows, classes, sigma), "opening": opening}
+    index = opening_index(rows, classes, sigma)
+    opening = "cosine" if index >= CLOSED else "none"
+    found: dict[str, Any] = {"index": index, "opening": opening}
     found["zero"] = accuracy(data, texts.vectors, hard)
     found["real"] = accuracy(data, draw.private, one_hot(data, draw.private_labels))
     zero_soft = soft_labels(texts.vectors, texts.vectors, texts.labels, data.labels)
@@ -163,34 +164,32 @@ def tell(cells: pd.DataFrame, folder: Path) -> None:
     import yaml
 
     heads = ["data", "rows", "epsilon", "index", "release", "zero-shot", "zero-shot, soft labels", "adapted student"]
-    heads += ["exported texts, soft labels", "class means (DP)", "real rows (NOT PRIVATE)", "gain of the student"]
-    heads += ["gain of soft texts"]
+    heads += ["exported texts, soft labels", "class means (DP)", "real rows (NOT PRIVATE)", "student over zero-shot"]
+    heads += ["texts over zero-shot, soft labels", "student over the best floor", "texts over the best floor"]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     places = []
     for (name, rows, epsilon), group in cells.groupby(["data", "rows", "epsilon"], sort=False):
-        head, soft = interval(group["head"] - group["zero"]), interval(group["soft"] - group["zero_soft"])
-        means = [f"{group[column].mean():.3f}" for column in ("zero", "zero_soft", "head", "soft", "means", "real")]
-        index, opening = group["index"].iloc[0], group["opening"].iloc[0]
-        gains = [f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" for mean, low, high in (head, soft)]
-        lines.append(
-            "| " + " | ".join([str(name), str(rows), f"{epsilon:g}", f"{index:.1f}", opening, *means, *gains]) + " |"
-        )
-        place = {
-            "data": str(name),
-            "classes": int(group["classes"].iloc[0]),
-            "rows": int(rows),
-            "epsilon": float(epsilon),
+        means = {
+            column: float(group[column].mean()) for column in ("zero", "zero_soft", "head", "soft", "means", "real")
         }
-        place |= {
-            "index": round(float(index), 2),
-            "opening": opening,
-            "zero_shot": round(float(group["zero"].mean()), 4),
-        }
-        places.append(place | {"head": [round(x, 4) for x in head], "soft": [round(x, 4) for x in soft]})
+        index, opening = float(group["index"].iloc[0]), group["opening"].iloc[0]
+        best = max(("zero", "zero_soft", "means"), key=means.__getitem__)
+        pairs = [("head", "zero"), ("soft", "zero_soft"), ("head", best), ("soft", best)]
+        gains = [interval(group[column] - group[floor]) for column, floor in pairs]
+        shown = [f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" for mean, low, high in gains]
+        shown[2:] = shown[2:] if opening != "none" else ["", ""]
+        cell = [str(name), str(rows), f"{epsilon:g}", f"{index:.1f}", opening]
+        lines.append("| " + " | ".join([*cell, *(f"{mean:.3f}" for mean in means.values()), *shown]) + " |")
+        if opening == "none":
+            continue
+        place = {"data": str(name), "classes": int(group["classes"].iloc[0]), "rows": int(rows)}
+        place |= {"epsilon": float(epsilon), "index": round(index, 2)}
+        place |= {"zero_shot": round(max(means["zero"], means["zero_soft"]), 3)}
+        place |= {column: round(means[column], 3) for column in ("head", "soft")}
+        places.append(place | {"gain": [round(mean, 3) for mean, _, _ in gains[2:]]})
     (folder / "opening.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "opening.yaml").write_text(
-        yaml.safe_dump(places, sort_keys=False, default_flow_style=None), encoding="utf-8"
-    )
+    text = yaml.safe_dump(places, sort_keys=False, default_flow_style=None, width=200)
+    (folder / "opening.yaml").write_text(text, encoding="utf-8")
 
 
 def interval(differences: pd.Series[float]) -> tuple[float, float, float]:

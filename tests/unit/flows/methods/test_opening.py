@@ -31,20 +31,23 @@ def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig
 
 
 @pytest.mark.parametrize(
-    ("rows", "epsilon", "opening"),
+    ("rows", "epsilon", "task", "opens"),
     [
-        (40, 4.0, "none"),
-        (60, 4.0, "cosine"),
-        (120, 4.0, "cosine"),
-        (120, 1.0, "none"),
-        (1, float("inf"), "cosine"),
+        (40, 4.0, "support_desk", False),
+        (60, 4.0, "support_desk", True),
+        (120, 4.0, "support_desk", True),
+        (120, 1.0, "support_desk", False),
+        (100, 4.0, "imdb", False),
+        (1, float("inf"), "support_desk", True),
     ],
 )
-def test_rows_and_epsilon_decide_what_is_released(rows: int, epsilon: float, opening: str) -> None:
-    made = config(rows, epsilon)
-    assert made.opening == opening
-    assert made.opens_rows == (opening != "none")
-    assert len(releases_of(made).charges) == (opening != "none")
+def test_rows_epsilon_and_classes_decide_what_is_released(rows: int, epsilon: float, task: str, opens: bool) -> None:
+    made = config(rows, epsilon, task=task)
+    assert made.opens_rows == opens
+    assert len(releases_of(made).charges) == opens
+    assert numbers_of(made)["epsilon_exact"] == (
+        None if epsilon == float("inf") else pytest.approx(epsilon * opens, rel=1e-4)
+    )
 
 
 def test_auto_is_the_default_and_asks_for_the_number_of_rows() -> None:
@@ -77,8 +80,8 @@ def test_the_plan_of_closed_rows_names_what_would_open_them() -> None:
     assert "ledger unchanged" in shown
     assert "to open them: 52 rows, or at most 4 classes, or privacy.epsilon" in shown
     epsilon = float(shown.split("privacy.epsilon ")[1].split(".")[0] + "." + shown.split("privacy.epsilon ")[1][2])
-    assert config(40, epsilon).opening != "none"
-    assert config(40, epsilon - 0.1).opening == "none"
+    assert config(40, epsilon).opens_rows
+    assert not config(40, epsilon - 0.1).opens_rows
 
 
 def test_closed_rows_are_never_opened_and_no_dataset_enters_the_ledger(tmp_path: Path) -> None:

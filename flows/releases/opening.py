@@ -1,0 +1,295 @@
+"""Decision of `method.guidance: auto` on opening the private rows, and the expected worth, from public numbers.
+
+The index I = rows / (classes sigma) compares the number of rows of a class with the noise of its released sum. Rows are
+declared, never counted: the decision is public and costs no budget. The worth comes from the measurements in
+`opening_measured.yaml`: per data set, the share of the errors of texts alone that a release removes, fitted so that it
+never falls as the index grows. More rows or a larger epsilon therefore never close the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from flows.engine.method import Release, ReleaseOutcome, ReleasePlan
+from tasks.accounting.composition import gaussian_sigma
+
+if TYPE_CHECKING:
+    from connectors.interfaces.ledger import Charge
+    from tasks.accounting.votes import Noise
+    from tasks.text.prompts import TaskCard
+
+MEASURED = Path(__file__).with_name("opening_measured.yaml")
+"""Output of `python -m tests.studies.guidance.opening`; docs/results/guidance_auto.md describes it."""
+
+CLOSED: Final = 8.0
+"""Index below which no measured release improved the student by more than it cost."""
+
+WORTH: Final = 0.01
+"""Expected gain in accuracy below which the rows stay closed."""
+
+MOST_EPSILON = 64.0
+"""Largest epsilon that a plan suggests."""
+
+LABEL_WIDTH: Final = 14
+"""Characters before the text of a line in a plan."""
+
+Kind = Literal["head", "soft"]
+"""Student whose gain was measured: adapted by the release, or of the exported texts with soft labels."""
+
+
+def opening_index(rows: int, classes: int, sigma: float) -> float:
+    """Return I = rows / (classes sigma); infinite without noise. `sigma`: of features of length at most 1."""
+    return math.inf if sigma <= 0 else rows / (classes * sigma)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Measurements of one data set, by ascending index.
+
+    `floor`: mean accuracy of zero-shot texts, the better of hard and soft labels. `shares`: the part of the errors
+    above the floor that the release removes.
+    """
+
+    data: str
+    classes: int
+    floor: float
+    indices: tuple[float, ...]
+    shares: dict[Kind, tuple[float, ...]]
+
+    def share(self, kind: Kind, index: float) -> float:
+        """Return the share at the largest measured index up to `index`."""
+        place = sum(measured <= index for measured in self.indices)
+        return self.shares[kind][max(place - 1, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The decision of `auto` for declared rows, a number of classes and a noise; public numbers only.
+
+    `zero_shot`: accuracy of zero-shot texts on test rows, if measured. It changes the forecast, never the decision.
+    """
+
+    rows: int
+    classes: int
+    sigma: float
+    zero_shot: float | None = None
+
+    @property
+    def index(self) -> float:
+        """The opening index."""
+        return opening_index(self.rows, self.classes, self.sigma)
+
+    @property
+    def opens(self) -> bool:
+        """True if the rows are opened."""
+        return self.index >= least_index(self.classes)
+
+    def gains(self, kind: Kind) -> tuple[float, float]:
+        """Return lowest and highest expected gain in accuracy over texts alone, among data sets of similar classes."""
+        curves = similar_curves(self.classes)
+        rests = [1 - (curve.floor if self.zero_shot is None else self.zero_shot) for curve in curves]
+        gains = [curve.share(kind, self.index) * rest for curve, rest in zip(curves, rests, strict=True)]
+        return min(gains), max(gains)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; an infinite index is None."""
+        least = least_index(self.classes)
+        return {
+            "rows": self.rows,
+            "classes": self.classes,
+            "sigma": self.sigma,
+            "index": self.index if math.isfinite(self.index) else None,
+            "least_index": least if math.isfinite(least) else None,
+            "map": "cosine" if self.opens else "none",
+            "opens": self.opens,
+            "zero_shot": self.zero_shot,
+            "head": self.gains("head"),
+            "soft": self.gains("soft"),
+            "measured": [f"{curve.data} ({curve.classes} classes)" for curve in similar_curves(self.classes)],
+        }
+
+    def needed_rows(self) -> int | None:
+        """Return the least number of rows that opens them; None if none does."""
+        least = least_index(self.classes)
+        return math.ceil(least * self.classes * self.sigma) if math.isfinite(least) else None
+
+    def most_classes(self) -> int | None:
+        """Return the largest number of classes below this one that opens the rows; None if none does."""
+        fewer = range(self.classes - 1, 1, -1)
+        return next((number for number in fewer if Opening(self.rows, number, self.sigma).opens), None)
+
+    def needed_epsilon(self, start: float, noise: Noise) -> float | None:
+        """Return the least epsilon above `start` that opens the rows, rounded up to a tenth; None above 64."""
+        tenths, most = math.floor(start * 10) + 1, self.rows / (self.classes * least_index(self.classes))
+        while tenths <= 10 * MOST_EPSILON:
+            if gaussian_sigma(tenths / 10, noise.delta, noise.sensitivity) * (1 + 1e-5) <= most:
+                return tenths / 10
+            tenths += 1 if tenths < 100 else 10
+        return None
+
+
+@cache
+def least_index(classes: int) -> float:
+    """Return the smallest index that opens the rows; infinite if no measurement with similar classes gained enough.
+
+    The index is at least `CLOSED`, and the median over similar data sets of the gain, of the adapted student or of the
+    exported texts, is at least `WORTH`.
+    """
+    curves = similar_curves(classes)
+
+    def worth(index: float) -> float:
+        kinds: tuple[Kind, ...] = ("head", "soft")
+        return max(median(curve.share(kind, index) * (1 - curve.floor) for curve in curves) for kind in kinds)
+
+    steps = sorted({CLOSED, *(index for curve in curves for index in curve.indices if index > CLOSED)})
+    return next((index for index in steps if worth(index) >= WORTH), math.inf)
+
+
+def similar_curves(classes: int) -> list[Curve]:
+    """Return the data sets with half to twice as many classes, or all if there are none."""
+    curves = _curves()
+    return [curve for curve in curves if 0.5 <= curve.classes / classes <= 2] or curves
+
+
+@cache
+def measured_cells() -> tuple[dict[str, Any], ...]:
+    """Return the measurements that open rows."""
+    import yaml
+
+    return tuple(yaml.safe_load(MEASURED.read_text(encoding="utf-8")))
+
+
+@cache
+def _curves() -> list[Curve]:
+    from scipy.optimize import isotonic_regression
+
+    curves = []
+    for data in dict.fromkeys(cell["data"] for cell in measured_cells()):
+        cells = sorted((cell for cell in measured_cells() if cell["data"] == data), key=lambda cell: cell["index"])
+        indices = tuple(float(cell["index"]) for cell in cells)
+        shares: dict[Kind, tuple[float, ...]] = {}
+        kinds: tuple[Kind, ...] = ("head", "soft")
+        for kind in kinds:
+            removed = [(cell[kind] - cell["zero_shot"]) / (1 - cell["zero_shot"]) for cell in cells]
+            shares[kind] = tuple(isotonic_regression(removed).x.tolist())
+        curves.append(Curve(data, cells[0]["classes"], fmean(cell["zero_shot"] for cell in cells), indices, shares))
+    return curves
+
+
+def opening_lines(opening: Opening) -> list[str]:
+    """Return the decision and the expected worth as lines of a plan."""
+    if math.isinf(opening.index):
+        return ["opening       no noise: the density of whole vectors"]
+    least = least_index(opening.classes)
+    if opening.opens:
+        result = f"at least {least:.1f}: the rows are opened for one density of whole vectors"
+    elif math.isfinite(least):
+        result = f"below {least:.1f}: the private rows stay closed, no budget is used"
+    else:
+        result = "too few at any index: the private rows stay closed, no budget is used"
+    line = (
+        f"opening       index {opening.index:.1f} = {opening.rows} rows / ({opening.classes} classes x sigma "
+        f"{opening.sigma:.2f}), {result}"
+    )
+    return [line, *(forecast_lines(opening) if opening.opens else [KEEP])]
+
+
+KEEP = (
+    "advice        keep your budget: at this index measured releases gained less than 1 point of accuracy over texts "
+    "alone"
+)
+
+
+def forecast_lines(opening: Opening) -> list[str]:
+    """Return the expected gain of open rows, the range first."""
+    quality = "depends on how good the texts already are"
+    if opening.zero_shot is not None:
+        quality = f"with the measured accuracy of texts alone, {100 * opening.zero_shot:.1f} %"
+    gains = [f"{100 * fmean(cell['gain'][place] for cell in measured_cells()):+.1f}" for place in (0, 1)]
+    return [
+        f"expect        {_range(opening.gains('head'))} points of accuracy over texts alone for the adapted student, "
+        f"{_range(opening.gains('soft'))} for the exported texts; {quality}",
+        f"              over the best floor, which includes the same release without any text: {' and '.join(gains)} "
+        f"on average of {len(measured_cells())} measurements; none is of medical texts",
+    ]
+
+
+def measured_line(opening: dict[str, Any]) -> str:
+    """Return the data sets behind a forecast as a line."""
+    return f"measured on   {', '.join(opening['measured'])}"
+
+
+def with_zero_shot(plan: dict[str, Any], accuracy: float) -> dict[str, Any]:
+    """Return a plan whose forecast uses the accuracy of zero-shot texts that an earlier run measured on test rows."""
+    values = plan["opening"]
+    before = Opening(values["rows"], values["classes"], values["sigma"])
+    after = replace(before, zero_shot=accuracy)
+    lines = dict(zip(forecast_lines(before), forecast_lines(after), strict=True))
+    return plan | {"opening": after.to_json(), "lines": [lines.get(line, line) for line in plan["lines"]]}
+
+
+def _range(gains: tuple[float, float]) -> str:
+    low, high = (f"{100 * gain:+.0f}" for gain in gains)
+    return low if low == high else f"{low} to {high}"
+
+
+def remedy_line(opening: Opening, epsilon: float | None) -> str:
+    """Return the single changes that would open the rows; `epsilon`: the least that does."""
+    rows, classes = opening.needed_rows(), opening.most_classes()
+    ways = [
+        *([f"{rows} rows"] if rows else []),
+        *([f"at most {classes} classes"] if classes else []),
+        *([f"privacy.epsilon {epsilon:g}"] if epsilon else []),
+    ]
+    opens = f"{', or '.join(ways)}. Or " if ways else ""
+    return f"              to open them: {opens}set method.guidance: kernel or votes"
+
+
+def advice_text(value: dict[str, Any]) -> str:
+    """Return the output of `wasp advise`: the decision, and the lines of a configuration that follow it."""
+    opening = Opening(value["rows"], value["classes"], value["sigma"])
+    follow = [
+        f"set           private.declared_rows: {opening.rows}",
+        "              method.guidance: auto",
+        f"              privacy.epsilon: {value['epsilon']:g}",
+    ]
+    if not opening.opens:
+        close = "set           private: null   (texts without private rows, epsilon 0)"
+        follow = [remedy_line(opening, value["needed_epsilon"]), close]
+    return "\n".join([*opening_lines(opening), *follow])
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedRows(Release):
+    """A decision against any release: no private row is opened and no budget is spent.
+
+    `epsilon`: of the privacy settings. `noise`: the noise that a release would have had.
+    """
+
+    opening: Opening
+    epsilon: float
+    noise: Noise
+    name: ClassVar[str] = "closed"
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return no charge."""
+        return ()
+
+    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+        """Return the reason and the changes that would open the rows."""
+        epsilon = self.opening.needed_epsilon(self.epsilon, self.noise)
+        lines = (*opening_lines(self.opening), remedy_line(self.opening, epsilon))
+        return ReleasePlan({"opening": self.opening.to_json()}, lines)
+
+    def outcome(self) -> ReleaseOutcome:
+        """Return the decision as a sentence."""
+        least = least_index(self.opening.classes)
+        return ReleaseOutcome(
+            kind="closed",
+            text=f"nothing: the private rows stayed closed (opening index {self.opening.index:.1f} < {least:.1f})",
+        )

@@ -1,0 +1,124 @@
+"""Decision and forecast of `guidance: auto`, by public numbers and by measurements."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from connectors.interfaces.errors import ConfigError
+from flows.cli import commands
+from flows.releases.opening import (
+    CLOSED,
+    WORTH,
+    Opening,
+    advice_text,
+    least_index,
+    measured_cells,
+    opening_lines,
+    with_zero_shot,
+)
+from tasks.accounting.density import calibrate_density
+from tasks.accounting.sensitivity import VotePrivacy
+
+SIGMA = 3.73
+"""Noise of a density at epsilon 1 and delta 1e-5."""
+EVERY = (2, 3, 5, 6, 10, 14, 40)
+
+
+def sigma_of(epsilon: float) -> float:
+    return calibrate_density(VotePrivacy(epsilon, 1e-5, 1)).sigma
+
+
+@pytest.mark.parametrize(
+    ("rows", "classes", "opens"),
+    [(100, 10, False), (300, 10, True), (298, 10, False), (100, 3, True), (100, 2, False), (2000, 2, True)],
+)
+def test_index_and_measured_gain_decide(rows: int, classes: int, opens: bool) -> None:
+    opening = Opening(rows, classes, SIGMA)
+    assert opening.opens == opens
+    assert opening.to_json()["map"] == ("cosine" if opens else "none")
+    assert ("keep your budget" in "\n".join(opening_lines(opening))) == (not opens)
+
+
+def test_without_noise_the_rows_are_opened() -> None:
+    assert Opening(1, 10, 0.0).opens
+    assert Opening(1, 10, 0.0).to_json()["index"] is None
+
+
+@pytest.mark.parametrize("classes", EVERY)
+def test_more_rows_and_a_larger_epsilon_never_lower_the_forecast_or_close_the_rows(classes: int) -> None:
+    epsilons = [sigma_of(epsilon) for epsilon in (1.0, 2.0, 4.0, 5.0, 8.0)]
+    paths = [[Opening(rows, classes, SIGMA) for rows in range(50, 3000, 50)]]
+    paths += [[Opening(rows, classes, sigma) for sigma in epsilons] for rows in (100, 750, 1000)]
+    for before, after in (pair for path in paths for pair in pairwise(path)):
+        assert after.opens >= before.opens
+        for kind in ("head", "soft"):
+            assert all(more >= less for less, more in zip(before.gains(kind), after.gains(kind), strict=True))
+
+
+@pytest.mark.parametrize("classes", EVERY)
+def test_remedies_open_the_rows_and_less_does_not(classes: int) -> None:
+    assert least_index(classes) >= CLOSED
+    opening, noise = Opening(30, classes, SIGMA), calibrate_density(VotePrivacy(1.0, 1e-5, 1))
+    rows, fewer = opening.needed_rows(), opening.most_classes()
+    assert rows is not None
+    assert Opening(rows, classes, SIGMA).opens
+    assert not Opening(rows - 1, classes, SIGMA).opens
+    if fewer is not None:
+        assert Opening(30, fewer, SIGMA).opens
+    epsilon = opening.needed_epsilon(1.0, noise)
+    if epsilon is not None:
+        assert Opening(30, classes, sigma_of(epsilon)).opens
+        assert not Opening(30, classes, sigma_of(epsilon - (0.1 if epsilon < 10 else 1.0))).opens
+
+
+def test_the_forecast_starts_with_its_range_and_names_the_best_floor() -> None:
+    line, floor = opening_lines(Opening(120, 6, sigma_of(4.0)))[1:]
+    assert line.startswith("expect        +4 to +18 points of accuracy over texts alone")
+    assert "depends on how good the texts already are" in line
+    assert "+1.0 and -0.4 on average of 71 measurements; none is of medical texts" in floor
+
+
+def test_good_texts_lower_the_forecast_and_no_student_passes_100_percent() -> None:
+    plan: dict[str, Any] = {"opening": Opening(120, 6, sigma_of(4.0)).to_json()}
+    plan["lines"] = opening_lines(Opening(120, 6, sigma_of(4.0)))
+    informed = with_zero_shot(plan, 0.80)
+    assert informed["lines"][1].startswith("expect        +2 to +8 points")
+    assert "texts alone, 80.0 %" in informed["lines"][1]
+    assert Opening(10**6, 10, 1.0, 0.99).gains("head")[1] <= 0.01
+
+
+def test_every_gain_is_over_a_floor_that_is_at_least_zero_shot() -> None:
+    cells = measured_cells()
+    assert len(cells) == 71
+    for cell in cells:
+        gains = [cell[kind] - cell["zero_shot"] for kind in ("head", "soft")]
+        assert all(best <= over + 1e-9 for best, over in zip(cell["gain"], gains, strict=True))
+
+
+def test_two_classes_need_an_index_at_which_a_release_was_worth_its_budget() -> None:
+    assert 100 < least_index(2) < math.inf
+    texts = Opening(2000, 2, SIGMA).gains("soft")
+    assert texts[0] >= WORTH
+
+
+def test_the_advice_ends_with_the_lines_of_a_configuration() -> None:
+    numbers: dict[str, float | None] = {"rows": 1000, "classes": 10, "epsilon": 1.0, "delta": 1e-5}
+    assert "private.declared_rows: 1000" in advice_text(commands.advise(None, [], numbers))
+    closed = advice_text(commands.advise(None, [], numbers | {"rows": 100}))
+    assert "to open them: 299 rows, or at most 3 classes, or privacy.epsilon 3.4" in closed
+    assert "private: null" in closed
+
+
+@pytest.mark.parametrize(
+    ("numbers", "field"),
+    [
+        ({"rows": None, "classes": 2, "epsilon": 1.0, "delta": 1e-5}, "--rows"),
+        ({"rows": 10, "classes": 1, "epsilon": 1.0, "delta": 1e-5}, "--classes"),
+        ({"rows": 10, "classes": 2, "epsilon": float("inf"), "delta": 1e-5}, "--epsilon"),
+    ],
+)
+def test_a_number_that_is_missing_or_not_allowed_is_named(numbers: dict[str, float | None], field: str) -> None:
+    with pytest.raises(ConfigError, match=field):
+        commands.advise(None, [], numbers)
