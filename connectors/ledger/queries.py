@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import select
@@ -12,8 +12,8 @@ from connectors.ledger.cap import Gate
 from connectors.ledger.chain import Clock, identified, load, read_entries, resolve, stored_bytes, utc_now
 from connectors.ledger.database import LedgerStore
 from connectors.ledger.seals import KeySource, seals_of
-from connectors.ledger.state import JOINED, VIEW, Cap, Entry, State, damaged
-from connectors.ledger.status import Status, status_of
+from connectors.ledger.state import JOINED, VIEW, Cap, Entry, Event, State, damaged
+from connectors.ledger.status import Outlook, Status, outlook_of, status_of
 from connectors.ledger.tables import DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT
 from connectors.ledger.verify import Audit, orphans
 
@@ -118,16 +118,18 @@ class BookReader:
             names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
             return status_of(state, db.execute(names).scalars(), self._gate)
 
-    def left(self, name: str) -> tuple[float, bool]:
-        """Return the remaining epsilon of a dataset, and True if no owner set its cap.
+    def outlook(self, name: str, events: Sequence[Event], delta: float, public: bool = False) -> Outlook:
+        """Return what the cap of a dataset leaves for planned events; nothing is reserved.
 
-        It is infinite without a cap; an unknown dataset has the default cap.
+        An unknown dataset has the default cap, and none if its rows are `public`.
         """
-        dataset = self.known(name)
+        dataset, cap = self.known(name), None if public else self._default_cap
         if dataset is None:
-            return (math.inf, False) if self._default_cap is None else (self._default_cap.epsilon, True)
-        left = self.status(dataset).left
-        return math.inf if left is None else left, self._state(dataset).capped_by_default
+            return outlook_of([State(name, cap=cap, capped_by_default=cap is not None)], events, delta, self._gate)
+        with self._store.read() as db:
+            state = load(db, dataset, lock=False)
+            group = [load(db, member, lock=False) for member in state.members if member != dataset]
+        return outlook_of([state, *group], events, delta, self._gate)
 
     def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
         """Recheck the ledger and return its problems; an empty list means it is sound.

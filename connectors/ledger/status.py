@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from connectors.ledger.cap import Gate
-from connectors.ledger.state import Event, State
+from connectors.ledger.state import Event, State, cost_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,37 @@ class Status:
     members: tuple[str, ...] = ()
     shared: int = 0
     trainings: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Cap and rest of a dataset before a plan, None without a cap.
+
+    `refusal`: why the plan exceeds a cap of its group. `has_equal`: the dataset has releases or reservations of equal
+    cost, which a repeated run reads without a charge. `default_cap`: no owner set the cap.
+    """
+
+    cap: float | None
+    left: float | None
+    refusal: str
+    has_equal: bool
+    default_cap: bool
+
+
+def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, gate: Gate) -> Outlook:
+    """Return the outlook of planned events; `states`: of the dataset, then of its group."""
+    state = states[0]
+    current = [*state.spent(), *state.reserved()]
+    refusal = gate.plan_refusal(states, (state.dataset, ""), events, delta)
+    own = [*(entry.event for entry in state.released), *state.reserved()]
+    missing = Counter(map(cost_of, events)) - Counter(map(cost_of, own))
+    return Outlook(
+        cap=state.cap.epsilon if state.cap else None,
+        left=max(0.0, state.cap.epsilon - gate.total(current, state.cap.delta)) if state.cap else None,
+        refusal="" if refusal is None else str(refusal),
+        has_equal=not missing,
+        default_cap=state.capped_by_default,
+    )
 
 
 def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import BudgetError, ConfigError
 from connectors.interfaces.redaction import redact
 
 Json = Annotated[bool, typer.Option("--json", help="Last line on standard output: one JSON object.")]
@@ -23,11 +23,13 @@ def answer(value: Any, as_json: bool, to_text: Callable[[Any], str]) -> None:
 
 
 def answer_plan(value: dict[str, Any], as_json: bool, to_text: Callable[[Any], str]) -> None:
-    """Print a plan; print its problems to standard error and exit with code 2."""
+    """Print a plan; print its problems to standard error and exit with code 2, or with 3 if only the cap refuses it."""
     answer(value, as_json, to_text)
-    if value["problems"]:
-        print_problems(value["problems"])
-        raise SystemExit(ConfigError.exit_code)
+    budget = value.get("budget")
+    refusal = budget["refusal"] if budget and not budget["has_equal"] else ""
+    print_problems([*value["problems"], *([refusal] if refusal else [])])
+    if value["problems"] or refusal:
+        raise SystemExit(ConfigError.exit_code if value["problems"] else BudgetError.exit_code)
 
 
 def print_problems(problems: Sequence[str]) -> None:

@@ -182,7 +182,7 @@ def plan(
     json_: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show privacy, cost and problems (exit code 2) of a run; spend nothing."""
+    """Show privacy, cost, budget (exit code 3 if the cap refuses) and problems (2) of a run; spend nothing."""
     from flows.cli import commands
     from flows.releases.opening import measured_line
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from connectors.interfaces.errors import default_cap_advice
 from connectors.interfaces.money import format_dollars
-from flows.engine.text import epsilon, money_about, table
+from flows.engine.text import cap_text, epsilon, money_about, table
 from tasks.reporting.compare_report import EVERY_COLUMN, NOT_PRIVATE
 
 
@@ -25,21 +24,12 @@ def plan(value: dict[str, Any]) -> str:
         lines.append(
             f"budget        dataset '{dataset['dataset']}': {dataset['runs']} runs, {dataset['releases']} releases, "
             f"total epsilon {epsilon(dataset['epsilon'])} at delta {dataset['delta']:g}; every cell is charged"
-            f"{_cap(dataset)}"
+            f"{cap_text(dataset, 'cells will be refused')}"
         )
     if not value["datasets"]:
         lines.append("budget        none: no open cell releases anything about private rows")
     heads = ("row", "column", "seed", "flow", "calls", "dollars", "epsilon")
     return "\n".join([*lines, "", table([_plan_row(cell) for cell in value["matrix"]], heads)])
-
-
-def _cap(dataset: dict[str, Any]) -> str:
-    """Return what the cap of a dataset leaves if that is not enough for all cells."""
-    left = dataset["left"]
-    if left is None or (dataset["epsilon"] is not None and dataset["epsilon"] <= left):
-        return ""
-    advice = default_cap_advice(dataset["dataset"], " --declare") if dataset["default_cap"] else ""
-    return f". The cap leaves epsilon {left:.4g}, so cells will be refused{advice}"
 
 
 def summary(value: dict[str, Any]) -> str:

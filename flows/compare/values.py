@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.rows import BUILTIN
 from flows.compare.cells import Cell, cells_of, split_cells
+from flows.engine.budget import budget_of, dataset_of
 from flows.engine.checks import Memo, problems_of
 from flows.engine.plan import numbers_of
 from flows.runtime.state_folder import state_folder
@@ -90,32 +90,23 @@ def _problems(cells: Sequence[Cell]) -> list[str]:
 
 def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str, Any]]:
     """Return runs, releases, total and remaining epsilon of each private dataset."""
-    from flows.config.paths import dataset_name
-
-    events: dict[tuple[str, float], list[Mapping[str, Any]]] = defaultdict(list)
-    runs: dict[tuple[str, float], int] = defaultdict(int)
-    uncapped: set[str] = set()
-    left = open_ledger(state_folder()).left
+    events: dict[tuple[str, bool, float], list[Mapping[str, Any]]] = defaultdict(list)
+    runs: dict[tuple[str, bool, float], int] = defaultdict(int)
+    ledger = open_ledger(state_folder())
     for cell, plan in plans:
         if plan["events"]:
-            rows, parties = cell.config.private, cell.config.parties
-            federation = parties.name if parties is not None else ""
-            name = (federation if rows is None else dataset_name(rows), plan["delta"])
-            if rows is None or rows.rows_are_public or rows.path.startswith(BUILTIN):
-                uncapped.add(name[0])
-            events[name] += plan["events"]
-            runs[name] += 1
+            key = (*dataset_of(cell.config), plan["delta"])
+            events[key] += plan["events"]
+            runs[key] += 1
     return [
         {
-            "dataset": name,
             "delta": delta,
-            "runs": runs[name, delta],
+            "runs": runs[name, is_public, delta],
             "releases": len(charged),
             "epsilon": _spent(charged, delta),
-            "left": None if name in uncapped else finite(left(name)[0]),
-            "default_cap": name not in uncapped and left(name)[1],
         }
-        for (name, delta), charged in sorted(events.items())
+        | budget_of(ledger, (name, is_public), charged, delta)
+        for (name, is_public, delta), charged in sorted(events.items())
     ]
 
 

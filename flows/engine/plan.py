@@ -15,6 +15,7 @@ from flows.config.base import AnyConfig
 from flows.config.execution import Execution
 from flows.config.method import Asks
 from flows.engine import text
+from flows.engine.budget import budget_of, dataset_of
 from flows.engine.federation import parties_planned, planned_lines
 from flows.engine.method import Releases
 from flows.engine.tools import RunTools
@@ -69,11 +70,10 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     Raises ConfigError for an invalid task file or invalid numbers.
     """
     from flows.config.task_files import load_task
-    from flows.engine.plan import measured_lengths
     from flows.engine.prepare import check_numbers, releases_of
-    from flows.engine.tools import RunTools
     from flows.engine.warnings import warnings_of
     from flows.runtime.state_folder import state_folder
+    from flows.runtime.stores import open_ledger
 
     config = _declared(config)
     card = load_task(config.task)
@@ -81,7 +81,11 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     releases = releases_of(config)
     config = config.without_rows()
     lengths = measured_lengths(RunTools(config, state_folder()))
-    return plan_of(config, card, releases, lengths).to_json() | {"warnings": warnings_of(config, card, releases)}
+    plan = plan_of(config, card, releases, lengths)
+    budget = None
+    if plan.events and config.parties is None:
+        budget = budget_of(open_ledger(state_folder()), dataset_of(config), plan.events, plan.delta)
+    return plan.to_json() | {"warnings": warnings_of(config, card, releases), "budget": budget}
 
 
 @dataclass(frozen=True, slots=True)

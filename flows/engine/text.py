@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from connectors.interfaces.errors import default_cap_advice
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from flows.engine.run_summary import RunSummary
 from flows.engine.usefulness import advice, usefulness_lines
@@ -53,7 +54,27 @@ def plan(value: dict[str, Any]) -> str:
     if value["public_rows"]:
         lines.append(f"private rows  {value['public_rows']}")
     warnings = [f"warning       {text}" for text in value.get("warnings", [])]
-    return "\n".join([*lines, *value["lines"], *warnings])
+    return "\n".join([*lines, *value["lines"], *_budget(value), *warnings])
+
+
+def cap_text(budget: Mapping[str, Any], refused: str) -> str:
+    """Return what the cap of a dataset leaves if that is not enough, as a sentence that `refused` completes."""
+    if not budget["refusal"]:
+        return ""
+    advice = default_cap_advice(budget["dataset"], " --declare") if budget["default_cap"] else ""
+    return f". The cap leaves epsilon {budget['left']:.4g}, so {refused}{advice}"
+
+
+def _budget(value: dict[str, Any]) -> list[str]:
+    """Return the line about the cap of the dataset; none if the plan charges nothing."""
+    budget = value.get("budget")
+    if budget is None:
+        return []
+    rest = "no cap" if budget["cap"] is None else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
+    adds = "infinite" if value["epsilon_exact"] is None else f"{value['epsilon_exact']:.4g}"
+    equal = " (or 0: its release exists)" if budget["has_equal"] else ""
+    refused = "only a repeated run can start" if budget["has_equal"] else "the run will be refused"
+    return [f"budget        {rest}; this run adds {adds}{equal}{cap_text(budget, refused)}"]
 
 
 def _writing(value: dict[str, Any]) -> list[str]:

@@ -117,7 +117,12 @@ class Registering:
         with pytest.raises(BudgetError, match="wasp budget cap shop --epsilon inf --reason") as refused:
             careful.reserve("shop", plan(), "me")
         assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
-        assert careful.left("shop") == careful.left("unknown") == (ONE, True)
+        too_much = [dict(charge.event) for charge in plan().charges]
+        for name in ("shop", "unknown"):
+            outlook = careful.outlook(name, too_much, DELTA)
+            assert (outlook.cap, outlook.left, outlook.default_cap) == (ONE, ONE, True)
+            assert "wasp budget cap" in outlook.refusal
+        assert careful.outlook("unknown", too_much, DELTA, public=True).refusal == ""
         careful.set_cap("shop", ONE, DELTA, "owner", "agreed")
         with pytest.raises(BudgetError) as refused:
             careful.reserve("shop", plan(), "me")
