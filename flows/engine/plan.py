@@ -147,8 +147,9 @@ def plan_of(
 ) -> RunPlan:
     """Return the plan of a configuration; no model is called.
 
-    A model with cached completions is planned with its own `lengths`, other models with four characters per token and
-    completions of `max_tokens`. A text in a prompt counts 160 characters. Models write equal shares concurrently.
+    A model with cached completions is planned with the characters per token of their prompts and with the length of the
+    completions, other models with four characters per token and completions of `max_tokens`. A text in a prompt counts
+    160 characters. Models write equal shares concurrently.
     """
     cached = lengths or {}
     tokens = {plm.name: _tokens(config, card, plm.name, cached.get(plm.name)) for plm in config.models}
@@ -250,7 +251,7 @@ def _tokens(config: AnyConfig, card: TaskCard, model: str, lengths: Lengths | No
     characters = sum(share * _characters(card, asks) for asks, share in _shares(config, model))
     per_token = CHARACTERS_PER_TOKEN
     if lengths is not None and lengths.tokens_in > 0:
-        per_token = _characters(card, Asks((), 0)) / lengths.tokens_in
+        per_token = lengths.characters / lengths.tokens_in
     calls = _calls(config, model)
     return characters / per_token, calls * (card.max_tokens if lengths is None else lengths.tokens_out)
 

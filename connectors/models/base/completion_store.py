@@ -82,13 +82,14 @@ class Stored:
 class Lengths:
     """Statistics of completions: count, mean tokens, median seconds between two.
 
-    `estimated`: completions whose tokens the server did not report.
+    `characters`: mean length of their prompts. `estimated`: completions whose tokens the server did not report.
     """
 
     answers: int
     tokens_in: float
     tokens_out: float
     seconds: float
+    characters: float = 0.0
     estimated: int = 0
 
 
@@ -188,14 +189,15 @@ class CompletionStore:
         Pauses between calls hardly affect the median.
         """
         with self._open(identity) as database:
-            columns = "tokens_in, tokens_out, estimated, created"
+            columns = "tokens_in, tokens_out, length(json_extract(prompt, '$.text')), estimated, created"
             rows = database.execute(f"SELECT {columns} FROM answers ORDER BY created").fetchall()  # noqa: S608
         if not rows:
             return Lengths(0, 0.0, 0.0, 0.0)
         times = [datetime.fromisoformat(created) for *_, created in rows]
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-        tokens_in, tokens_out = (sum(row[column] for row in rows) / len(rows) for column in (0, 1))
-        return Lengths(len(rows), tokens_in, tokens_out, median(gaps) if gaps else 0.0, sum(row[2] for row in rows))
+        tokens_in, tokens_out, characters = (sum(row[column] for row in rows) / len(rows) for column in (0, 1, 2))
+        seconds, estimated = median(gaps) if gaps else 0.0, sum(row[3] for row in rows)
+        return Lengths(len(rows), tokens_in, tokens_out, seconds, characters, estimated)
 
     def asked(self, identity: str) -> dict[str, int]:
         """Return the number of completions per prompt key, without failures."""

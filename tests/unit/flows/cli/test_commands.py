@@ -8,10 +8,13 @@ import pytest
 
 from connectors.interfaces.errors import ArtifactError, BudgetError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
+from connectors.models.base.completion_store import Lengths
 from flows.cli import commands
 from flows.cli.common import answer_plan
-from flows.config.files import load_config
+from flows.config.files import check_config, load_config
+from flows.config.task_files import load_task
 from flows.engine import text
+from flows.engine.plan import plan_of
 from flows.engine.prepare import releases_of
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
@@ -83,3 +86,14 @@ def test_the_forecast_of_a_plan_uses_what_an_earlier_run_of_the_task_measured(ho
     assert "accuracy of texts alone, 80.0 %" in "\n".join(commands.plan("wasp", tmp_path / "small.yaml", [])["lines"])
     other = commands.plan("wasp", tmp_path / "small.yaml", ["embedder.options.dimension=64"])
     assert "depends on how good the texts already are" in "\n".join(other["lines"])
+
+
+def test_planned_tokens_do_not_depend_on_the_examples_in_stored_prompts() -> None:
+    made = check_config(WaspConfig, SMALL, "the test")
+    card = load_task(made.task)
+    bare, long = Lengths(9, 50.0, 20.0, 1.0, 200.0), Lengths(9, 500.0, 20.0, 1.0, 2000.0)
+    planned = [
+        plan_of(made, card, releases_of(made), dict.fromkeys(("clerk", "novelist"), lengths))
+        for lengths in (bare, long)
+    ]
+    assert planned[0].tokens_in == planned[1].tokens_in == plan_of(made, card, releases_of(made)).tokens_in
