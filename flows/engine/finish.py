@@ -86,10 +86,14 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
         run.tools.ledger.finish(name.dataset, name.run_id)
     if run.prepared.federation is not None:
         end_run(run.tools.exchange, name.run_id)
-    report = _unless_unchanged(run, _report(run, results))
-    run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
-    page = write_report(run.tools.artifacts, name.run_id)
-    _track(run, report, results.synthetic, page)
+    report = _report(run, results)
+    unchanged = _unchanged(run, report)
+    if unchanged is not None:
+        report = unchanged
+        run.tools.tracker.end("FINISHED")
+    else:
+        run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
+        _track(run, report, results.synthetic, write_report(run.tools.artifacts, name.run_id))
     finished_summary = summary(run, report, _mlflow(run))
     values = finished_summary.to_json()
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(values, indent=2, allow_nan=False))
@@ -120,15 +124,21 @@ def _browsed(artifacts: Artifacts, path: str) -> list[TextRow]:
     return [TextRow(**row) for row in table.to_pylist()]
 
 
-def _unless_unchanged(run: Run, report: Report) -> Report:
-    """Return the stored report if only duration and budget differ, so a run that reuses everything changes no file."""
-    stored = run.tools.artifacts.read_text(f"runs/{report.run_id}/report.json")
-    if stored is None:
-        return report
-    earlier = json.loads(stored)
+def _unchanged(run: Run, report: Report) -> Report | None:
+    """Return the stored report of a run that finished before, if only duration and budget differ; else None.
+
+    Its page, pictures and records in the same MLflow run are then complete.
+    """
+    artifacts, folder, tracker = run.tools.artifacts, f"runs/{report.run_id}", run.tools.tracker
+    texts = [artifacts.read_text(f"{folder}/{name}.json") for name in ("report", "summary")]
+    if not run.book.was_done or not all(texts) or not artifacts.exists(f"{folder}/report.html"):
+        return None
+    earlier, finished = (json.loads(text or "{}") for text in texts)
+    if finished.get("tracking_problem") or tracker.problem or finished["mlflow_run_id"] != tracker.mlflow_run_id:
+        return None
     moving = {name: earlier[name] for name in ("seconds", "budget") if name in earlier}
     is_unchanged = json.loads(json.dumps(to_json(report))) | moving == earlier
-    return replace(report, **moving) if is_unchanged else report
+    return replace(report, **moving) if is_unchanged else None
 
 
 def _report(run: Run, results: RunResults) -> Report:

@@ -29,11 +29,15 @@ TAKEN = "Run {run_id} is already executed by another {by}. Wait for it, or stop 
 
 
 class RunBook:
-    """The manifest runs/<run_id>/manifest.json, replaced at each change of state."""
+    """The manifest runs/<run_id>/manifest.json, replaced at each change of state.
 
-    def __init__(self, artifacts: Artifacts, values: dict[str, Any]) -> None:
+    `was_done`: the run had finished before this process started.
+    """
+
+    def __init__(self, artifacts: Artifacts, values: dict[str, Any], was_done: bool = False) -> None:
         self.artifacts = artifacts
         self.values = values
+        self.was_done = was_done
 
     def update(self, **changes: Any) -> None:
         """Write the manifest with `changes`."""
@@ -65,7 +69,8 @@ def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBo
         "dollars_estimated": earlier.get("dollars_estimated", 0.0),
         "approval": asdict(prepared.approval) if prepared.approval else earlier.get("approval"),
     }
-    return RunBook(artifacts, begun(name.run_id, flow, name.dataset, config) | values)
+    was_done = earlier.get("state") == "done"
+    return RunBook(artifacts, begun(name.run_id, flow, name.dataset, config) | values, was_done)
 
 
 def begun(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -> dict[str, Any]:

@@ -113,19 +113,25 @@ def test_the_release_covers_every_candidate_with_noise(finished) -> None:
     assert (release[["near", "far"]] != 0).all(axis=None)
 
 
+def times_of_pages(finished) -> dict[str, int]:
+    pipeline, summary = finished
+    pages = [*(pipeline.home / "runs" / summary["run_id"]).glob("*.png"), Path(summary["report"])]
+    return {str(page): page.stat().st_mtime_ns for page in pages}
+
+
 @pytest.fixture(scope="module")
 def repeated(finished) -> tuple[dict[str, object], list[object]]:
-    """Run the finished configuration again; return its summary, and the MLflow run and releases from before."""
+    """Run the finished configuration again; return its summary, and MLflow's run, releases and pages from before."""
     pipeline, summary = finished
     store = f"sqlite:///{pipeline.home / 'mlflow.db'}"
-    before = [snapshot(store, summary["run_id"]), pipeline.releases(summary["run_id"])]
+    before = [snapshot(store, summary["run_id"]), pipeline.releases(summary["run_id"]), times_of_pages(finished)]
     return pipeline.run(), before
 
 
 @pytest.mark.core
 def test_a_second_run_reuses_everything_and_spends_nothing(finished, repeated) -> None:
     pipeline, summary = finished
-    again, (_, releases) = repeated
+    again, (_, releases, _) = repeated
     assert again["run_id"] == summary["run_id"]
     assert again["epsilon_spent"] == summary["epsilon_spent"]
     assert pipeline.releases(summary["run_id"]) == releases
@@ -136,8 +142,10 @@ def test_a_second_run_reuses_everything_and_spends_nothing(finished, repeated) -
 @pytest.mark.core
 def test_a_second_run_leaves_the_finished_mlflow_run_alone(finished, repeated) -> None:
     pipeline, summary = finished
-    again, (before, _) = repeated
+    again, (before, _, written) = repeated
     after = snapshot(f"sqlite:///{pipeline.home / 'mlflow.db'}", summary["run_id"])
+    assert len(written) > 2
+    assert times_of_pages(finished) == written, "a run that reuses everything draws nothing again"
     assert again["mlflow_run_id"] == summary["mlflow_run_id"]
     assert after == before
     status, end, *_, models, files = after
