@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 import yaml
 
+from flows.releases.opening import measured_cells
 from tasks.steps.density import Texts
+from tests.studies.guidance import opening
 from tests.studies.guidance.__main__ import main, read
 from tests.studies.guidance.cells import FLOORS, MECHANISMS, Cell, run
 from tests.studies.guidance.corpora import Corpus
@@ -99,3 +101,16 @@ def test_a_study_ends_with_tables_plots_and_bands_and_is_not_done_twice(
 def test_intervals_are_students() -> None:
     assert interval([1.0, 2.0, 3.0]) == pytest.approx((2.0, 2.484), abs=1e-3)
     assert math.isnan(interval([1.0])[1])
+
+
+def test_the_study_of_opening_writes_gains_over_the_best_floor_as_the_product_reads_them(tmp_path: Path) -> None:
+    found = {"zero": 0.5, "zero_soft": 0.6, "head": 0.8, "soft": 0.65, "means": 0.7, "real": 0.9}
+    cell = {"data": "Banking", "classes": 10, "rows": 300, "epsilon": 4.0, "index": 27.75, "opening": "cosine"} | found
+    closed = cell | {"rows": 100, "index": 2.7, "opening": "none"}
+    opening.tell(pd.DataFrame([each | {"seed": seed} for seed in range(2) for each in (cell, closed)]), tmp_path)
+    (place,) = yaml.safe_load((tmp_path / "opening.yaml").read_text())
+    assert place.keys() == measured_cells()[0].keys()
+    assert (place["zero_shot"], place["gain"]) == (0.6, [0.1, -0.05])
+    table = (tmp_path / "opening.md").read_text().splitlines()
+    assert len({line.count("|") for line in table}) == 1
+    assert "+0.300 [+0.300, +0.300] | +0.050 [+0.050, +0.050] | +0.100 [+0.100, +0.100] | -0.050" in table[2]

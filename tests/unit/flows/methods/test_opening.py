@@ -93,6 +93,8 @@ def test_closed_rows_are_never_opened_and_no_dataset_enters_the_ledger(tmp_path:
     assert prepared.plan.charges == ()
     assert prepared.tools.called.dataset == ""
     assert prepared.tools.ledger.known("desk") is None
+    plain = check_config(WaspConfig, values(private=None, method={"guidance": "auto"}), "the test")
+    assert prepared.tools.run_id == prepare("wasp", plain, home).tools.run_id, "closed rows leave no trace in the run"
     with pytest.raises(ConfigError, match="no_such_file"):
         prepare("wasp", config(120), home)
 
@@ -140,6 +142,9 @@ def test_a_run_with_closed_rows_ends_without_a_charge_or_a_private_file(api: str
     manifest = json.loads((pipeline.home / "runs" / summary["run_id"] / "manifest.json").read_text())
     assert manifest["config"]["private"]["declared_rows"] == 40
     assert "the private rows stay closed" in json.dumps(manifest["plan"])
+    report = json.loads((pipeline.home / "runs" / summary["run_id"] / "report.json").read_text())
+    assert "keep your budget" in report["sections"][0]["text"]
+    assert "No private record was opened: epsilon is 0." in Path(summary["report"]).read_text()
     again = pipeline.call("resume", summary["run_id"], "--json")
     assert again.returncode == 0, again.stderr
 
