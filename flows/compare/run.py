@@ -29,6 +29,7 @@ from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, tracking_store
 from flows.runtime.terminal_progress import display
 from tasks.metrics.comparison import CellResult, is_unnoised, mean_of
+from tasks.metrics.usefulness import BESIDE
 from tasks.prefect.runtime import step
 from tasks.reporting.compare_report import NOT_PRIVATE, Comparison, drawings, markdown, page
 
@@ -136,7 +137,7 @@ class CompareRun:
             columns=tuple(column.name for column in config.columns),
             places=tuple(column.place for column in config.columns),
             seeds=tuple(config.seeds),
-            metrics=tuple(config.metrics),
+            metrics=shown_metrics(config.metrics, answers),
             reference=config.reference,
             confidence=config.confidence,
             answers=tuple(answers),
@@ -200,6 +201,13 @@ def _means(comparison: Comparison) -> dict[str, float | None]:
     noised = [key for key in keys if not is_unnoised(comparison.answers, key[0], key[1])]
     means = {key: mean_of(comparison.answers, *key[1:], key[0]) for key in noised}
     return {f"{m}/{row}: {column}": mean.mean for (m, row, column), mean in means.items() if mean}
+
+
+def shown_metrics(metrics: Sequence[str], answers: Sequence[CellResult]) -> tuple[str, ...]:
+    """Return the metrics of the tables: with `accuracy` also the other accuracies that a cell has."""
+    others = [name for name in BESIDE if any(answer.value(name) is not None for answer in answers)]
+    names = [name for metric in metrics for name in (metric, *(others if metric == "accuracy" else ()))]
+    return tuple(dict.fromkeys(names))
 
 
 def _slug(title: str) -> str:

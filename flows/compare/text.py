@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from connectors.interfaces.money import format_dollars
@@ -34,8 +34,9 @@ def plan(value: dict[str, Any]) -> str:
 
 def summary(value: dict[str, Any]) -> str:
     """Return cells, verdicts and table paths of a finished comparison as text."""
-    heads = ("row", "column", "seed", "state", "accuracy", "FID", "epsilon of output", "added to budget", "seconds")
-    lines = [table([_result_row(cell) for cell in value["cells"] if not cell["not_private"]], heads), ""]
+    metrics = _measured(value)
+    heads = ("row", "column", "seed", "state", *metrics.values(), "epsilon of output", "added to budget", "seconds")
+    lines = [table([_result_row(cell, metrics) for cell in value["cells"] if not cell["not_private"]], heads), ""]
     lines += _unnoised(value)
     judged = [claim for claim in value["claims"] if claim["verdict"]]
     unnoised = {cell["row"] for cell in value["cells"] if cell["not_private"]}
@@ -60,6 +61,14 @@ def summary(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _measured(value: dict[str, Any]) -> dict[str, str]:
+    """Return the metrics of the columns and their heads; an accuracy that no cell has is left out."""
+    heads = {"accuracy": "accuracy", "adapted_accuracy": "adapted", "release_accuracy": "release", "fid": "FID"}
+    always = ("accuracy", "fid")
+    values = [cell["values"] for cell in value["cells"]]
+    return {name: head for name, head in heads.items() if name in always or any(cell.get(name) for cell in values)}
+
+
 def _minutes(minutes: float | None) -> str:
     return (
         "unknown: a model was never called"
@@ -81,8 +90,8 @@ def _plan_row(cell: dict[str, Any]) -> Sequence[object]:
     ]
 
 
-def _result_row(cell: dict[str, Any]) -> Sequence[object]:
-    scores = [_score(cell, metric) for metric in ("accuracy", "fid")]
+def _result_row(cell: dict[str, Any], metrics: Iterable[str]) -> Sequence[object]:
+    scores = [_score(cell, metric) for metric in metrics]
     spent = ["-" if cell[name] is None else f"{cell[name]:.3f}" for name in ("epsilon", "added")]
     state = "reused" if cell["reused"] else cell["state"]
     return [cell["row"], cell["column"], cell["seed"], state, *scores, *spent, f"{cell['seconds']:.0f}"]
@@ -106,11 +115,12 @@ def _unnoised(value: dict[str, Any]) -> list[str]:
             runs.setdefault(cell["run_id"], (cell, []))[1].append(cell["column"])
     if not runs:
         return []
+    metrics = _measured(value)
     every = {cell["column"] for cell in value["cells"]}
     rows = []
     for cell, columns in runs.values():
-        row, _, seed, state, accuracy, fid, _, _, seconds = _result_row(cell)
+        row, _, seed, state, *scores, _, _, seconds = _result_row(cell, metrics)
         settings = EVERY_COLUMN if set(columns) == every else ", ".join(columns)
-        rows.append([f"{row} ({NOT_PRIVATE})", settings, seed, state, accuracy, fid, seconds])
-    heads = ("row", "settings", "seed", "state", "accuracy", "FID", "seconds")
+        rows.append([f"{row} ({NOT_PRIVATE})", settings, seed, state, *scores, seconds])
+    heads = ("row", "settings", "seed", "state", *metrics.values(), "seconds")
     return [f"{NOT_PRIVATE}: computed on private rows without noise, no epsilon applies", table(rows, heads), ""]

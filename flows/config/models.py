@@ -113,6 +113,11 @@ class Plm(Strict):
         return self
 
     @property
+    def is_stub(self) -> bool:
+        """True for the embedded models, which only test the pipeline."""
+        return self.connector == "ngram" or self.model == "embedded" or self.model.startswith("builtin:")
+
+    @property
     def stated_price(self) -> Price | None:
         """The price of a paid model: the field, else the options, else the shipped list."""
         stated = self.options.get("price") if self.connector in PAID else None

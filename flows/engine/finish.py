@@ -146,7 +146,7 @@ def _report(run: Run, results: RunResults) -> Report:
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
     scores = _scores(results.student["test"], run.prepared.card.label_names)
     useful = usefulness(
-        run, scores, results.generated, results.releases, results.synthetic.rows if results.synthetic else None
+        run, results.student, results.generated, results.releases, results.synthetic.rows if results.synthetic else None
     )
     return Report(
         run_id=name.run_id,
@@ -181,6 +181,7 @@ def _report(run: Run, results: RunResults) -> Report:
         discriminator=run.discriminator,
         audited=_audited(run),
         budget=_budget(run),
+        stubs=tuple(model.name for model in run.config.models if model.is_stub),
     )
 
 
@@ -359,7 +360,7 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) 
     tracker.note(describe(run, report), f"[Run in Prefect]({url})" if url else "")
     final = {"privacy/epsilon_total": report.happened.epsilon, "privacy/epsilon_added": report.happened.added}
     if scores:
-        final |= {"student/accuracy": scores.accuracy, "student/macro_f1": scores.macro_f1}
+        final |= {"student/macro_f1": scores.macro_f1}
         final |= {f"student/{name}": score for name, score in scores.weighted.items()}
     if scores and synthetic is not None:
         final |= scores.by_class

@@ -23,7 +23,8 @@ class RunSummary:
     is the loss that this run added to the ledger. Both are None without noise. `metrics`: values of the metrics for the
     whole run by name, None where not measured. `unnoised`: metrics that were computed on private rows without noise.
     `fid_reference`: the rows of FID. `iterations`: one object per iteration, with its metrics by name.
-    `removed`: the files that `wasp clean` removed since.
+    `protects`: the unit of epsilon, record or person. `stubs`: models that are embedded stubs. `removed`: the files
+    that `wasp clean` removed since.
     """
 
     run_id: str
@@ -39,6 +40,8 @@ class RunSummary:
     epsilon_added: float | None = None
     not_private: bool = False
     delta: float = 0.0
+    protects: str = ""
+    stubs: list[str] = field(default_factory=list)
     releases: int = 0
     releases_charged: int | None = None
     n_synthetic: int = 0

@@ -17,6 +17,7 @@ from flows.engine.run_summary import RunSummary
 from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
 from tasks.metrics.registry import FIRST_METRICS, Metric, all_metrics
+from tasks.metrics.usefulness import ACCURACIES
 from tasks.reporting.report_model import Outgoing, Report
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def summary(run: Run, report: Report, mlflow: str) -> RunSummary:
         epsilon_added=report.happened.added,
         not_private=report.not_private,
         delta=run.prepared.noise.delta,
+        protects=report.plan.protects,
+        stubs=list(report.stubs),
         releases=report.happened.releases,
         releases_charged=report.happened.charged,
         n_synthetic=report.happened.samples,
@@ -76,6 +79,8 @@ def elapsed(run: Run) -> float:
 
 def _of_run(metric: Metric, report: Report) -> float | None:
     """Return the value of a metric for the whole run, as its `summary` says."""
+    if metric.name in ACCURACIES:
+        return report.usefulness.value(metric.name) if report.usefulness else None
     if metric.summary == "student":
         return report.scores.value(metric.name) if report.scores else None
     if metric.summary == "discriminator":

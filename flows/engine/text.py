@@ -13,6 +13,7 @@ from connectors.interfaces.errors import default_cap_advice
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from flows.engine.run_summary import RunSummary
 from flows.engine.usefulness import advice, usefulness_lines
+from tasks.reporting.report_model import STUBS
 
 WIDE = 200
 """Number of columns without a terminal; no table is split."""
@@ -124,6 +125,7 @@ def summary(value: dict[str, Any]) -> str:
     lines = [
         *([iterations(run.iterations), ""] if run.iterations else []),
         f"{scores(run)}; {outcome(run)}; {run.seconds:.0f} s",
+        *([f"stubs       {STUBS.format(', '.join(run.stubs))}"] if run.stubs else []),
         *usefulness_lines(run),
         *(f"degraded    {problem}" for problem in run.problems),
         *(f"warning     {warning}" for warning in run.warnings),
@@ -166,7 +168,8 @@ def _round(vote: Mapping[str, Any]) -> str:
 
 def outcome(run: RunSummary) -> str:
     """Return the number of texts and the privacy loss of a run."""
-    loss = f"privacy loss of the output: epsilon {epsilon(run.epsilon_spent)} at delta {run.delta:g}"
+    unit = f" per {run.protects}" if run.protects else ""
+    loss = f"privacy loss of the output: epsilon {epsilon(run.epsilon_spent)} at delta {run.delta:g}{unit}"
     if not run.iterations and run.epsilon_spent is not None:
         return f"trained on the private rows by DP-SGD; {loss}"
     if not run.iterations:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tasks.metrics.usefulness import Accuracy, Usefulness
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from connectors.interfaces.artifacts import ArtifactRef
     from flows.engine.run import Run
     from flows.engine.run_summary import RunSummary
     from tasks.core.refs import Written
     from tasks.metrics.usefulness import Baseline
-    from tasks.reporting.report_model import Scores
 
 NO_TEXTS = "this run wrote no texts"
 NO_RELEASE = "this run has no private release, so its own texts are the baseline"
@@ -22,27 +21,41 @@ NO_ZERO_SHOT = "every text of this run depends on a release"
 
 
 def usefulness(
-    run: Run, scores: Scores | None, generated: Sequence[Written], releases: Sequence[ArtifactRef], texts: int | None
+    run: Run,
+    student: Mapping[str, Any],
+    generated: Sequence[Written],
+    releases: Sequence[ArtifactRef],
+    texts: int | None,
 ) -> Usefulness | None:
-    """Return a run's comparison with chance and with texts made without private data; None without test rows.
+    """Return a run's accuracies, chance and baselines; None without test rows.
 
     Args:
         run: the run, whose student is trained.
-        scores: the student on the test rows.
+        student: the scores of its student, from student.json.
         generated: all texts that models wrote for the run.
         releases: the private releases of the run.
         texts: number of texts that the student was trained on; None if it was trained on private rows.
     """
-    if scores is None:
+    test = student["test"]
+    if test is None:
         return None
-    sizes = [sum(row) for row in scores.confusion]
-    right = sum(row[number] for number, row in enumerate(scores.confusion))
-    accuracy = Accuracy(right, sum(sizes), texts)
-    baseline, unmeasured = _baseline(run, generated, releases)
-    return Usefulness(accuracy, max(sizes) / sum(sizes), run.student_spec.kind, baseline, unmeasured)
+    sizes = [sum(row) for row in test["confusion"]]
+    right = sum(row[number] for number, row in enumerate(test["confusion"]))
+    baseline, release, unmeasured = _baseline(run, generated, releases)
+    return Usefulness(
+        run=Accuracy(right, sum(sizes), texts),
+        chance=max(sizes) / sum(sizes),
+        student=run.student_spec.kind,
+        baseline=baseline,
+        unmeasured=unmeasured,
+        adapted=Accuracy(student["adapted"], sum(sizes), texts) if "adapted" in student else None,
+        release=release,
+    )
 
 
-def _baseline(run: Run, generated: Sequence[Written], releases: Sequence[ArtifactRef]) -> tuple[Baseline | None, str]:
+def _baseline(
+    run: Run, generated: Sequence[Written], releases: Sequence[ArtifactRef]
+) -> tuple[Baseline | None, Accuracy | None, str]:
     from tasks.prefect.public import measure_baseline
     from tasks.prefect.runtime import run_step
     from tasks.steps.students.baseline import (  # not needed by commands that only read a summary
@@ -51,14 +64,14 @@ def _baseline(run: Run, generated: Sequence[Written], releases: Sequence[Artifac
     )
 
     if run.trained is None:
-        return None, NO_TEXTS
+        return None, None, NO_TEXTS
     if not releases:
-        return None, NO_RELEASE
+        return None, None, NO_RELEASE
     first = () if run.guides_all else [table for table in generated if table.iteration == 0 and not table.part]
-    texts = tuple(written for written in first if written.samples.rows)
-    if not texts:
-        return None, NO_ZERO_SHOT
-    job = BaselineJob(run.trained, texts, balanced=bool(run.shares))
+    texts, density = tuple(written for written in first if written.samples.rows), run.shift_of()
+    if not texts and density is None:
+        return None, None, NO_ZERO_SHOT
+    job = BaselineJob(run.trained, texts, bool(run.shares), density, "" if texts else NO_ZERO_SHOT)
     return read_baseline(run_step(measure_baseline, run.tools, job))
 
 
@@ -75,6 +88,9 @@ def advice(flow: str, opens_rows: bool, asks_models: bool) -> list[tuple[str, st
 
 
 def usefulness_lines(summary: RunSummary) -> list[str]:
-    """Return accuracy next to chance and to texts made without private data."""
+    """Return all accuracies and chance, one per line."""
     useful = summary.usefulness
-    return [f"baseline    {useful['line']}", f"            {useful['basis']}"] if useful else []
+    if not useful:
+        return []
+    lines = [*useful.get("lines", [useful["line"]]), f"chance {100 * useful['chance']:.1f} %", useful["basis"]]
+    return [f"{'accuracy' if number == 0 else '':<12}{line}" for number, line in enumerate(lines)]

@@ -141,7 +141,6 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> R
         files=report is not None,
         sent=() if report is None else _sent(report),
         without_noise=() if report is None else tuple(f"{access.what} ({access.where})" for access in report.touched),
-        student_accuracy=report.scores.accuracy if report is not None and report.scores else None,
         audits=audits,
         never_audited=_never_audited(released, audits),
     )

@@ -15,6 +15,7 @@ from typing import Literal
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ConfigError
 from tasks.metrics.metrics import NEIGHBOURS, fid, mmd, precision_recall, thin
+from tasks.metrics.usefulness import ACCURACIES
 
 GROUP = "wasp.metrics"
 COVERED = 5000
@@ -156,7 +157,16 @@ METRICS = (
         measure=_probe,
         needs="test",
     ),
-    Metric(name="accuracy", title="Accuracy of the student", percent=True, higher_is_better=True, summary="student"),
+    *(
+        Metric(
+            name=name,
+            title="Accuracy of the student" if name == "accuracy" else f"Accuracy: {title}",
+            percent=True,
+            higher_is_better=True,
+            summary="student",
+        )
+        for name, title in ACCURACIES.items()
+    ),
     Metric(name="macro_f1", title="Macro F1 of the student", higher_is_better=True, summary="student"),
     *(
         Metric(

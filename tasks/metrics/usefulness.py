@@ -1,7 +1,7 @@
-"""Usefulness of a run: its accuracy compared with chance and a baseline.
+"""Usefulness of a run: its accuracies, with chance and the baselines that they must exceed.
 
-The baseline uses texts without private data. A run that learned nothing finishes like any other, hence its result must
-state this wherever it is shown.
+The baselines use no private data, or no texts. A run that learned nothing finishes like any other, hence its result
+must state this wherever it is shown.
 """
 
 from __future__ import annotations
@@ -14,12 +14,26 @@ CONFIDENCE = 0.95
 INTERVAL = "95 % Clopper-Pearson"
 """The exact binomial interval over test rows, valid for every accuracy and every number of rows."""
 
+ACCURACIES: Mapping[str, str] = {
+    "accuracy": "new classifier of the exported texts",
+    "adapted_accuracy": "the run's classifier, which also reads the release",
+    "release_accuracy": "class means of the release, without texts",
+    "guided_accuracy": "new classifier of as many texts as the baseline",
+    "zero_shot_accuracy": "same models without private data",
+}
+"""Accuracies of a run on its test rows, by their name in the summary, in MLflow and in comparisons."""
+ON_ROWS = "classifier trained on the private records"
+BASELINES = ("release_accuracy", "guided_accuracy", "zero_shot_accuracy")
+FLOORS = ("release_accuracy", "zero_shot_accuracy")
+BESIDE = ("adapted_accuracy", *FLOORS)
+"""Accuracies that a comparison shows next to `accuracy`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
     """A classifier's correct predictions on `rows` test rows.
 
-    `texts`: the number of training texts, None for a classifier trained on rows.
+    `texts`: the number of training texts, None for a classifier trained on rows or on a release.
     """
 
     right: int
@@ -49,22 +63,44 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Two classifiers of the kind `student` that were trained on equally many texts.
+    """Classifiers of the kind `student` that were trained on equally many texts.
 
-    `zero_shot`: texts of the same models before any release; `guided`: texts of the run's result.
+    `zero_shot`: texts of the same models before any release, with the labels that they were written for; `soft`: the
+    same texts with soft labels, None in reports of earlier versions; `guided`: exported texts of the run.
     """
 
     student: str
     zero_shot: Accuracy
     guided: Accuracy
+    soft: Accuracy | None = None
+
+    @property
+    def floor(self) -> Accuracy:
+        """The better one of the two classifiers without private data."""
+        return max(self.zero_shot, self.soft or self.zero_shot, key=lambda accuracy: accuracy.right)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An accuracy with its name (a key of ACCURACIES), title and remark."""
+
+    name: str
+    title: str
+    accuracy: Accuracy
+    remark: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.accuracy}" + (f", {self.remark}" if self.remark else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Usefulness:
     """The accuracy of a run compared with its references.
 
-    `chance`: the share of the largest class of the test rows. `unmeasured`: why there is no baseline, empty with one.
-    `student`: the kind of the run's classifier.
+    `run`: a new classifier, trained on the exported texts alone, or the run's classifier of private rows. `adapted`:
+    the run's classifier, if it also reads a release or public rows. `release`: the nearest class mean of a released
+    density. `chance`: the share of the largest class of the test rows. `unmeasured`: why there is no baseline, empty
+    with one. `student`: the kind of the run's classifier.
     """
 
     run: Accuracy
@@ -72,6 +108,26 @@ class Usefulness:
     student: str
     baseline: Baseline | None = None
     unmeasured: str = ""
+    adapted: Accuracy | None = None
+    release: Accuracy | None = None
+
+    @property
+    def measured(self) -> tuple[Measured, ...]:
+        """All accuracies, the run's first."""
+        baseline = self.baseline
+        probe = "" if baseline is None or baseline.student == self.student else f"{baseline.student} classifier"
+        found: dict[str, tuple[Accuracy | None, str]] = {
+            "accuracy": (self.run, ""),
+            "adapted_accuracy": (self.adapted, ""),
+            "release_accuracy": (self.release, ""),
+        }
+        if baseline is not None:
+            if probe or baseline.guided.texts != self.run.texts:
+                found["guided_accuracy"] = baseline.guided, probe
+            labels = "soft labels" if baseline.floor is baseline.soft else "labels as written"
+            found["zero_shot_accuracy"] = baseline.floor, f"{probe}, {labels}" if probe else labels
+        titles = ACCURACIES if self.run.texts is not None else {**ACCURACIES, "accuracy": ON_ROWS}
+        return tuple(Measured(name, titles[name], *entry) for name, entry in found.items() if entry[0] is not None)
 
     @property
     def above_chance(self) -> bool:
@@ -80,19 +136,13 @@ class Usefulness:
 
     @property
     def above_zero_shot(self) -> bool:
-        """True if equally many texts of the run train better, or if unmeasured."""
-        return self.baseline is None or self.baseline.guided.right > self.baseline.zero_shot.right
+        """True if equally many texts of the run train better than the better baseline, or if unmeasured."""
+        return self.baseline is None or self.baseline.guided.right > self.baseline.floor.right
 
     @property
     def line(self) -> str:
-        """Chance, baseline and run in one line."""
-        parts = [f"chance {_percent(self.chance)}"]
-        if self.baseline is not None:
-            probe = "" if self.baseline.student == self.student else f", {self.baseline.student} student on both"
-            parts.append(f"same models without private data {self.baseline.zero_shot}{probe}")
-            if probe or self.baseline.guided.texts != self.run.texts:
-                parts.append(f"this run with as many texts {self.baseline.guided}")
-        return " · ".join([*parts, f"this run {self.run}"])
+        """All accuracies and chance in one line."""
+        return " · ".join([*map(str, self.measured), f"chance {_percent(self.chance)}"])
 
     @property
     def basis(self) -> str:
@@ -112,22 +162,25 @@ class Usefulness:
         if self.baseline is not None and not self.above_zero_shot:
             warnings.append(
                 f"no gain from the private data is measured: the same models without it reach "
-                f"{self.baseline.zero_shot}, this run with as many texts {self.baseline.guided}, "
+                f"{self.baseline.floor}, this run with as many texts {self.baseline.guided}, "
                 f"on {self.run.rows:,} test rows."
             )
         return tuple(warnings)
 
     def metrics(self) -> dict[str, float]:
         """Return the numbers under the names for experiment tracking."""
-        low, high = self.run.interval
-        metrics = {"student/accuracy_low": low, "student/accuracy_high": high, "baseline/chance": self.chance}
+        metrics = {"baseline/chance": self.chance}
+        for measured in self.measured:
+            name = f"{'baseline' if measured.name in BASELINES else 'student'}/{measured.name}"
+            low, high = measured.accuracy.interval
+            metrics |= {name: measured.accuracy.value, f"{name}_low": low, f"{name}_high": high}
         if self.baseline is not None:
-            for name, accuracy in (("zero_shot", self.baseline.zero_shot), ("guided", self.baseline.guided)):
-                low, high = accuracy.interval
-                metrics |= {f"baseline/{name}_accuracy": accuracy.value, f"baseline/{name}_low": low}
-                metrics |= {f"baseline/{name}_high": high}
             metrics["baseline/texts"] = float(self.baseline.zero_shot.texts or 0)
         return metrics
+
+    def value(self, name: str) -> float | None:
+        """Return an accuracy by its name in ACCURACIES; None where it was not measured."""
+        return next((measured.accuracy.value for measured in self.measured if measured.name == name), None)
 
     def summary(self) -> dict[str, Any]:
         """Return the values for `--json`."""
@@ -136,14 +189,18 @@ class Usefulness:
             "test_rows": self.run.rows,
             "chance": self.chance,
             "accuracy": _values(self.run),
+            "adapted": _values(self.adapted),
+            "release": _values(self.release),
             "interval": INTERVAL,
             "zero_shot": _values(baseline.zero_shot) if baseline else None,
+            "zero_shot_soft": _values(baseline.soft) if baseline else None,
             "guided": _values(baseline.guided) if baseline else None,
             "baseline_student": baseline.student if baseline else None,
             "unmeasured": self.unmeasured,
             "above_chance": self.above_chance,
             "above_zero_shot": self.above_zero_shot if baseline else None,
             "line": self.line,
+            "lines": [str(measured) for measured in self.measured],
             "basis": self.basis,
             "warnings": list(self.warnings),
         }
@@ -154,14 +211,21 @@ def usefulness_of(values: Mapping[str, Any] | None) -> Usefulness | None:
     if values is None:
         return None
     plain, baseline = dict(values), values["baseline"]
-    plain["run"] = Accuracy(**values["run"])
+    for name in ("run", "adapted", "release"):
+        plain[name] = _accuracy(values.get(name))
     if baseline is not None:
-        arms = {name: Accuracy(**baseline[name]) for name in ("zero_shot", "guided")}
+        arms = {name: _accuracy(baseline.get(name)) for name in ("zero_shot", "guided", "soft")}
         plain["baseline"] = Baseline(baseline["student"], **arms)
     return Usefulness(**plain)
 
 
-def _values(accuracy: Accuracy) -> dict[str, float | int | None]:
+def _accuracy(values: Mapping[str, Any] | None) -> Any:
+    return Accuracy(**values) if values else None
+
+
+def _values(accuracy: Accuracy | None) -> dict[str, Any] | None:
+    if accuracy is None:
+        return None
     low, high = accuracy.interval
     return {"value": accuracy.value, "low": low, "high": high, "texts": accuracy.texts}
 

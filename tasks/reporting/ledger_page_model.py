@@ -89,7 +89,6 @@ class RunLine:
     files: bool
     sent: tuple[Sent, ...] = ()
     without_noise: tuple[str, ...] = ()
-    student_accuracy: float | None = None
     audits: tuple[AuditLine, ...] = ()
     never_audited: tuple[str, ...] = ()
 

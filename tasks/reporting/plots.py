@@ -74,9 +74,9 @@ def samples_plot(report: Report, form: Form = "svg") -> bytes | None:
 
 
 def epsilon_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """Draw the cumulative epsilon and the configured epsilon."""
+    """Draw the cumulative epsilon and the configured epsilon; None if a single release spent all of it."""
     spent = [(facts.iteration, facts.epsilon) for facts in report.iterations if facts.epsilon is not None]
-    if not spent or report.not_private or not report.opens_rows:
+    if len({value for _, value in spent}) < 2 or report.not_private or not report.opens_rows:
         return None
 
     def draw(figure: Any) -> None:

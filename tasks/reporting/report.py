@@ -51,7 +51,7 @@ def render(report: Report, rows: Sequence[TextRow] = ()) -> str:
         report: facts of the run.
         rows: all synthetic texts, to browse; without them the page has the report's examples.
     """
-    metrics = [metric for metric in all_metrics() if metric.label]
+    metrics = [metric for metric in all_metrics() if metric.label and _is_measured(report, metric)]
     return template("report.html.j2").render(
         report=report,
         words=words,
@@ -65,10 +65,17 @@ def render(report: Report, rows: Sequence[TextRow] = ()) -> str:
         texts=_texts(report),
         verdict=verdict(report),
         bars=bars(report),
+        protection=words.protection(report),
+        scale=words.SCALE.items(),
+        strength=words.strength(report.happened.epsilon or 0.0),
         browser=browse(rows) if rows else None,
         on_map=Markup(texts_by_group(report.map)) if rows and report.map and report.map.texts else "",  # noqa: S704
         total=sum(report.usage.values(), Usage()),
     )
+
+
+def _is_measured(report: Report, metric: Metric) -> bool:
+    return any(facts.value(metric.name) is not None for facts in report.iterations)
 
 
 def _texts(report: Report) -> list[tuple[str, list[Sample]]]:
@@ -96,10 +103,11 @@ def _measured(facts: Facts, metric: Metric) -> str:
 
 
 def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
-    """Return the key figures as (name, value, remark)."""
+    """Return the measured key figures as (name, value, remark)."""
     scores, last = report.scores, report.iterations[-1] if report.iterations else None
     cost = sum(report.usage.values(), Usage())
-    return [
+    unit = f"per {report.plan.protects} at delta {report.plan.delta:g}; " if report.opens_rows else ""
+    numbers = [
         ("accuracy", words.percent(scores.accuracy if scores else None), _accuracy_remark(report)),
         ("macro F1", words.number(scores.macro_f1 if scores else None), "mean over classes"),
         (
@@ -107,11 +115,16 @@ def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
             _measured(last, find_metric("fid")) if last else words.ABSENT,
             f"MMD {words.number(last.mmd if last else None)} (0: equal distributions)",
         ),
-        ("epsilon", words.epsilon(report.happened.epsilon), f"{LOSS}, configured {words.epsilon(report.plan.epsilon)}"),
+        (
+            "epsilon",
+            words.epsilon(report.happened.epsilon),
+            f"{unit}{LOSS}, configured {words.epsilon(report.plan.epsilon)}",
+        ),
         (ADDED, words.added(report.happened), f"releases: {words.charged(report.happened)}"),
         ("texts", words.count(report.happened.samples), f"by {len(report.plms)} language models"),
         ("cost", words.money(cost), f"{words.count(cost.calls)} calls"),
     ]
+    return [entry for entry in numbers if entry[1] != words.ABSENT]
 
 
 def _accuracy_remark(report: Report) -> str:

@@ -18,6 +18,9 @@ from tasks.metrics.usefulness import Usefulness, usefulness_of
 
 Point = tuple[float, float]
 
+STUBS = "Written by stubs ({}): not for use"
+"""Text of the mark of texts whose models only test the pipeline."""
+
 
 @dataclass(frozen=True, slots=True)
 class Released:
@@ -203,7 +206,7 @@ class Report:
     `degraded`: texts, models or steps below the configured number. `warnings`: notes about configuration or result that
     do not degrade the run. `discriminator`: accuracy of the classifier that selects texts. `budget`: dataset, cap,
     delta and spent epsilon when the run ended; None without a cap. `audited`: the audits of the noise at the end of
-    the run, and releases that were never audited.
+    the run, and releases that were never audited. `stubs`: models that are embedded stubs.
     """
 
     run_id: str
@@ -233,6 +236,12 @@ class Report:
     audited: str = ""
     budget: Mapping[str, Any] | None = None
     discriminator: DiscriminatorTest | None = None
+    stubs: tuple[str, ...] = ()
+
+    @property
+    def stub_warning(self) -> str:
+        """Warning that stubs wrote the texts; empty without stubs."""
+        return STUBS.format(", ".join(self.stubs)) if self.stubs else ""
 
     @property
     def not_private(self) -> bool:
@@ -308,6 +317,7 @@ def from_json(values: Mapping[str, Any]) -> Report:
     made["balance"] = tuple(ClassShare(**item) for item in values.get("balance", ()))
     made["usefulness"] = usefulness_of(values.get("usefulness"))
     made["discriminator"] = discriminator_test_of(values.get("discriminator"))
+    made["stubs"] = tuple(values.get("stubs", ()))
     made["next"] = tuple((command, purpose) for command, purpose in values["next"])
     return Report(**made)
 

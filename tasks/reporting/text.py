@@ -12,6 +12,7 @@ ABSENT = "not measured"
 NOT_RECORDED = "not recorded"
 _MINUTE, _HOUR = 60, 3600
 _EXAMPLE_PRIOR = 0.01
+_ROUNDING = 1e-9
 _TRAINING_DATA = "the training data of the language models, which the models may repeat"
 
 
@@ -63,6 +64,11 @@ def epsilon(value: float | None) -> str:
     return "infinite" if value is None or math.isinf(value) else f"{value:.4g}"
 
 
+def loss(value: float | None, delta: float, protects: str) -> str:
+    """Return a privacy loss with its delta and its unit; older runs have no unit."""
+    return f"epsilon {epsilon(value)} at delta {delta:g}" + (f" per {protects}" if protects else "")
+
+
 def added(happened: Happened) -> str:
     """Return the epsilon that a run added to the budget."""
     return NOT_RECORDED if happened.charged is None else epsilon(happened.added)
@@ -101,6 +107,26 @@ def certainty(loss: float, prior: float = 0.5) -> float:
     """
     odds = math.log(prior / (1 - prior)) + loss
     return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+
+
+SCALE = {"strong": "epsilon below 1", "usual": "1 to 4", "weak": "above 4"}
+"""Steps of protection and their ranges."""
+
+
+def strength(loss: float) -> str:
+    """Return the step of protection of a privacy loss."""
+    return list(SCALE)[(loss >= 1) + (loss > 4 + _ROUNDING)]
+
+
+def protection(report: Report) -> str:
+    """Return the greatest certainty that an attacker can reach, in one sentence; empty without a promise."""
+    if report.not_private or not report.opens_rows:
+        return ""
+    sure = _shown(certainty(report.happened.epsilon or 0.0))
+    return (
+        f"Protection of each {report.plan.protects}: an attacker with a 50 % belief that it is in the private data "
+        f"becomes at most {sure} sure."
+    )
 
 
 def promise(report: Report) -> list[str]:

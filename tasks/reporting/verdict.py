@@ -1,10 +1,10 @@
-"""The first lines of a report: what the result is worth, in a sentence and in bars."""
+"""The first lines of a report: the worth of the result, in sentences and in bars."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tasks.metrics.usefulness import Accuracy
+from tasks.metrics.usefulness import FLOORS, Accuracy, Measured
 from tasks.reporting import text as words
 from tasks.reporting.report_model import Report
 
@@ -22,26 +22,37 @@ class Bar:
 
 
 def verdict(report: Report) -> str:
-    """Return one sentence: accuracy against its references, privacy loss, cost."""
+    """Return the result in sentences: accuracies against their references, privacy loss."""
     useful = report.usefulness
     privacy = _privacy(report)
     if useful is None:
         return f"The classifier was not evaluated, because the run had no test rows. {privacy}"
     low, high = useful.run.interval
+    trained = "A new classifier of the exported texts" if useful.run.texts is not None else "The classifier"
     result = (
-        f"A classifier trained on these texts is right on {words.percent(useful.run.value)} of the test rows "
-        f"({100 * low:.0f} to {100 * high:.0f} %)"
-        if report.iterations
-        else f"The classifier is right on {words.percent(useful.run.value)} of the test rows "
-        f"({100 * low:.0f} to {100 * high:.0f} %)"
+        f"{trained} is right on {words.percent(useful.run.value)} of the test rows ({100 * low:.0f} to "
+        f"{100 * high:.0f} %)"
     )
     if not useful.above_chance:
         return f"{result}: not better than chance ({words.percent(useful.chance)}). Do not use it. {privacy}"
-    if useful.baseline is None:
-        return f"{result}; chance is {words.percent(useful.chance)}. {privacy}"
-    gain = 100 * (useful.baseline.guided.value - useful.baseline.zero_shot.value)
-    compared = f"with equally many texts, {abs(gain):.0f} points {'more' if gain > 0 else 'less'} than the same models"
-    return f"{result}; {compared} without private records. {privacy}"
+    base = useful.baseline
+    compared = f"chance is {words.percent(useful.chance)}"
+    if base is not None:
+        gain = 100 * (base.guided.value - base.floor.value)
+        more = "more" if gain > 0 else "less"
+        compared = (
+            f"with equally many texts, {abs(gain):.0f} points {more} than the same models without private records"
+        )
+    sentences = [f"{result}; {compared}."]
+    if useful.adapted is not None:
+        sentences.append(f"The run's classifier, which also reads the release, reaches {_reached(useful.adapted)}.")
+    if useful.release is not None:
+        sentences.append(f"The release without any text reaches {_reached(useful.release)}.")
+    return " ".join([*sentences, privacy])
+
+
+def _reached(accuracy: Accuracy) -> str:
+    return words.percent(accuracy.value)
 
 
 def _privacy(report: Report) -> str:
@@ -49,26 +60,22 @@ def _privacy(report: Report) -> str:
         return "It is NOT PRIVATE: do not share it."
     if not report.opens_rows:
         return "No private record was opened: epsilon is 0."
-    return f"Its privacy loss is epsilon {words.epsilon(report.happened.epsilon)} at delta {report.plan.delta:g}."
+    return f"Its privacy loss is {words.loss(report.happened.epsilon, report.plan.delta, report.plan.protects)}."
 
 
 def bars(report: Report) -> list[Bar]:
-    """Return chance, the models without private data, and this run; empty without test rows."""
+    """Return chance, the baselines, and this run last; empty without test rows."""
     useful = report.usefulness
     if useful is None:
         return []
     chance = 100 * useful.chance
-    shown = [Bar("chance", chance, chance, chance, "floor")]
-    if useful.baseline is not None:
-        base = useful.baseline
-        remark = f"{base.zero_shot.texts:,} texts" if base.zero_shot.texts else ""
-        shown.append(_bar("same models without private data", base.zero_shot, "floor", f"{base.student}, {remark}"))
-        shown.append(_bar("this run, as many texts", base.guided, "run", f"{base.student}, {remark}"))
-    texts = f", {useful.run.texts:,} texts" if useful.run.texts else ""
-    shown.append(_bar("this run", useful.run, "run", f"{useful.student}{texts}"))
-    return shown
+    return [Bar("chance", chance, chance, chance, "floor"), *map(_bar, reversed(useful.measured))]
 
 
-def _bar(name: str, accuracy: Accuracy, kind: str, remark: str) -> Bar:
+def _bar(measured: Measured) -> Bar:
+    accuracy = measured.accuracy
     low, high = accuracy.interval
-    return Bar(name, 100 * accuracy.value, 100 * low, 100 * high, kind, remark)
+    texts = f"{accuracy.texts:,} texts" if accuracy.texts else ""
+    remark = ", ".join(part for part in (texts, measured.remark) if part)
+    kind = "floor" if measured.name in FLOORS else "run"
+    return Bar(measured.title, 100 * accuracy.value, 100 * low, 100 * high, kind, remark)

@@ -24,6 +24,7 @@ from tasks.core.slots import GUIDANCE
 from tasks.core.tools import Tools
 from tasks.density.kernels import Kernel, body
 from tasks.density.matching import (
+    TINY,
     Density,
     Expected,
     examples,
@@ -290,6 +291,15 @@ def expected_rows(tools: Tools, shift: Shift, written: Sequence[Written], labels
     return np.array([expected.rows[expected.labels.index(label)] for label in labels])
 
 
+def nearest_means(tools: Tools, density: Shift, vectors: Matrix) -> NDArray[Any]:
+    """Return the class (n,) whose noisy mean has the smallest angle to each vector (n, d); no text takes part."""
+    released = _density(tools, density.release)
+    means = body(released.sums)
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), TINY)
+    points = body(load_kernel(tools, density.kernel, density.release).features(vectors))
+    return np.array(released.labels)[(points @ means.T).argmax(axis=1)]
+
+
 def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
     return {"release": release.sha256, "texts": _content(written)}
 
@@ -341,14 +351,15 @@ def weigh_by_density(texts: Texts, plms: Sequence[str], weighting: Weighting) ->
 
 def _open(tools: Tools, kernel: Kernel, release: ArtifactRef, written: Sequence[Written]) -> Texts:
     """Return texts with the features and expected means of a release."""
+    return relate_to_density(read_texts(tools, written), load_kernel(tools, kernel, release), _density(tools, release))
+
+
+def _density(tools: Tools, release: ArtifactRef) -> Density:
+    """Return the noisy sums of a release, by class."""
     info = tools.artifacts.info(release)
     labels, steps = tuple(info["labels"]), info["steps"]
     sums = tools.artifacts.read_table(release)["sum"].to_numpy(dtype=np.float64).reshape(len(labels), -1) / steps
-    return relate_to_density(
-        read_texts(tools, written),
-        load_kernel(tools, kernel, release),
-        Density(labels, sums, info["scale_int"] / steps),
-    )
+    return Density(labels, sums, info["scale_int"] / steps)
 
 
 def _counts(samples: pd.DataFrame, keep: float) -> dict[str, int]:

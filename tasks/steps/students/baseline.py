@@ -1,14 +1,13 @@
-"""Step that measures the baseline without private data.
+"""Step that measures the baselines of a run: without private data, and without texts.
 
-The baseline trains the same student on zero-shot texts of the same models.
-Both arms use the same kind of classifier and the same number of texts. A difference therefore comes from the guidance.
+The baseline without private data trains the same student on zero-shot texts of the same models, with labels as written
+and with soft labels. All arms use the same kind of classifier and the same number of texts. A difference therefore
+comes from the guidance. The baseline without texts classifies by the class means of the released density.
 """
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,45 +16,44 @@ from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
+from tasks.density.soft_labels import soft_labels
 from tasks.metrics.usefulness import Accuracy, Baseline
-from tasks.steps.density import shift_parameters, shift_vectors
-from tasks.steps.moments import unlabelled_of
-from tasks.steps.students.evaluation import TrainJob
-from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
+from tasks.steps.density import Shift, nearest_means
+from tasks.steps.students.evaluation import TrainJob, correct_of, test_on_texts
+from tasks.steps.students.soft_labels import SOFT, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
-from tasks.students.spec import StudentSpec, TrainingRows, settings
-from tasks.students.train import load_student, train_student
+from tasks.students.spec import StudentSpec, settings
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-
-    from connectors.interfaces.embedding import Matrix
 
 TOO_FEW = "the zero-shot texts cover fewer than two classes"
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineJob:
-    """The training texts of a student (`trained`) and the `zero_shot` texts.
+    """The training texts of a student (`trained`) and the `zero_shot` texts, or why there are none (`unmeasured`).
 
     `balanced`: use the same number of zero-shot texts per class, for runs whose class shares come from noisy counts of
-    private rows.
+    private rows. `density`: the released density, None for other releases.
     """
 
     trained: TrainJob
     zero_shot: tuple[Written, ...]
     balanced: bool
+    density: Shift | None = None
+    unmeasured: str = ""
 
     @property
     def student(self) -> StudentSpec:
-        """Student of both arms: the run's student, or a linear one for fine-tuning."""
-        student = self.trained.student
+        """Student of all arms: the run's student without adaptation, or a linear one for fine-tuning."""
+        student = self.trained.on_texts.student
         return StudentSpec("linear", seed=student.seed) if student.kind == "finetune" else student
 
 
 def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
-    """Write the test accuracy of both arms to baseline.json.
+    """Write the test accuracy of all arms and of the release's class means to baseline.json.
 
     The step makes no model calls and reads no private rows.
     """
@@ -63,45 +61,48 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     assert trained.test is not None
     parameters: dict[str, object] = {"student": settings(job.student), "labels": list(trained.labels)}
     parameters |= {"test": trained.test.content, "embedder": tools.embedder.identity, "balanced": job.balanced}
-    parameters["unlabelled"] = trained.unlabelled.content if trained.unlabelled else ""
-    parameters["moments"] = trained.moments.release.sha256 if trained.moments else ""
-    parameters |= shift_parameters(trained.shift)
-    if trained.soft is not None:
-        parameters["soft"] = trained.soft.sha256
+    parameters |= {"density": job.density.release.sha256 if job.density else "", "unmeasured": job.unmeasured}
+    parameters["soft"] = trained.soft.sha256 if trained.soft is not None else ""
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}
     inputs = {name: content([entry.samples for entry in written]) for name, written in tables.items()}
     key = step_key("baseline", parameters, inputs)
     return make_once(tools.artifacts, path, key, lambda: tools.artifacts.write_json(path, _measured(tools, job), key))
 
 
-def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, str]:
-    """Return the two arms of baseline.json, or the reason that they are not measured."""
+def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, Accuracy | None, str]:
+    """Return the arms of baseline.json or why they are not measured, and the accuracy of the release's class means."""
+    release = None if values["release"] is None else Accuracy(values["release"], values["rows"])
     if values["unmeasured"]:
-        return None, values["unmeasured"]
-    arms = {name: Accuracy(values[name], values["rows"], values["texts"]) for name in ("zero_shot", "guided")}
-    return Baseline(values["student"], **arms), ""
+        return None, release, values["unmeasured"]
+    arms = {name: Accuracy(values[name], values["rows"], values["texts"]) for name in ("zero_shot", "guided", "soft")}
+    return Baseline(values["student"], **arms), release, ""
 
 
 def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
     trained, seed = job.trained, job.student.seed
+    assert trained.test is not None
+    frame, real = reference_rows(tools, trained.test)
+    values: dict[str, Any] = {"rows": len(frame), "release": None, "unmeasured": job.unmeasured}
+    if job.density is not None:
+        nearest = nearest_means(tools, job.density, np.asarray(real))
+        values["release"] = int((nearest == frame["label"].to_numpy(dtype=str)).sum())
+    if job.unmeasured:
+        return values
     zero_shot, guided = read_samples(tools, job.zero_shot), read_samples(tools, trained.written)
     texts = min(_most(zero_shot, job.balanced), len(guided))
     chosen = sample_indices(zero_shot["label"].to_numpy(dtype=str), texts, seed, job.balanced)
-    if zero_shot["label"].iloc[chosen].nunique() < 2:
-        return {"unmeasured": TOO_FEW}
-    plain = replace(trained, moments=None, shift=None, soft=None, student=_unadapted(job))
-    adapted = replace(trained, student=job.student)
-    vectors = read_vectors(tools, job.zero_shot)
-    correct = {"zero_shot": _correct(tools, plain, zero_shot.iloc[chosen], vectors[chosen])}
-    vectors, labels = read_vectors(tools, trained.written), guided["label"].to_numpy(dtype=str)
-    if trained.shift is not None:
-        vectors = shift_vectors(tools, trained.shift, trained.written, labels, vectors)
-    chosen = sample_indices(labels, texts, seed)
-    learned = with_soft_labels(tools, guided.iloc[chosen], trained.soft if trained.shift is None else None)
-    correct["guided"] = _correct(tools, adapted, learned, vectors[chosen])
-    assert trained.test is not None
-    rows = len(tools.read_rows(trained.test.where))
-    return correct | {"texts": texts, "rows": rows, "student": job.student.kind, "unmeasured": ""}
+    labels = zero_shot["label"].to_numpy(dtype=str)[chosen]
+    if len(set(labels)) < 2:
+        return values | {"unmeasured": TOO_FEW}
+    plain, vectors = replace(trained.on_texts, student=job.student), read_vectors(tools, job.zero_shot)[chosen]
+    soft = soft_labels(vectors, vectors, labels, trained.labels).tolist()
+    arms = {"zero_shot": (zero_shot.iloc[chosen], vectors)}
+    arms["soft"] = zero_shot.iloc[chosen].assign(**{SOFT: soft}), vectors
+    chosen = sample_indices(guided["label"].to_numpy(dtype=str), texts, seed)
+    vectors = read_vectors(tools, trained.written)[chosen]
+    arms["guided"] = with_soft_labels(tools, guided.iloc[chosen], trained.soft), vectors
+    correct = {name: correct_of(test_on_texts(tools, plain, *arm)) for name, arm in arms.items()}
+    return values | correct | {"texts": texts, "student": job.student.kind}
 
 
 def _most(samples: pd.DataFrame, balanced: bool) -> int:
@@ -120,27 +121,3 @@ def sample_indices(labels: NDArray[np.str_], count: int, seed: int, balanced: bo
         turn = draw.permutation(len(indices)) + 0.5
         turns[indices] = turn if balanced else turn / len(indices)
     return np.sort(np.argsort(turns, kind="stable")[:count]).astype(np.int64)
-
-
-def _unadapted(job: BaselineJob) -> StudentSpec:
-    """Return the student of the zero-shot arm, which never adapts to a release."""
-    if job.trained.unlabelled is not None and job.trained.moments is None:
-        return job.student
-    return replace(job.student, adaptation="none")
-
-
-def _correct(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix) -> int:
-    """Return the number of correct test rows of a student trained on the texts."""
-    labels, soft = learned_labels(samples, job.labels)
-    rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
-    if job.moments is not None:
-        rows = replace(rows, unlabelled_vectors=unlabelled_of(tools, job.moments, vectors, job.student.seed))
-    elif job.unlabelled is not None:
-        frame, unlabelled = reference_rows(tools, job.unlabelled)
-        rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(unlabelled))
-    assert job.test is not None
-    frame, real = reference_rows(tools, job.test)
-    with tempfile.TemporaryDirectory() as scratch:
-        train_student(job.student, rows, Path(scratch))
-        predicted = load_student(Path(scratch))(frame["text"].tolist(), np.asarray(real)).labels
-    return sum(guess == label for guess, label in zip(predicted, frame["label"].tolist(), strict=True))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAP_POINTS = 600
 """Maximum number of points of each kind on the map; more points would overlap."""
@@ -70,6 +74,17 @@ class TrainJob:
     shift: Shift | None = None
     soft: ArtifactRef | None = None
 
+    @property
+    def adapts(self) -> bool:
+        """True if the student reads more than the exported texts: a release or public rows."""
+        return any(source is not None for source in (self.unlabelled, self.moments, self.shift))
+
+    @property
+    def on_texts(self) -> TrainJob:
+        """The job of a new student, trained on the exported texts and their labels alone."""
+        plain = replace(self.student, adaptation="none")
+        return replace(self, student=plain, unlabelled=None, moments=None, shift=None)
+
 
 def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     """Write the metrics of all texts: FID, precision, recall, probe accuracy and those that packages add.
@@ -94,7 +109,8 @@ def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
 def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     """Train the student (STM) on all texts and test it on unused real rows.
 
-    The student is written to student/.
+    The student is written to student/. If it adapts, `adapted` has the number of its correct test rows, and the scores
+    are those of a new student that is trained on the exported texts alone.
     If training adjusts the weights of its rows, student_weights.parquet contains the final weight of every text.
     """
     path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
@@ -117,9 +133,13 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
         student = tools.artifacts.write_folder(
             folder, lambda target: scores.update(_train(tools, job, target, key)), key
         )
-        return tools.artifacts.write_json(
-            path, scores | {"student": student.sha256} | test_on(tools, job.test, job.labels, student), key
-        )
+        scores |= {"student": student.sha256} | test_on(tools, job.test, job.labels, student)
+        if job.adapts and scores["test"] is not None:
+            samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
+            vectors = read_vectors(tools, job.written)
+            scores["adapted"] = correct_of(scores["test"])
+            scores["test"] = test_on_texts(tools, job.on_texts, samples, vectors)
+        return tools.artifacts.write_json(path, scores, key)
 
     def stale(_: ArtifactRef) -> str:
         return "" if tools.artifacts.find(folder, key) else "recomputed because the student's folder is incomplete"
@@ -202,6 +222,23 @@ def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student
     predict = load_student(tools.artifacts.read_folder(student))
     predicted = predict(frame["text"].tolist(), np.asarray(real))
     return {"test": evaluate(frame["label"].tolist(), predicted.labels, labels)}
+
+
+def test_on_texts(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix) -> dict[str, Any]:
+    """Return the scores on the test rows of a student trained on texts (with vectors) and their labels alone."""
+    labels, soft = learned_labels(samples, job.labels)
+    rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
+    assert job.test is not None
+    frame, real = reference_rows(tools, job.test)
+    with tempfile.TemporaryDirectory() as scratch:
+        train_student(job.student, rows, Path(scratch))
+        predicted = load_student(Path(scratch))(frame["text"].tolist(), np.asarray(real)).labels
+    return evaluate(frame["label"].tolist(), predicted, job.labels)
+
+
+def correct_of(scores: dict[str, Any]) -> int:
+    """Return the number of correct test rows of a student from its scores."""
+    return sum(row[number] for number, row in enumerate(scores["confusion"]))
 
 
 def map_points(

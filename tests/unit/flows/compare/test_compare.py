@@ -1,6 +1,8 @@
 """A comparison: every cell a run of its own, none twice, one failure stops no other; the plan adds up first."""
 
 import math
+import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ from connectors.interfaces.errors import ConfigError
 from flows.compare import text
 from flows.compare.cells import cells_of
 from flows.compare.config import CompareConfig
+from flows.compare.run import shown_metrics
 from flows.compare.values import planned
 from flows.config.files import check_config, load_config
 from flows.runtime.stores import open_ledger
+from tasks.metrics.comparison import CellResult
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL, Pipeline, last_json
 from tests.support.tracking import snapshot
@@ -100,6 +104,17 @@ def test_a_row_that_cannot_be_carried_out_is_named_before_anything_begins(tmp_pa
         cells_of(compared(tmp_path, rows=[rows[0] | {"config": "absent.yaml"}]))
     with pytest.raises(ConfigError, match=r"rows 'WASP', columns 'all': .*\n.*method.vots: unknown key"):
         cells_of(compared(tmp_path, rows=[rows[0] | {"set": {"method.vots": 4}}]))
+
+
+def test_other_accuracies_are_shown_where_a_cell_has_them() -> None:
+    values = {"accuracy": 0.7, "adapted_accuracy": None, "release_accuracy": 0.8, "zero_shot_accuracy": 0.6}
+    cell = CellResult("WASP", "all", 0, "done", values, epsilon=4.0, added=4.0)
+    assert shown_metrics(["fid", "accuracy"], [cell]) == ("fid", "accuracy", "release_accuracy", "zero_shot_accuracy")
+    assert shown_metrics(["fid"], [cell]) == ("fid",)
+    numbers = {"claims": [], "reused": 0, "failed": 0, "seconds": 1, "table": "table.html"}
+    printed = text.summary({"cells": [asdict(cell)], **numbers})
+    assert re.search(r"accuracy +release +FID", printed)
+    assert re.search(r"0.700 +0.800 +-", printed)
 
 
 def test_the_plan_adds_up_and_says_what_the_book_is_charged(home: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from flows.engine.run_summary import RunSummary, check_metric_names
 from flows.engine.summary import metrics_of, summary_line
 from tasks.metrics import registry
 from tasks.metrics.registry import METRICS, LabelledRows, Metric, MetricInput, added_versions, find_metric, register
+from tasks.metrics.usefulness import ACCURACIES
 from tasks.reporting.report import render
 from tasks.reporting.text import number
 from tests.support.data.reports import made_up_report, one_iteration
@@ -45,7 +46,7 @@ def rows(texts: list[str]) -> MetricInput:
 def test_the_metrics_of_earlier_versions_are_there_and_name_no_key() -> None:
     names = "fid fid_equal mmd text_precision text_recall probe_accuracy accuracy macro_f1"
     names += " picks overlap weights_tv equal_tv"
-    added = ("weighted_", "discriminator_", "teachers_", "noisy_teachers_")
+    added = ("weighted_", "discriminator_", "teachers_", "noisy_teachers_", *(set(ACCURACIES) - {"accuracy"}))
     assert [metric.name for metric in METRICS if not metric.name.startswith(added)] == names.split()
     assert added_versions() == {}, "keys of stored artifacts and cells would change"
 

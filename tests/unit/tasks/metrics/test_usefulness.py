@@ -15,17 +15,19 @@ from flows.engine.tools import RunName, RunTools
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import step_key
-from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness, usefulness_of
+from tasks.density.kernels import Kernel
+from tasks.metrics.registry import compared_names
+from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, Usefulness, usefulness_of
+from tasks.steps.density import Shift, nearest_means
 from tasks.steps.students.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
-from tasks.steps.students.evaluation import TrainJob
+from tasks.steps.students.evaluation import TrainJob, train_and_test
 from tasks.steps.texts import embed_samples
 from tasks.students.spec import StudentSpec
 from tests.support.data.reports import made_up_report
 from tests.support.runs.pipeline import SMALL
 
-GOOD = Usefulness(
-    Accuracy(213, 300, 600), 0.17, "linear", Baseline("linear", Accuracy(204, 300, 120), Accuracy(210, 300, 120))
-)
+BASE = Baseline("linear", Accuracy(203, 300, 120), Accuracy(210, 300, 120), Accuracy(204, 300, 120))
+GOOD = Usefulness(Accuracy(213, 300, 600), 0.17, "linear", BASE, "", Accuracy(219, 300, 600), Accuracy(215, 300))
 
 
 @pytest.mark.parametrize(("right", "rows"), [(0, 90), (1, 3), (45, 90), (90, 90), (813, 1000)])
@@ -37,8 +39,10 @@ def test_the_interval_is_the_exact_binomial_one(right: int, rows: int) -> None:
 
 def test_a_useful_run_says_what_it_beats_and_warns_of_nothing() -> None:
     assert GOOD.line == (
-        "chance 17.0 % · same models without private data 68.0 % (62-73, 120 texts) · this run with as many texts "
-        "70.0 % (64-75, 120 texts) · this run 71.0 % (66-76, 600 texts)"
+        "new classifier of the exported texts 71.0 % (66-76, 600 texts) · the run's classifier, which also reads the "
+        "release 73.0 % (68-78, 600 texts) · class means of the release, without texts 71.7 % (66-77) · new classifier "
+        "of as many texts as the baseline 70.0 % (64-75, 120 texts) · same models without private data 68.0 % "
+        "(62-73, 120 texts), soft labels · chance 17.0 %"
     )
     assert GOOD.basis == "300 test rows, 95 % Clopper-Pearson intervals"
     assert GOOD.warnings == ()
@@ -46,7 +50,24 @@ def test_a_useful_run_says_what_it_beats_and_warns_of_nothing() -> None:
 
 def test_another_student_of_the_baseline_is_named() -> None:
     tuned = replace(GOOD, student="finetune")
-    assert "(62-73, 120 texts), linear student on both · this run with as many texts" in tuned.line
+    assert "(64-75, 120 texts), linear classifier · same models" in tuned.line
+    assert "(62-73, 120 texts), linear classifier, soft labels · chance" in tuned.line
+
+
+def test_a_run_without_release_or_adaptation_names_neither() -> None:
+    plain = replace(GOOD, adapted=None, release=None, baseline=replace(BASE, soft=None))
+    names = [measured.name for measured in plain.measured]
+    assert names == ["accuracy", "guided_accuracy", "zero_shot_accuracy"]
+    assert plain.value("adapted_accuracy") is None
+    assert plain.value("zero_shot_accuracy") == 203 / 300
+    assert replace(plain, run=Accuracy(213, 300)).measured[0].title == "classifier trained on the private records"
+
+
+def test_tracked_and_stored_accuracies_have_the_names_of_the_metrics() -> None:
+    tracked = {name.rpartition("/")[2] for name in GOOD.metrics()}
+    assert set(ACCURACIES) <= tracked & set(compared_names())
+    assert GOOD.metrics()["student/adapted_accuracy"] == 0.73
+    assert GOOD.summary()["zero_shot_soft"]["value"] == 0.68
 
 
 def test_an_interval_that_reaches_chance_is_a_warning() -> None:
@@ -132,9 +153,11 @@ def desk(tmp_path: Path) -> Desk:
 def test_both_sides_learn_from_equally_many_texts_with_one_student(desk: Desk, kind: str) -> None:
     job = desk.job(desk.written("wrong", 8, shift=1), desk.written("right", 20), kind)
     ref, _ = measure_baseline(desk.tools, job)
-    baseline, unmeasured = read_baseline(desk.tools.artifacts.read_json(ref))
+    baseline, release, unmeasured = read_baseline(desk.tools.artifacts.read_json(ref))
     assert baseline is not None
-    assert unmeasured == ""
+    assert (release, unmeasured) == (None, "")
+    assert baseline.soft is not None
+    assert baseline.soft.texts == baseline.zero_shot.texts
     assert baseline.student == "linear"
     assert baseline.zero_shot.texts == baseline.guided.texts == 8 * len(desk.labels)
     assert baseline.zero_shot.rows == len(desk.rows)
@@ -167,4 +190,32 @@ def test_zero_shot_texts_of_one_class_are_no_baseline(desk: Desk) -> None:
     samples = desk.tools.artifacts.write_table(path, table, step_key("generate", {"plm": "one"}, {}))
     one = Written("one", 0, samples, embed_samples(desk.tools, samples)[0])
     ref, _ = measure_baseline(desk.tools, desk.job(one, many))
-    assert read_baseline(desk.tools.artifacts.read_json(ref)) == (None, TOO_FEW)
+    assert read_baseline(desk.tools.artifacts.read_json(ref)) == (None, None, TOO_FEW)
+
+
+def test_the_student_that_reads_a_density_is_not_the_one_of_the_exported_texts(desk: Desk) -> None:
+    """Texts of wrong classes, a density of the right ones: only what reads the density is right."""
+    wrong = desk.written("wrong", 20, shift=1)
+    labels, vectors = desk.rows["label"].to_numpy(dtype=str), desk.tools.embedder.embed(desk.rows["text"].tolist())
+    sums = np.stack([Kernel().features(vectors[labels == label]).sum(axis=0) for label in desk.labels])
+    table = pd.DataFrame({"sum": np.rint(sums * 2**20).astype(np.int64).ravel()})
+    info = {"labels": list(desk.labels), "steps": 2**20, "scale_int": 1}
+    release = desk.tools.artifacts.write_table(
+        "runs/r/guidance/release.parquet", table, step_key("guidance", {}, {}), info
+    )
+    shift = Shift(release, Kernel())
+    assert (nearest_means(desk.tools, shift, vectors) == labels).mean() > 0.5
+
+    job = TrainJob((wrong,), StudentSpec("linear"), desk.labels, desk.test)
+    texts, moved = (desk.tools.artifacts.read_json(train_and_test(desk.tools, each)[0]) for each in (
+        job, replace(job, shift=shift)))  # fmt: skip
+    assert moved["test"] == texts["test"]
+    assert "adapted" not in texts
+    assert moved["adapted"] > 100 > 300 * texts["test"]["accuracy"]
+
+    measured = BaselineJob(job, (), False, shift, "no zero-shot texts")
+    values = desk.tools.artifacts.read_json(measure_baseline(desk.tools, measured)[0])
+    none, means, why = read_baseline(values)
+    assert (none, why) == (None, "no zero-shot texts")
+    assert means is not None
+    assert means.value > 0.5

@@ -141,11 +141,12 @@ def test_a_private_fid_that_nobody_listed_is_listed_all_the_same():
     assert "Nothing: every number" not in shown
 
 
-def test_what_was_not_measured_is_never_shown_as_zero():
+def test_what_was_not_measured_is_not_shown():
     iterations = tuple(one_iteration(i, fid=None, fid_equal=None, probe_accuracy=None) for i in range(2))
     report = made_up_report(scores=None, map=None, iterations=iterations)
-    cells = re.findall(r"<td[^>]*>(.*?)</td>", render(report), re.S)
-    assert sum("not measured" in cell for cell in cells) >= 6
+    said = Page(render(report)).said
+    assert "not measured" not in said
+    assert not re.search(r"FID|probe accuracy|on test rows", said)
     assert plots.fid_accuracy_plot(report) is None
     assert map_plot(report) is None
     assert plots.confusion_plot(report) is None
@@ -190,6 +191,29 @@ def test_a_warning_alone_does_not_degrade_a_run():
 def test_the_certainty_of_an_attacker_is_what_bayes_says(loss, sure):
     assert words.certainty(loss) == pytest.approx(sure, abs=1e-6)
     assert words.certainty(loss, 0.01) == pytest.approx(math.exp(loss) * 0.01 / (math.exp(loss) * 0.01 + 0.99))
+
+
+@pytest.mark.parametrize(("loss", "step"), [(0.99, "strong"), (1.0, "usual"), (4.0, "usual"), (4.1, "weak")])
+def test_the_first_screen_states_unit_certainty_and_strength(loss, step):
+    plan = dataclasses.replace(made_up_report().plan, protects="person")
+    page = render(made_up_report(plan=plan, happened=Happened(loss, 4, 6000)))
+    head = " ".join(Page(page.split("</header>")[0] + "</header></body></html>").said.split())
+    assert "Protection of each person: an attacker with a 50 % belief" in head
+    assert f"becomes at most {100 * words.certainty(loss):.1f} % sure" in head
+    assert "per person at delta 1e-05" in head
+    assert re.findall(r'class="here"[^>]*>(\w+)', page) == [step]
+
+
+def test_texts_of_stubs_are_marked(page):
+    assert "not for use" not in page
+    marked = made_up_report(stubs=("clerk", "novelist"))
+    assert "Written by stubs (clerk, novelist): not for use" in render(marked)
+    assert from_json(json.loads(json.dumps(to_json(marked)))) == marked
+
+
+def test_a_single_release_has_no_curve_of_epsilon():
+    flat = tuple(one_iteration(number, epsilon=4.0) for number in range(3))
+    assert plots.epsilon_plot(made_up_report(iterations=flat)) is None
 
 
 def test_the_promise_says_epsilon_and_delta_in_chances(page):
