@@ -50,6 +50,7 @@ def usefulness(
         unmeasured=unmeasured,
         adapted=Accuracy(student["adapted"], sum(sizes), texts) if "adapted" in student else None,
         release=release,
+        reads=student.get("reads", ""),
     )
 
 

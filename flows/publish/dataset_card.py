@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from flows.publish.classifier_use import classifier_use
+from flows.publish.recipe import describe_recipe, recipe
 from flows.storage.audit_findings import describe_audits
 from tasks.core.refs import Overlap
+from tasks.metrics.usefulness import Accuracy
 from tasks.reporting.ledger_page_model import AuditLine
 from tasks.reporting.report_model import Report
 from tasks.reporting.text import added, charged, epsilon, promise, uncovered
@@ -42,7 +44,8 @@ class BundleFacts:
 
     `approved`: the requester of the bundle and the approval by a second person; None if none was required.
     `audits`: the newest audits of its noise, all passed; possibly empty. `never_audited`: releases without an audit.
-    `soft`: the rows have soft labels. `pooled`: the student is a fine-tuned sentence encoder.
+    `soft`: the rows have soft labels. `pooled`: the student is a fine-tuned sentence encoder. `reads`: what the student
+    learned from besides the texts, possibly empty. `reached`: accuracies of the card's lines, by kind of features.
     """
 
     report: Report
@@ -58,6 +61,8 @@ class BundleFacts:
     never_audited: tuple[str, ...] = ()
     soft: bool = False
     pooled: bool = False
+    reads: str = ""
+    reached: Mapping[str, Accuracy] = field(default_factory=dict)
 
     @property
     def columns(self) -> Mapping[str, tuple[str, str]]:
@@ -175,7 +180,8 @@ def _about(facts: BundleFacts) -> str:
     guided = " and selected with private records under differential privacy" if facts.chosen else guided
     return (
         f"{facts.report.happened.samples} texts ({facts.card.item}) written by language models ({models}){guided}. "
-        "`student/` is a classifier trained on these texts alone."
+        f"`student/` is a classifier trained on these texts{f' and {facts.reads}' if facts.reads else ''}."
+        + (f"\n\n**{facts.report.stub_warning}.**" if facts.report.stubs else "")
     )
 
 
@@ -217,7 +223,9 @@ def _usefulness(facts: BundleFacts) -> str:
     if useful is None:
         return "## Usefulness\nThe student was not evaluated: the run had no test rows."
     warnings = [f"**Warning**: {warning}" for warning in useful.warnings]
-    return "## Usefulness\n" + _listed([f"Accuracy on test rows: {useful.line}.", f"{useful.basis}.", *warnings])
+    accuracies = [f"{measured}." for measured in useful.measured]
+    chance = f"Chance: {100 * useful.chance:.1f} %. {useful.basis}."
+    return "## Usefulness\nAccuracy on test rows:\n" + _listed([*accuracies, chance, *warnings])
 
 
 def _limits(facts: BundleFacts) -> str:
@@ -234,40 +242,10 @@ def _data(facts: BundleFacts) -> str:
 
 
 def _use(facts: BundleFacts) -> str:
-    """Return lines of Python that load the texts and train a student; run in the folder of the bundle."""
-    learn = SOFT_LABELS if facts.soft else HARD_LABELS
-    return (
-        f"## Use\nIn this folder, with the packages `datasets` and `scikit-learn`:\n\n```python\n"
-        f"{LOAD.format(names=list(facts.card.label_names))}{learn}{PREDICT}```"
-    )
-
-
-LOAD = """\
-from datasets import ClassLabel, load_dataset
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-
-rows = load_dataset("parquet", data_files="synthetic.parquet", split="train")
-rows = rows.cast_column("label", ClassLabel(names={names}))
-words = TfidfVectorizer(sublinear_tf=True)
-features = words.fit_transform(rows["text"])
-"""
-
-HARD_LABELS = """\
-student = LogisticRegression(max_iter=1000).fit(features, rows["label"])
-"""
-
-SOFT_LABELS = """\
-soft = enumerate(rows["label_soft"])
-parts = [(text, label, part) for text, row in soft for label, part in enumerate(row) if part > 0.005]
-texts, labels, weights = zip(*parts)
-student = LogisticRegression(max_iter=1000).fit(features[list(texts)], labels, sample_weight=weights)
-"""
-
-PREDICT = """\
-guess = student.predict(words.transform([rows["text"][0]]))
-print(rows.features["label"].int2str(guess.tolist()))
-"""
+    """Return lines of Python that train a classifier on the rows, and what they reach on the test rows."""
+    useful = facts.report.usefulness
+    reached = describe_recipe(facts.reached, useful.chance if useful else 0.0)
+    return f"{recipe(facts.book['config'], facts.card.label_names, facts.soft)}\n\n{reached}"
 
 
 def _check(facts: BundleFacts) -> str:

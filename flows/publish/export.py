@@ -20,9 +20,11 @@ from flows.publish.audits import require_no_red_audit
 from flows.publish.classifier_use import encoder_of
 from flows.publish.croissant import croissant
 from flows.publish.dataset_card import COLUMNS, BundleFacts, dataset_card
+from flows.publish.recipe import measure_recipe
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
+from tasks.metrics.usefulness import ACCURACIES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
     from flows.engine.approval import Approval
 
-SHARED = ("run_id", "flow", "task", "n_synthetic", "accuracy", "macro_f1", "usefulness")
+SHARED = ("run_id", "flow", "task", "n_synthetic", *ACCURACIES, "macro_f1", "usefulness", "stubs")
 SPENT = ("epsilon_spent", "epsilon_added", "delta", "releases", "releases_charged")
 STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".md"}
 """Allowed file types of a student: weights without pickle, and settings."""
@@ -75,7 +77,8 @@ def export_run(
     head = gate.ledger_head(home, artifacts, manifest["dataset"])
     facts = BundleFacts(report, card, manifest, head, now(), options.license, overlap, unsearched)
     facts = replace(facts, audits=audits, never_audited=never, soft="label_soft" in rows)
-    facts = replace(facts, pooled=(student / "head.safetensors").exists())
+    facts = replace(facts, pooled=(student / "head.safetensors").exists(), reads=_read_by_student(artifacts, run))
+    facts = replace(facts, reached=measure_recipe(home, manifest, rows, card.label_names))
     if options.approve is not None:
         approval = options.approve(facts)
         head = gate.ledger_head(home, artifacts, manifest["dataset"])  # other runs may have added entries meanwhile
@@ -103,8 +106,14 @@ def export_run(
         "overlap_check": _searched(facts),
         "audited": bool(audits),
         "never_audited": list(never),
-        "warnings": list(report.usefulness.warnings) if report.usefulness else [],
+        "warnings": gate.warnings_of(report),
     }
+
+
+def _read_by_student(artifacts: Artifacts, run: str) -> str:
+    """Return what the student learned from besides the texts; empty for older runs, whose student.json lacks it."""
+    text = artifacts.read_text(f"{run}/student.json")
+    return str(json.loads(text).get("reads", "")) if text else ""
 
 
 def _rows(file: Path) -> pd.DataFrame:

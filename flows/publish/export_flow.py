@@ -16,6 +16,7 @@ from flows.engine.approval import Approval
 from flows.engine.text import epsilon
 from flows.publish.dataset_card import BundleFacts
 from flows.publish.export import ExportOptions, export_run
+from flows.publish.gate import warnings_of
 from flows.runtime.manifest import read_book
 from flows.runtime.pausing import Answer, Question, ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
@@ -89,8 +90,9 @@ def _text(facts: BundleFacts, requester: str, minutes: int) -> str:
         search = f"no text repeats {facts.overlap.words} words of a private row ({facts.overlap.mark})"
     lines = [
         f"run           {report.run_id} of dataset '{facts.book['dataset']}'",
-        f"texts         {happened.samples}, and the student trained on them",
-        f"privacy loss  epsilon {epsilon(happened.epsilon)} of these texts at delta {report.plan.delta:g} in "
+        f"texts         {happened.samples}, and the student",
+        f"privacy loss  epsilon {epsilon(happened.epsilon)} of these texts at delta {report.plan.delta:g} per "
+        f"{report.plan.protects} in "
         f"{happened.releases} releases",
         f"budget        this run added epsilon {added(happened)} ({charged(happened)})",
         f"guarantee     {facts.unit}",
@@ -98,7 +100,7 @@ def _text(facts: BundleFacts, requester: str, minutes: int) -> str:
         f"copies        {search}",
         f"ledger        sound; last entry {facts.head[:16]}",
     ]
-    lines += [f"warning       {warning}" for warning in report.usefulness.warnings] if report.usefulness else []
+    lines += [f"warning       {warning}" for warning in warnings_of(report)]
     listed = "\n".join(lines)
     return (
         f"{requester} requests this export. A second person must approve:\n\n```\n{listed}\n```\n\n"

@@ -54,6 +54,14 @@ def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummar
     return values, parsed
 
 
+def warnings_of(report: Report) -> list[str]:
+    """Return why the texts of a run may be useless."""
+    return [
+        *([report.stub_warning] if report.stubs else []),
+        *(report.usefulness.warnings if report.usefulness else ()),
+    ]
+
+
 def ledger_head(home: Path, artifacts: Artifacts, dataset: str) -> str:
     """Return the hash of a dataset's newest ledger entry.
 

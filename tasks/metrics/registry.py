@@ -160,7 +160,7 @@ METRICS = (
     *(
         Metric(
             name=name,
-            title="Accuracy of the student" if name == "accuracy" else f"Accuracy: {title}",
+            title="Accuracy of the student" if name == "accuracy" else f"Accuracy: {title.format('the release')}",
             percent=True,
             higher_is_better=True,
             summary="student",

@@ -16,7 +16,7 @@ INTERVAL = "95 % Clopper-Pearson"
 
 ACCURACIES: Mapping[str, str] = {
     "accuracy": "new classifier of the exported texts",
-    "adapted_accuracy": "the run's classifier, which also reads the release",
+    "adapted_accuracy": "the run's classifier, which also reads {}",
     "release_accuracy": "class means of the release, without texts",
     "guided_accuracy": "new classifier of as many texts as the baseline",
     "zero_shot_accuracy": "same models without private data",
@@ -98,7 +98,7 @@ class Usefulness:
     """The accuracy of a run compared with its references.
 
     `run`: a new classifier, trained on the exported texts alone, or the run's classifier of private rows. `adapted`:
-    the run's classifier, if it also reads a release or public rows. `release`: the nearest class mean of a released
+    the run's classifier, if it also `reads` a release or public rows. `release`: the nearest class mean of a released
     density. `chance`: the share of the largest class of the test rows. `unmeasured`: why there is no baseline, empty
     with one. `student`: the kind of the run's classifier.
     """
@@ -110,24 +110,29 @@ class Usefulness:
     unmeasured: str = ""
     adapted: Accuracy | None = None
     release: Accuracy | None = None
+    reads: str = "the noisy release"
 
     @property
     def measured(self) -> tuple[Measured, ...]:
         """All accuracies, the run's first."""
         baseline = self.baseline
         probe = "" if baseline is None or baseline.student == self.student else f"{baseline.student} classifier"
-        found: dict[str, tuple[Accuracy | None, str]] = {
+        accuracies: dict[str, tuple[Accuracy | None, str]] = {
             "accuracy": (self.run, ""),
             "adapted_accuracy": (self.adapted, ""),
             "release_accuracy": (self.release, ""),
         }
         if baseline is not None:
             if probe or baseline.guided.texts != self.run.texts:
-                found["guided_accuracy"] = baseline.guided, probe
+                accuracies["guided_accuracy"] = baseline.guided, probe
             labels = "soft labels" if baseline.floor is baseline.soft else "labels as written"
-            found["zero_shot_accuracy"] = baseline.floor, f"{probe}, {labels}" if probe else labels
+            accuracies["zero_shot_accuracy"] = baseline.floor, f"{probe}, {labels}" if probe else labels
         titles = ACCURACIES if self.run.texts is not None else {**ACCURACIES, "accuracy": ON_ROWS}
-        return tuple(Measured(name, titles[name], *entry) for name, entry in found.items() if entry[0] is not None)
+        return tuple(
+            Measured(name, titles[name].format(self.reads), *entry)
+            for name, entry in accuracies.items()
+            if entry[0] is not None
+        )
 
     @property
     def above_chance(self) -> bool:

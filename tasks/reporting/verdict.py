@@ -39,13 +39,11 @@ def verdict(report: Report) -> str:
     compared = f"chance is {words.percent(useful.chance)}"
     if base is not None:
         gain = 100 * (base.guided.value - base.floor.value)
-        more = "more" if gain > 0 else "less"
-        compared = (
-            f"with equally many texts, {abs(gain):.0f} points {more} than the same models without private records"
-        )
+        points = f"{abs(gain):.1f} points {'more' if gain > 0 else 'less'}"
+        compared = f"with equally many texts, {points} than the same models without private records"
     sentences = [f"{result}; {compared}."]
     if useful.adapted is not None:
-        sentences.append(f"The run's classifier, which also reads the release, reaches {_reached(useful.adapted)}.")
+        sentences.append(f"The run's classifier, which also reads {useful.reads}, reaches {_reached(useful.adapted)}.")
     if useful.release is not None:
         sentences.append(f"The release without any text reaches {_reached(useful.release)}.")
     return " ".join([*sentences, privacy])

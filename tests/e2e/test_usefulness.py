@@ -55,7 +55,8 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     assert set(useful["warnings"]) <= set(summary["warnings"])
 
     printed = pipeline.call("show", run_id).stdout
-    assert "baseline    chance" in printed
+    assert "accuracy    new classifier of the exported texts" in printed
+    assert "same models without private data" in printed
     assert "warning     student accuracy" in printed
     assert "preview --config FILE" in printed
     assert f"export {run_id}" not in printed
@@ -78,7 +79,9 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     tracked = metrics_of(pipeline, summary["mlflow_run_id"])
     assert tracked["baseline/chance"] == useful["chance"]
     assert tracked["student/accuracy_low"] == useful["accuracy"]["low"]
-    assert tracked["baseline/zero_shot_accuracy"] == useful["zero_shot"]["value"]
+    better = max(useful["zero_shot"]["value"], useful["zero_shot_soft"]["value"])
+    assert tracked["baseline/zero_shot_accuracy"] == summary["zero_shot_accuracy"] == better
+    assert summary["adapted_accuracy"] is summary["release_accuracy"] is None
     assert tracked["baseline/texts"] == 24
 
     exported = pipeline.call("export", run_id, str(tmp_path / "bundle"), "--no-overlap-check")
@@ -86,6 +89,8 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     assert f"warning: {useful['warnings'][0]}" in exported.stdout
     readme = (tmp_path / "bundle" / "README.md").read_text()
     assert "## Usefulness" in readme
+    assert "Run at export, these lines reached on TF-IDF of words" in readme
+    assert "they are not above chance" in readme
     assert f"**Warning**: {useful['warnings'][0]}" in readme
     assert json.loads((tmp_path / "bundle" / "summary.json").read_text())["usefulness"] == useful
 

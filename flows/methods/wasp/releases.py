@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -53,9 +54,16 @@ def wasp_sections(run: Run) -> tuple[Section, ...]:
     if opening is None:
         return exam_sections(run)
     zero_shot = run.facts_so_far[0].probe_accuracy if run.facts_so_far else None
-    lines = opening_lines(replace(opening, zero_shot=zero_shot))
-    text = "; ".join(line[LABEL_WIDTH:].strip() for line in lines)
-    return (Section("Worth of the private records", f"{text[0].upper()}{text[1:]}."), *exam_sections(run))
+    return (_worth(opening_lines(replace(opening, zero_shot=zero_shot))), *exam_sections(run))
+
+
+def _worth(lines: Sequence[str]) -> Section:
+    """Return the forecast as a table: label and text of its lines; lines without a label continue the one above."""
+    rows: list[tuple[str, str]] = []
+    for line in lines:
+        label, text = line[:LABEL_WIDTH].strip(), line[LABEL_WIDTH:].strip()
+        rows = [*rows, (label, text)] if label or not rows else [*rows[:-1], (rows[-1][0], f"{rows[-1][1]} {text}")]
+    return Section("Worth of the private records", "", ("", "expected before the run"), tuple(rows))
 
 
 def wasp_releases(config: WaspConfig) -> Releases:

@@ -75,9 +75,11 @@ class TrainJob:
     soft: ArtifactRef | None = None
 
     @property
-    def adapts(self) -> bool:
-        """True if the student reads more than the exported texts: a release or public rows."""
-        return any(source is not None for source in (self.unlabelled, self.moments, self.shift))
+    def reads(self) -> str:
+        """What the student learns from besides the exported texts; empty if it does not adapt."""
+        if self.moments is not None or self.shift is not None:
+            return "the noisy release"
+        return "public rows" if self.unlabelled is not None else ""
 
     @property
     def on_texts(self) -> TrainJob:
@@ -133,8 +135,8 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
         student = tools.artifacts.write_folder(
             folder, lambda target: scores.update(_train(tools, job, target, key)), key
         )
-        scores |= {"student": student.sha256} | test_on(tools, job.test, job.labels, student)
-        if job.adapts and scores["test"] is not None:
+        scores |= {"student": student.sha256, "reads": job.reads} | test_on(tools, job.test, job.labels, student)
+        if job.reads and scores["test"] is not None:
             samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
             vectors = read_vectors(tools, job.written)
             scores["adapted"] = correct_of(scores["test"])

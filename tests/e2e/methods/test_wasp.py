@@ -237,7 +237,7 @@ def test_show_prints_the_table_of_iterations_and_what_to_type_next(finished) -> 
         "weight novelist",
         "FID",
         "epsilon so far",
-        "baseline    chance",
+        "accuracy    new classifier of the exported texts",
         "wasp budget",
         summary["report"],
     ):

