@@ -23,6 +23,7 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from flows.engine import text as formats
 from flows.engine.usefulness import advice
 from tasks.accounting.composition import epsilon_of
+from tasks.metrics.registry import find_metric
 from tasks.prefect import page
 
 if TYPE_CHECKING:
@@ -130,13 +131,15 @@ def iteration_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the iterations as a Markdown table that fits a page: models share one cell."""
     if not rows:
         return []
-    lines = ["| iteration | FID | probe accuracy | epsilon so far | new texts (weight) |", "|---|---|---|---|---|"]
+    measured = [name for name in ("fid", "probe_accuracy") if any(row[name] is not None for row in rows)]
+    heads = ["iteration", *(find_metric(name).label for name in measured), "epsilon so far", "new texts (weight)"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in rows:
         weights = {plm: f" ({formats.number(weight, 2)})" for plm, weight in row["weights"].items()}
         models = ", ".join(f"{plm} {new}{weights.get(plm, '')}" for plm, new in row["new"].items())
-        fid = formats.number(row["fid"], 3) + (" not private" if row["not_private"] else "")
-        probe = formats.number(row["probe_accuracy"], 3)
-        lines.append(f"| {row['iteration']} | {fid} | {probe} | {formats.epsilon(row['epsilon'])} | {models} |")
+        marks = {"fid": " not private"} if row["not_private"] else {}
+        numbers = [formats.number(row[name], 3) + marks.get(name, "") for name in measured]
+        lines.append(f"| {' | '.join([str(row['iteration']), *numbers, formats.epsilon(row['epsilon']), models])} |")
     return lines
 
 

@@ -231,11 +231,13 @@ def iterations(rows: Iterable[dict[str, Any]]) -> str:
     weighed = [plm for plm in plms if any(plm in row["weights"] for row in rows)]
     new = {f"new {plm}": [row["new"].get(plm, 0) for row in rows] for plm in plms}
     weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in weighed}
-    measured = {
-        "FID": [number(row["fid"]) + (" (not private)" if row["not_private"] else "") for row in rows],
-        "probe accuracy so far": [number(row.get("probe_accuracy", row.get("accuracy"))) for row in rows],
-        "epsilon so far": [epsilon(row["epsilon"]) for row in rows],
-    }
+    probe = [row.get("probe_accuracy", row.get("accuracy")) for row in rows]
+    measured = {"epsilon so far": [epsilon(row["epsilon"]) for row in rows]}
+    if any(value is not None for value in probe):
+        measured = {"probe accuracy so far": [number(value) for value in probe]} | measured
+    if any(row["fid"] is not None for row in rows):
+        fid = [number(row["fid"]) + (" (not private)" if row["not_private"] else "") for row in rows]
+        measured = {"FID": fid} | measured
     width = shutil.get_terminal_size((WIDE, 24)).columns
     whole = _columns(columns | new | weights | measured)
     if _width(whole) <= width:

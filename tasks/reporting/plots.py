@@ -15,22 +15,26 @@ _BARS = 20
 
 
 def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
-    """Draw FID, of all texts and of equally many, and the probe accuracy below, over iterations."""
-    measured = [facts for facts in report.iterations if facts.fid is not None or facts.probe_accuracy is not None]
-    if not measured:
+    """Draw FID, of all texts and of equally many, and the probe accuracy below; what was not measured is left out."""
+    names = ("fid", "probe_accuracy")
+    shown = [name for name in names if any(facts.value(name) is not None for facts in report.iterations)]
+    if not shown:
         return None
 
     def draw(figure: Any) -> None:
-        above, below = figure.subplots(2, 1, sharex=True)
-        _series(above, report, "fid", "all texts so far", 9, linestyle="--", marker="")
-        _series(above, report, "fid_equal", "as many texts as in the first iteration", 0)
-        _series(below, report, "probe_accuracy", "probe accuracy", 2)
-        lines_of(above, "FID (lower is better)")
-        lines_of(below, "Accuracy of a linear probe (higher is better)")
-        above.set_ylim(bottom=0)
-        if len(above.lines) > 1:
-            above.legend(loc="best", handlelength=1.8)
-        _iterations(below, report)
+        panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, name in zip(panels, shown, strict=True):
+            if name == "fid":
+                _series(axes, report, "fid", "all texts so far", 9, linestyle="--", marker="")
+                _series(axes, report, "fid_equal", "as many texts as in the first iteration", 0)
+                lines_of(axes, "FID (lower is better)")
+                axes.set_ylim(bottom=0)
+                if len(axes.lines) > 1:
+                    axes.legend(loc="best", handlelength=1.8)
+            else:
+                _series(axes, report, "probe_accuracy", "probe accuracy", 2)
+                lines_of(axes, "Accuracy of a linear probe (higher is better)")
+        _iterations(panels[-1], report)
 
     return picture("fid", _TALL, draw, form)
 

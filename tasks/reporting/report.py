@@ -226,9 +226,8 @@ def _trend(report: Report) -> str:
         ("probe accuracy", [facts.probe_accuracy for facts in report.iterations], words.percent),
     ):
         known = [value for value in values if value is not None]
-        parts.append(
-            f"{name} went from {to_text(known[0])} to {to_text(known[-1])}" if known else f"{name} was not measured"
-        )
+        if known:
+            parts.append(f"{name} went from {to_text(known[0])} to {to_text(known[-1])}")
     return "; ".join(parts) + "."
 
 

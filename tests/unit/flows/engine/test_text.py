@@ -1,11 +1,14 @@
 """What the command prints fits the terminal and says what is known, not more."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from connectors.interfaces.money import format_dollars
 from flows.engine import text as words
+from flows.engine.run_page import iteration_table
+from flows.engine.run_summary import RunSummary
 
 PLMS = ("gpt2-xl", "llama-2-7b", "vicuna-7b", "opt-6.7b", "chatglm3-6b", "flan-t5-xl")
 
@@ -37,6 +40,26 @@ def test_the_table_of_iterations_fits_the_terminal(width: int, monkeypatch: pyte
 def test_a_wide_terminal_gets_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     assert len(words.iterations([iteration(0), iteration(1)]).split("\n")) == 4
+
+
+@pytest.mark.parametrize(("fid", "heads"), [(0.7, "| iteration | FID | epsilon"), (None, "| iteration | epsilon")])
+def test_what_was_not_measured_is_left_out(fid: float | None, heads: str) -> None:
+    row = iteration(0) | {"fid": fid, "accuracy": None, "probe_accuracy": None}
+    printed = words.iterations([row])
+    assert ("FID" in printed) == (fid is not None)
+    assert "probe" not in printed
+    assert "not measured" not in printed
+    head, line, cells = iteration_table([row])
+    assert head.startswith(heads)
+    assert head.count("|") == line.count("|") == cells.count("|")
+
+
+@pytest.mark.parametrize(("protects", "unit"), [("person", " per person in 1"), ("", " in 1")])
+def test_a_privacy_loss_names_its_unit(protects: str, unit: str) -> None:
+    run = RunSummary(run_id="r", dataset="d", epsilon_spent=4.0, delta=1e-5, protects=protects, releases=1)
+    run = replace(run, iterations=[iteration(0)], stubs=["clerk"])
+    assert f"epsilon 4.0000 at delta 1e-05{unit} releases" in words.outcome(run)
+    assert "Written by stubs (clerk): not for use" in words.summary(run.to_json())
 
 
 def test_an_unfinished_run_is_not_listed_as_not_private() -> None:
