@@ -69,6 +69,10 @@ class InputError(ConfigError):
     """
 
 
+class EncodingError(InputError):
+    """A file with bytes that are not UTF-8; the message has the first such line."""
+
+
 class NoRowsError(InputError):
     """A readable source that has no rows."""
 

@@ -31,8 +31,10 @@ class RowsRef:
     class, or unbalanced, with proportions from Dirichlet(`class_alpha`). `person`: column with the person of each row.
     `classes`: (class, label prefixes) if the column contains codes, OTHERS for all further codes; a row without a class
     is left out. `plain_text`: texts are lower-cased and lose their punctuation. `whole`: the reader adds a column
-    `whole` with all columns of the source. `lenient`: read a line or cell that is invalid as missing text, because an
-    error would reveal a private row.
+    `whole` with all columns of the source. `lenient`: read a line or cell that is invalid as missing
+    text, because an error would reveal a private row, and bytes that are not UTF-8 as Windows-1252. `for_owner`: as
+    lenient for cells, but refuse an invalid line, and add each other column NAME as `other NAME`; with `any_bytes`,
+    bytes that are not UTF-8 are Windows-1252.
     """
 
     path: str
@@ -49,7 +51,19 @@ class RowsRef:
     class_alpha: float | None = None
     plain_text: bool = False
     whole: bool = False
+    for_owner: bool = False
+    any_bytes: bool = False
     lenient: bool = False
+
+    @property
+    def all_columns(self) -> bool:
+        """True if the reader needs all columns of the source."""
+        return self.whole or self.for_owner
+
+    @property
+    def any_cells(self) -> bool:
+        """True if a cell that is invalid is read as missing text."""
+        return self.lenient or self.for_owner
 
     @property
     def choice(self) -> list[object]:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from connectors.interfaces.errors import MissingPackageError, NoRowsError, PlaceError
 from connectors.rows.queries import check_query
+from connectors.rows.sources import decode_any
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
@@ -44,7 +45,7 @@ def read_sql(address: str, query: str, name: str, lenient: bool = False) -> Colu
     authorizer; transactions of PostgreSQL, MySQL, MariaDB and Oracle are READ ONLY; DuckDB is opened read-only. Other
     databases have no such mode, and nothing is committed there; use an account with read permission only.
 
-    With `lenient`, bytes of SQLite that are not UTF-8 are replaced, and dates of PostgreSQL that Python cannot
+    With `lenient`, bytes of SQLite that are not UTF-8 are Windows-1252, and dates of PostgreSQL that Python cannot
     represent are text. Raises PlaceError and MissingPackageError; with `lenient` NoRowsError if a valid query fails on
     the values of rows.
     """
@@ -136,7 +137,7 @@ def _accept_all_values(connection: Connection) -> None:
     """Let the driver return a value for every cell: one row's cell must not make the query fail for all rows."""
     driver: Any = connection.connection.driver_connection
     if isinstance(driver, sqlite3.Connection):
-        driver.text_factory = lambda data: data.decode("utf-8", "replace")
+        driver.text_factory = decode_any
     elif connection.engine.driver == "psycopg2":
         from psycopg2 import extensions
 

@@ -15,6 +15,7 @@ from connectors.interfaces.rows import Header, RowsRef
 from connectors.rows.sources import (
     address_of,
     column_names,
+    decode_any,
     display_path,
     ending_of,
     first_line,
@@ -27,8 +28,6 @@ from connectors.rows.sources import (
 
 HEADER_BYTES = 1 << 16
 """Bytes read to find the first line of a file."""
-_UNDECODED = re.compile("[\udc80-\udcff]")
-"""Bytes that are not UTF-8, as decoded by `surrogateescape`."""
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 """Characters that no text file has; not tab, line feed, vertical tab, form feed and carriage return."""
 
@@ -74,7 +73,7 @@ def _first_line(start: bytes, where: RowsRef, separator: str) -> Header | None:
     """Return the columns of a first line, None if invalid or longer than `start`."""
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise PlaceError(f"{display_path(where)} is UTF-16. Save the file as UTF-8: iconv -f utf-16 -t utf-8 OLD > NEW")
-    text = start.decode("utf-8-sig", "surrogateescape")
+    text = decode_any(start)
     if _CONTROL.search(first_line(text)):
         raise PlaceError(
             f"{display_path(where)} is not a text file: its first line has control characters, as in archives, "
@@ -88,10 +87,6 @@ def _first_line(start: bytes, where: RowsRef, separator: str) -> Header | None:
         return None
     if columns is None:
         raise PlaceError(f"{display_path(where)} is empty. Use a file with rows.")
-    if any(map(_UNDECODED.search, columns)):
-        raise PlaceError(
-            f"{display_path(where)}: the first line is not UTF-8. Convert the file: iconv -f latin1 -t utf-8 OLD > NEW"
-        )
     return None if len(start) == HEADER_BYTES and lines.tell() == len(text) else Header(columns, is_schema=False)
 
 

@@ -38,7 +38,7 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
     """Return the rows of a reference as a frame.
 
     Columns: row (int64, position in the source), text, label and, if the reference names them, attribute and person;
-    with `where.whole` also all values of the source's row, sorted, as one text.
+    with `where.whole` also all values of the source's row, sorted, as one text; with `where.for_owner` all other columns.
     All but row are strings, missing values are NaN (a missing attribute is empty).
 
     `where.path`: csv, tsv, jsonl, json or parquet file, a folder of them, any fsspec address (s3://...), a SQLAlchemy
@@ -62,6 +62,9 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
         frame["text"] = frame["text"].map(plain_text, na_action="ignore")
     if "attribute" in frame:
         frame["attribute"] = frame["attribute"].fillna("")
+    for name in source if where.for_owner else ():
+        if name not in names.values():
+            frame[f"other {name}"] = pd.Series(map(_text, source[name]), dtype="str")
     if where.whole:
         cells = (values for values in source.values() if len(values) == count)
         frame["whole"] = pd.Series(["\x1f".join(_cells(row)) for row in zip(*cells, strict=True)], dtype="str")
@@ -98,7 +101,7 @@ def _texts(where: RowsRef, column: str, source: Columns) -> list[str | None]:
         exist = ", ".join(f"'{name}'" for name in source) or "none"
         raise InputError(f"{display_path(where)} has no column '{column}'. Columns: {exist}.{hint}")
     values = source[column]
-    for position, value in enumerate(values if not where.lenient else ()):
+    for position, value in enumerate(values if not where.any_cells else ()):
         if _is_container(value):
             kind = type(value).__name__
             raise InputError(f"{display_path(where)}, row {position}, column '{column}': contains {kind}, not text.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import importlib.util
 import io
@@ -14,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from connectors.interfaces.errors import InputError, MissingPackageError, PlaceError
+from connectors.interfaces.errors import EncodingError, InputError, MissingPackageError, PlaceError
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import RowsRef
 
@@ -33,6 +34,24 @@ MOST_DIGITS = 4000
 csv.field_size_limit(MOST_BYTES)  # by default the rest of a longer cell would be read as rows of its own
 
 
+def _as_windows(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+codecs.register_error("wasp-windows", _as_windows)
+
+
+def decode_any(data: bytes) -> str:
+    """Return bytes as UTF-8 text; bytes that are not UTF-8 are characters of Windows-1252, as Excel writes.
+
+    The encoding is chosen for each invalid byte, not for the file, so that no row changes how another one is read.
+    Line ends, quotes and separators are the same in both encodings.
+    """
+    return data.decode("utf-8-sig", "wasp-windows")
+
+
 def display_path(where: RowsRef) -> str:
     """Return the location of rows without a password, for messages."""
     return redact(where.path)
@@ -47,7 +66,7 @@ def open_source(where: RowsRef) -> Columns:
     if where.query is not None:
         from connectors.rows.databases import read_sql
 
-        return read_sql(where.path, where.query, display_path(where), where.lenient)
+        return read_sql(where.path, where.query, display_path(where), where.any_cells)
     if where.path.startswith("hf:") and "://" not in where.path:
         return _from_hub(where.path)
     return _from_files(inside_package(where.path), where)
@@ -89,7 +108,7 @@ def _from_files(path: str, where: RowsRef) -> Columns:
     for file in files:
         title = f"{name}/{PurePosixPath(file).relative_to(folder)}" if folder else name
         parts.append((title, _read_file(system, file, title, where)))
-    return parts[0][1] if len(parts) == 1 else _join_files(parts, required, where.whole)
+    return parts[0][1] if len(parts) == 1 else _join_files(parts, required, where.all_columns)
 
 
 def _join_files(parts: Sequence[tuple[str, Columns]], required: Sequence[str], whole: bool) -> Columns:
@@ -177,7 +196,7 @@ def _read_file(system: Any, file: str, name: str, where: RowsRef) -> Columns:
         raise InputError(f"{name} is empty. Use a file with rows.")
     if ending == ".parquet":
         return _parse_parquet(data, name, required, where)
-    text = data.decode("utf-8-sig", "replace") if where.lenient else _decode(data, name)
+    text = decode_any(data) if where.lenient or where.any_bytes else _decode(data, name)
     if ending in (".csv", ".tsv"):
         return _parse_csv(text, name, "\t" if ending == ".tsv" else separator_of(text, required), where.lenient)
     return _parse_json(text, name, where, is_array=ending == ".json")
@@ -196,7 +215,7 @@ def _decode(data: bytes, name: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
     # Raised outside the block: the decoder's error contains the whole content.
-    raise InputError(f"{name}, line {line}: not UTF-8. Save the file as UTF-8, e.g. iconv -f latin1 -t utf-8 OLD > NEW")
+    raise EncodingError(f"{name}, line {line}: not UTF-8. Save it as UTF-8, e.g. iconv -f cp1252 -t utf-8 OLD > NEW")
 
 
 def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsRef) -> Columns:
@@ -208,15 +227,17 @@ def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsR
         _require_size(sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), name)
         names = list(dict.fromkeys(file.schema_arrow.names))
         # Only on this thread, see `connectors.artifacts.parquet.parse_table`.
-        table = file.read(columns=[column for column in names if where.whole or column in required], use_threads=False)
+        table = file.read(
+            columns=[column for column in names if where.all_columns or column in required], use_threads=False
+        )
     except (pa.ArrowException, OSError):
         raise InputError(f"{name} is not a readable Parquet file: it is damaged or has another format.") from None
-    for column in table.schema if where.lenient else ():  # the cells of a lenient table are not checked
+    for column in table.schema if where.any_cells else ():  # the cells of a lenient table are not checked
         if column.name in required and (pa.types.is_nested(column.type) or pa.types.is_binary(column.type)):
             raise InputError(f"{name}, column '{column.name}': contains {column.type}, not text.")
     # The other columns' names are needed for error messages.
     return {
-        column: _cells(table.column(column), where.lenient) if where.whole or column in required else ()
+        column: _cells(table.column(column), where.any_cells) if where.all_columns or column in required else ()
         for column in names
     }
 
@@ -235,7 +256,7 @@ def _cell(value: Any) -> Any:
     try:
         return value.as_py()
     except UnicodeDecodeError:
-        return value.as_buffer().to_pybytes().decode("utf-8", "replace")
+        return decode_any(value.as_buffer().to_pybytes())
     except _NO_PYTHON_VALUE:
         return None
 

@@ -10,32 +10,74 @@ from connectors.interfaces.errors import ConfigError
 from flows.config.datasets import DatasetView, check_name
 from flows.config.files import check_config
 from flows.config.paths import place
-from flows.engine.datasets import notify_owner, register_view, view_of
+from flows.engine.datasets import notify_owner, register_view, survey_view, view_of
 from flows.engine.text import table
 from flows.runtime.state_folder import open_to_others, state_folder, who
 from flows.runtime.stores import open_ledger, open_zone
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
+    from tasks.private.data.survey import Survey
 
 
 def add(name: str, values: dict[str, Any], epsilon: float | None, delta: float) -> dict[str, Any]:
-    """Register a dataset: check and identify its rows, set its cap and record the owner's view."""
+    """Check and register a dataset; return its description and the rows that a run leaves out."""
+    check_new(name, epsilon, delta)
+    values = {**values, "path": place(str(values["path"]), str(Path.cwd()))}
+    view = check_config(DatasetView, values, f"wasp dataset add {name}")
+    records = survey_view(open_zone(state_folder()), view)
+    return register(name, view, epsilon, delta) | seen_by_owner(records)
+
+
+def check_new(name: str, epsilon: float | None, delta: float) -> None:
+    """Raise ConfigError if a name is invalid or registered, or a cap is invalid."""
     from flows.cli.budget_commands import check_cap
 
     if epsilon is not None:
         check_cap(epsilon, delta, "record", "--epsilon-cap", "--delta-cap")
-    home, path = state_folder(), str(values["path"])
-    values = {**values, "path": place(path, str(Path.cwd()))}
-    view = check_config(DatasetView, values, f"wasp dataset add {check_name(name)}")
-    ledger = open_ledger(home)
-    if name in ledger.views():
+    if check_name(name) in open_ledger(state_folder()).views():
         raise ConfigError(f"NAME: '{name}' is registered. Use another name, or first: wasp dataset remove {name}")
+
+
+def register(name: str, view: DatasetView, epsilon: float | None, delta: float) -> dict[str, Any]:
+    """Identify the rows of a checked view, record it with its cap, and return its description."""
+    home = state_folder()
+    ledger = open_ledger(home)
     dataset = register_view(ledger, open_zone(home), name, view)
     if epsilon is not None:
         ledger.set_cap(dataset, epsilon, delta, who(), "wasp dataset add")
     notify_owner(ledger, dataset, home)
     return show(name)
+
+
+def seen_by_owner(records: Survey) -> dict[str, Any]:
+    """Return the number of rows that a run can use, and those that it leaves out, for their owner only."""
+    return {
+        "rows": records.rows,
+        "left_out_rows": records.left_out,
+        "noticed": records.noticed,
+        "not_utf8": records.not_utf8,
+    }
+
+
+def seen_lines(value: dict[str, Any]) -> list[str]:
+    """Return the lines of `seen_by_owner`; none for a dataset that is only shown."""
+    lines = []
+    if left_out := value.get("left_out_rows"):
+        number = sum(left_out.values())
+        lines.append(f"left out  {number} of {value['rows'] + number} rows: {_counts(left_out)}")
+    if noticed := value.get("noticed"):
+        lines.append(f"notice    {sum(noticed.values())} rows are used, but {_counts(noticed)}")
+    if value.get("not_utf8"):
+        lines.append(
+            f"encoding  {value['not_utf8']} is not UTF-8: such characters are read as Windows-1252 (Latin-1). "
+            "If that is wrong, save the file as UTF-8"
+        )
+    return lines
+
+
+def _counts(reasons: dict[str, int]) -> str:
+    return ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
 
 
 def registered() -> dict[str, Any]:
@@ -76,6 +118,7 @@ def described(value: dict[str, Any]) -> str:
         f"cap      {cap}, spent {value['spent']:.4g}. Change it with: wasp budget cap {value['dataset']} --epsilon E",
         f"in runs  private: {value['name']}",
     ]
+    lines += seen_lines(value)
     if value["members"]:
         reasons = f" ({', '.join(value['reasons'])})" if value["reasons"] else ""
         lines.append(f"group    charged together with {', '.join(value['members'])}{reasons}")

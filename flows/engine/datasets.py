@@ -57,9 +57,9 @@ def register_view(ledger: PrivacyLedger, zone: Zone, name: str, view: DatasetVie
 
 
 def survey_view(zone: Zone, view: DatasetView) -> Survey:
-    """Describe the rows of an owner to the owner: classes, number, language.
+    """Describe the rows of an owner to the owner: classes, number, language, rows that a run leaves out.
 
-    Raises PrivateInputError or PlaceError for rows that cannot be read.
+    Raises InputError for rows that cannot be read, a malformed line, and if no row can be used.
     """
     from connectors.rows.headers import read_header
 
@@ -84,9 +84,7 @@ def private_ref(private: PrivateRows, open_ledger: OpenLedger, root: str | None,
         return PrivateRef(dataset_name(private), chosen)
     view = view_of(open_ledger(), private.dataset)
     where = rows_ref(view, None)
-    drawn = replace(
-        where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, person=view.person, plain_text=chosen.plain_text
-    )
+    drawn = replace(where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, plain_text=chosen.plain_text)
     return PrivateRef(private.dataset, drawn, view.separate)
 
 

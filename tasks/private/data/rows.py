@@ -165,7 +165,7 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
     if _fingerprint(zone, private, frame) != fingerprint:
         reason = "the rows have changed since the run started; repeat the same wasp run: it is charged for them"
         raise _refusal(zone, private, "PRIVATE-CHANGED", reason)
-    frame = frame[_usable(frame)]
+    frame = frame[usable_rows(frame)]
     if where.rows is not None and not frame.empty:
         order = np.array([_order(where.seed, label, text) for _, label, text in _records(frame)])
         if where.public:
@@ -215,7 +215,7 @@ def _is_filled(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _usable(frame: pd.DataFrame) -> NDArray[np.bool_]:
+def usable_rows(frame: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which rows have a text, a label and, if configured, a person."""
     columns = [name for name in ("text", "label", "person") if name in frame]
     return np.array([all(map(_is_filled, row)) for row in zip(*(frame[name] for name in columns), strict=True)], bool)
@@ -247,6 +247,17 @@ def _problems(
     frame: pd.DataFrame, where: RowsRef, labels: Sequence[str] | None, public_texts: Sequence[str]
 ) -> list[dict[str, object]]:
     """Return the problems of rows and of their number, in the order of rows."""
+    problems = _problems_of_rows(frame, labels, public_texts)
+    problems += _problems_of_persons(frame)
+    problems += _problems_of_all(frame, labels)
+    if where.rows is not None and where.of is None and len(frame) < where.rows:
+        problems.append({"reason": f"private.rows is {where.rows}, the source has {len(frame)} rows; all are used"})
+    return problems
+
+
+def _problems_of_rows(
+    frame: pd.DataFrame, labels: Sequence[str] | None, public_texts: Sequence[str]
+) -> list[dict[str, object]]:
     public = {normal_form(text) for text in public_texts}
     problems: list[dict[str, object]] = []
     for (row, label, text), person in zip(_records(frame), _persons(frame), strict=True):
@@ -256,11 +267,20 @@ def _problems(
             "person": "the person is empty" if "person" in frame and not _is_filled(person) else "",
         }
         problems += [{"row": row, "field": field, "reason": reason} for field, reason in reasons.items() if reason]
-    problems += _problems_of_persons(frame)
-    problems += _problems_of_all(frame, labels)
-    if where.rows is not None and where.of is None and len(frame) < where.rows:
-        problems.append({"reason": f"private.rows is {where.rows}, the source has {len(frame)} rows; all are used"})
     return problems
+
+
+def count_problems(frame: pd.DataFrame, usable: NDArray[np.bool_]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the reasons of rows that a run leaves out, and the problems of rows that it uses, with their numbers.
+
+    A row is counted once, under its first problem. Private, for the owner of the rows only.
+    """
+    is_usable = dict(zip(frame["row"].tolist(), usable.tolist(), strict=True))
+    reasons: dict[object, str] = {}
+    for problem in _problems_of_rows(frame, None, ()):
+        reasons.setdefault(problem["row"], str(problem["reason"]))
+    left_out = Counter(reason for row, reason in reasons.items() if not is_usable[row])
+    return dict(left_out), dict(Counter(reason for row, reason in reasons.items() if is_usable[row]))
 
 
 def _problems_of_all(frame: pd.DataFrame, labels: Sequence[str] | None) -> list[dict[str, object]]:

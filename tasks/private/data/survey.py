@@ -12,10 +12,15 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from connectors.interfaces.errors import EncodingError, InputError
+from connectors.interfaces.redaction import redact
 from tasks.private.data.quarantine import sealed
+from tasks.private.data.rows import count_problems, usable_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pandas as pd
 
     from connectors.interfaces.rows import RowsRef
     from tasks.private.data.rows import Zone
@@ -41,6 +46,8 @@ FUNCTION_WORDS = {
     "nl": "de het een en van is niet dat ik te op zijn",
 }
 READ_TEXTS = 500
+MOST_OF_A_PERSON = 20
+"""Rows per value up to which a column may identify persons; classes, wards and dates have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +55,74 @@ class Survey:
     """A description for the owner; its repr shows no number.
 
     Attributes:
-        rows: number of records with a text and a label.
+        rows: number of records with a text, a label and, if there is such a column, a person.
         classes: records by label.
         language: most likely language (ISO 639-1).
+        persons: number of persons; None without a person column.
+        left_out: rows that a run leaves out, by reason.
+        noticed: rows with another problem, by reason.
+        not_utf8: place of the first line that is not UTF-8; empty if there is none.
+        repeated: number of values of other columns that may identify persons.
     """
 
     rows: int = field(repr=False)
     classes: dict[str, int] = field(repr=False)
     language: str
+    persons: int | None = field(default=None, repr=False)
+    left_out: dict[str, int] = field(default_factory=dict, repr=False)
+    noticed: dict[str, int] = field(default_factory=dict, repr=False)
+    not_utf8: str = ""
+    repeated: dict[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def declared_rows(self) -> int:
-        """Number of records to declare: rounded down to one significant digit, at least 1."""
-        scale = 10 ** int(math.log10(self.rows)) if self.rows else 1
-        return max(1, self.rows // scale * scale)
+        """Number of persons, else of records, to declare: rounded down to one significant digit, at least 1."""
+        number = self.rows if self.persons is None else self.persons
+        scale = 10 ** int(math.log10(number)) if number else 1
+        return max(1, number // scale * scale)
 
 
 def survey(zone: Zone, where: RowsRef) -> Survey:
-    """Read all records once and describe them.
+    """Read all records once and describe them, for their owner only.
 
-    Raises PrivateInputError for an unreadable source or a missing column; details go to the owner's problems.
+    Unlike a run, this refuses a malformed line: its owner can correct it before any budget is spent.
+    Raises InputError for an unreadable source, a malformed line or a missing column, and if no record can be used.
     """
     with sealed(zone.folder):
-        table = zone.read(replace(where, lenient=True))
-        usable = table[(table["text"].str.strip() != "") & (table["label"].str.strip() != "")]
-        classes = dict(Counter(usable["label"].str.strip()).most_common())
-        return Survey(len(usable), classes, language_of(list(usable["text"].head(READ_TEXTS))))
+        table, not_utf8 = _read(zone, replace(where, for_owner=True))
+        usable = usable_rows(table)
+        left_out, noticed = count_problems(table, usable)
+        records = table[usable]
+        if records.empty:
+            reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
+            raise InputError(
+                f"{redact(where.path)}: none of the {len(table)} rows can be used: {reasons}. Check the names of the "
+                "columns, or correct the rows."
+            )
+        return Survey(
+            rows=len(records),
+            classes=dict(Counter(records["label"]).most_common()),
+            language=language_of(list(records["text"].head(READ_TEXTS))),
+            persons=records["person"].nunique() if "person" in records else None,
+            left_out=left_out,
+            noticed=noticed,
+            not_utf8=not_utf8,
+            repeated=_repeated(records),
+        )
+
+
+def _read(zone: Zone, where: RowsRef) -> tuple[pd.DataFrame, str]:
+    """Return all rows, and the first line that is not UTF-8."""
+    try:
+        return zone.read(where), ""
+    except EncodingError as error:
+        return zone.read(replace(where, any_bytes=True)), str(error).partition(":")[0]
+
+
+def _repeated(records: pd.DataFrame) -> dict[str, int]:
+    """Return the number of values of each other column with 1 to `MOST_OF_A_PERSON` rows per value on average."""
+    numbers = {name.removeprefix("other "): records[name].nunique() for name in records if name.startswith("other ")}
+    return {name: number for name, number in numbers.items() if number < len(records) <= MOST_OF_A_PERSON * number}
 
 
 def language_of(texts: Sequence[str]) -> str:

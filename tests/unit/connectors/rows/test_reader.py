@@ -487,11 +487,30 @@ class TestLenientReading:
         assert rows["text"].fillna("").tolist() == ["good", "", "fine"]
         assert rows["label"].tolist()[::2] == ["a", "b"]
 
-    def test_bytes_and_surrogates_that_cannot_be_decoded_are_replaced(self, tmp_path):
-        (tmp_path / "r.csv").write_bytes(b"text,label\ncaf\xe9,a\n")
-        (tmp_path / "r.jsonl").write_text('{"text": "caf\\udce9", "label": "a"}\n')
-        for name in ("r.csv", "r.jsonl"):
-            assert read_rows(RowsRef(str(tmp_path / name), lenient=True))["text"].tolist() == ["caf\ufffd"]
+    @pytest.mark.parametrize(
+        ("name", "content", "text"),
+        [
+            ("r.csv", b"text,label\ncaf\xe9,a\n", "café"),
+            ("r.csv", b"text,label\nundefined \x81,a\n", "undefined \ufffd"),
+            ("r.jsonl", b'{"text": "caf\xe9", "label": "a"}\n', "café"),
+            ("r.jsonl", b'{"text": "caf\\udce9", "label": "a"}\n', "caf\ufffd"),
+        ],
+    )
+    def test_bytes_that_are_not_utf8_are_windows_1252_and_surrogates_are_replaced(self, tmp_path, name, content, text):
+        (tmp_path / name).write_bytes(content)
+        assert read_rows(RowsRef(str(tmp_path / name), lenient=True))["text"].tolist() == [text]
+
+    @pytest.mark.parametrize("name", ["r.csv", "r.json"])
+    def test_no_row_changes_how_the_bytes_of_another_one_are_read(self, tmp_path, name):
+        rows = ["naïve".encode(), "naïve".encode("cp1252"), b"plain", "“quoted”".encode("cp1252"), b"cut \xe4\xb8"]
+        for count in range(1, len(rows) + 1):
+            if name == "r.csv":
+                content = b"text,label\n" + b"".join(b'"%s",a\n' % row for row in rows[:count])
+            else:
+                content = b"[" + b",".join(b'{"text": "%s", "label": "a"}' % row for row in rows[:count]) + b"]"
+            (tmp_path / name).write_bytes(content)
+            read = read_rows(RowsRef(str(tmp_path / name), lenient=True))["text"].tolist()
+            assert read == ["naïve", "naïve", "plain", "“quoted”", "cut ä¸"][:count]
 
     def test_a_column_of_lists_is_a_fault_of_the_schema(self, tmp_path):
         pd.DataFrame({"text": [["a"], ["b"]], "label": ["a", "b"]}).to_parquet(tmp_path / "r.parquet")

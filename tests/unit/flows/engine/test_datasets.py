@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from flows.engine.plan import numbers_of
 from flows.engine.tools import RunTools
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import REGISTERED_ONLY
-from flows.runtime.stores import open_ledger
+from flows.runtime.stores import open_ledger, open_zone
 from tests.support.paths import ROOT
 
 DEMO = ROOT / "deployments/configs/demo.yaml"
@@ -91,6 +92,54 @@ def test_bad_names_and_columns_are_refused_before_anything_is_registered(home: P
     assert open_ledger(home).datasets() == []
     with pytest.raises(ConfigError, match="dataset or path|registered dataset"):
         demo({})
+
+
+LINES = "Zoë is late,a\nJosé is early,b\n,a\nno label,\n42,b\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_the_owner_is_shown_the_rows_that_a_run_leaves_out_and_the_encoding(home: Path, encoding: str) -> None:
+    (home.parent / "notes.csv").write_bytes(f"note,kind\n{LINES}".encode(encoding))
+    description = add(person=None)
+    assert (description["rows"], description["left_out_rows"], description["noticed"]) == (
+        3,
+        {"the text is empty": 1, "the label is empty": 1},
+        {"the text has no letters; check the name of the text column": 1},
+    )
+    assert ("notes.csv, line 2" in description["not_utf8"]) is (encoding == "latin-1")
+    shown = dataset_commands.described(description)
+    assert "left out  2 of 5 rows: the text is empty (1), the label is empty (1)" in shown
+    assert ("read as Windows-1252" in shown) is (encoding == "latin-1")
+    assert "Zo" not in shown
+    private = RunTools(demo("clinic"), home).private
+    assert open_zone(home).read(replace(private.where, lenient=True))["text"][0] == "Zoë is late"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"note,kind,who\n ,a,p1\n,b,p2\n", r"none of the 2 rows can be used: the text is empty \(2\)\. "),
+        ("a.csv", b"note,kind,who\n", "has no rows"),
+        ("a.csv", b'note,kind,who\nx,a,p1\n"open,b,p2\nz,a,p3\n', "a.csv, line 4: unexpected end of data"),
+        ("a.csv", b"note,kind,who\n\xe9,a,p1\nx,b\n", "a.csv, line 3: has 2 fields"),
+        ("a.jsonl", b'{"note": "x", "kind": "a", "who": 1}\n{"note": "x", \n', "a.jsonl, line 2: not JSON"),
+    ],
+)
+def test_rows_that_cannot_be_used_are_refused_at_registration(
+    home: Path, name: str, content: bytes, message: str
+) -> None:
+    (home.parent / name).write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        add(path=name)
+    assert open_ledger(home).datasets() == []
+
+
+def test_the_persons_of_a_dataset_are_known_from_its_registration(home: Path) -> None:
+    with pytest.raises(ConfigError, match=r"has no column 'nobody'.* Did you mean 'note'|has no column 'nobody'"):
+        add(person="nobody")
+    add()
+    (home.parent / "other.csv").write_text("note,kind,who\nanother text,a,p3\n")
+    assert add("other", path="other.csv")["members"] == ["clinic"]
 
 
 def test_a_removed_name_is_unknown_to_runs_and_keeps_its_budget(home: Path) -> None:
