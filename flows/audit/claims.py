@@ -21,7 +21,7 @@ from tasks.accounting.federated import Parties, shared
 from tasks.accounting.keyphrase_budget import split_epsilon
 from tasks.accounting.keyphrases import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
 from tasks.accounting.moments import MomentsNoise, MomentsPrivacy, calibrate_moments
-from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.sensitivity import Aggregation, VotePrivacy
 from tasks.accounting.teachers import PartNoise, epsilon_share, remaining_epsilon
 from tasks.accounting.teachers import TeacherPrivacy as TeacherPrivacy
 from tasks.accounting.teachers import calibrate_part as calibrate_teachers
@@ -49,7 +49,7 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
     size = (config.trials, config.confidence)
     dense = _releases_density(config)
     if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
-        attacks.append(density_attack("guidance density", _density(promise), *size))
+        attacks.append(density_attack("guidance density", _density(promise_of(config, "mean")), *size))
     if "wasp" in config.mechanisms and not dense:
         for calibration in config.calibrations:  # the paper's noise does not cover first choices
             share = promise.choice_share if calibration == "tight" else 0.0
@@ -150,10 +150,10 @@ def _parties(config: AuditConfig, noise: Noise) -> Parties:
     return shared(noise, Parties(choice.parties, choice.parties, choice.colluding)).parties
 
 
-def promise_of(config: AuditConfig) -> VotePrivacy:
+def promise_of(config: AuditConfig, joined_by: Aggregation = "max") -> VotePrivacy:
     """Return the audited guarantee of `wasp_config`, else of the audit's own numbers."""
     if config.wasp_config is None:
-        return vote_privacy(config.privacy, Casting(config.iterations - 1, config.votes, 2))
+        return vote_privacy(config.privacy, Casting(config.iterations - 1, config.votes, 2), joined_by)
     return vote_privacy_of(load_config(WaspConfig, Path(config.wasp_config)))
 
 

@@ -83,10 +83,10 @@ class Promise(Strict):
         description="Maximum records per person that vote (m), selected by a keyed hash. Declare it without looking at "
         "the data. Only for protects: person.",
     )
-    joined_by: Literal["max", "sum", "mean"] = Field(
-        "max",
-        description="How the votes of a person's records combine: max (noise x sqrt(m)), sum (noise x m), or mean (no "
-        "extra noise; many records count as one). Only for protects: person.",
+    joined_by: Literal["max", "sum", "mean"] | None = Field(
+        None,
+        description="How the records of a person combine: max (noise x sqrt(m)), sum (noise x m), or mean (no extra "
+        "noise; many records count as one). Empty: mean for a density, max for votes. Only for protects: person.",
     )
 
     def neighbours(self, rows: PrivateRows | None) -> Adjacency:

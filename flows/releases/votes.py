@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flows.config.base import RunConfig
     from flows.config.method import Casting
     from flows.config.privacy import Promise
+    from tasks.accounting.sensitivity import Aggregation
     from tasks.text.prompts import TaskCard
 
 
@@ -99,13 +100,16 @@ def vote_privacy_of(config: RunConfig) -> VotePrivacy:
     replacement, even if the configuration says add/remove.
     """
     privacy = config.privacy
-    promise = vote_privacy(privacy, config.method.casting)
+    promise = vote_privacy(privacy, config.method.casting, "mean" if config.method.releases_density else "max")
     adjacency = privacy.neighbours(config.private)
     return replace(promise, calibration=privacy.calibration, adjacency=adjacency, paper=config.paper)
 
 
-def vote_privacy(promise: Promise, casting: Casting) -> VotePrivacy:
-    """Return the privacy parameters of votes in the terms of the accountant."""
+def vote_privacy(promise: Promise, casting: Casting, joined_by: Aggregation) -> VotePrivacy:
+    """Return the privacy parameters of votes or of a density in the terms of the accountant.
+
+    `joined_by`: how the records of a person combine if the promise leaves it open.
+    """
     return VotePrivacy(
         epsilon=promise.epsilon,
         delta=promise.delta,
@@ -116,7 +120,7 @@ def vote_privacy(promise: Promise, casting: Casting) -> VotePrivacy:
         adjacency=promise.adjacency,
         protects=promise.protects,
         rows_per_person=promise.rows_per_person if promise.protects == "person" else 1,
-        aggregation=promise.joined_by,
+        aggregation=promise.joined_by or joined_by,
     )
 
 

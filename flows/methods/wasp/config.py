@@ -48,7 +48,7 @@ class WaspConfig(RunConfig):
     @model_validator(mode="after")
     def _check_density(self) -> Self:
         if self.method.releases_density:
-            joined = self.privacy.joined_by if self.privacy.protects == "person" else "mean"
+            joined = (self.privacy.protects == "person" and self.privacy.joined_by) or "mean"
             refuse_density(self.method.guidance, self.parties is not None, self.privacy.calibration, joined)
         return self
 

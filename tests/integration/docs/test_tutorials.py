@@ -1,4 +1,4 @@
-"""The commands of the tutorials, run as they are printed, in an empty folder."""
+"""The commands of the tutorials, run as they are printed, and the settings of the guides, planned as printed."""
 
 import re
 import subprocess
@@ -6,7 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from flows.cli import commands
+from flows.config.named import SHIPPED
+from flows.config.task_files import SHIPPED as TASKS
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
 
@@ -29,3 +33,27 @@ def test_the_commands_of_a_page_run_as_they_are_printed(page: Path, tmp_path: Pa
         ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=550
     )
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
+
+
+SETTINGS = [
+    pytest.param(part, id=f"{page.stem}-{part.splitlines()[0][:30]}")
+    for page in sorted((DOCS / "guides").glob("*.md"))
+    for block in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+    for part in re.split(r"^(?=execution:)", block, flags=re.M)  # alternatives for one setting, one below the other
+    if part
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_the_settings_of_a_guide_are_accepted_by_the_plan(
+    settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    for name in ("notes.csv", "held_out.csv"):
+        (tmp_path / name).write_text("note,category,patient\nmy bill is wrong,billing_question,p1\n")
+    (tmp_path / "triage.yaml").write_text((TASKS / "support_desk.yaml").read_text())
+    values = yaml.safe_load((SHIPPED / "demo.yaml").read_text()) | yaml.safe_load(settings)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    problems = commands.plan("wasp", tmp_path / "config.yaml", [])["problems"]
+    assert [problem for problem in problems if "is not installed" not in problem] == []

@@ -221,3 +221,25 @@ def test_texts_need_no_private_rows_under_auto_and_other_guidance_does() -> None
     assert releases_of(made).charges == ()
     with pytest.raises(ConfigError, match="private: set either the private rows"):
         check_config(WaspConfig, values(private=None, method={"guidance": "votes"}), "the test")
+
+
+@pytest.mark.parametrize(
+    ("method", "stated", "joined"),
+    [
+        ({}, None, "mean"),
+        ({"guidance": "kernel"}, None, "mean"),
+        ({"guidance": "votes"}, None, "max"),
+        ({"guidance": "votes"}, "sum", "sum"),
+    ],
+)
+def test_the_records_of_a_person_are_joined_as_the_release_needs(
+    method: dict[str, Any], stated: str | None, joined: str
+) -> None:
+    privacy = {"epsilon": 4.0, "protects": "person", "rows_per_person": 3, "joined_by": stated}
+    private = {"path": "rows.csv", "person": "who", "declared_rows": 500}
+    given = values(private=private, method=SMALL["method"] | {"guidance": "auto"} | method, privacy=privacy)
+    assert calibrated(check_config(WaspConfig, given, "the test")).privacy.aggregation == joined
+    with pytest.raises(ConfigError, match="averages a person's rows. Write mean"):
+        check_config(
+            WaspConfig, given | {"method": {"guidance": "auto"}, "privacy": privacy | {"joined_by": "max"}}, "x"
+        )
