@@ -38,7 +38,7 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
     """Return the rows of a reference as a frame.
 
     Columns: row (int64, position in the source), text, label and, if the reference names them, attribute and person;
-    with `where.whole` also all values of the source's row, sorted, as one text; with `where.for_owner` all other columns.
+    with `where.whole` also all values of the source's row, sorted, as one text, with `where.for_owner` all columns.
     All but row are strings, missing values are NaN (a missing attribute is empty).
 
     `where.path`: csv, tsv, jsonl, json or parquet file, a folder of them, any fsspec address (s3://...), a SQLAlchemy

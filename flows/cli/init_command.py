@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,18 +20,23 @@ from connectors.interfaces.rows import RowsRef
 from connectors.rows.headers import read_header
 from flows.cli import dataset_commands
 from flows.cli.model_choice import choose_models
-from flows.config.datasets import DatasetView, check_name
-from flows.config.files import check_config, load_config
+from flows.config.datasets import DatasetView
+from flows.config.files import check_config
 from flows.config.form import with_rare
-from flows.config.paths import place
-from flows.config.task_files import TaskFile, load_task
-from flows.engine.datasets import survey_view
+from flows.config.named import FLOW_KEY
+from flows.config.paths import place, rows_ref
+from flows.config.task_files import TaskFile
+from flows.engine.datasets import stored_rows, survey_view
 from flows.runtime.state_folder import state_folder
-from flows.runtime.stores import open_zone
+from flows.runtime.stores import DEFAULT_CAP, open_zone
+from tasks.private.data.survey import Survey, split
 
 FEWEST_OF_A_CLASS = 5
 """Records of a label that makes it a class without --class: a rarer one may be a typing error that shows one record."""
 MOST_CLASSES = 100
+SHOWN_LABELS = 20
+FILES = {"config": ".yaml", "task": "_task.yaml", "test": "_test.parquet"}
+"""Files in the working folder, by the ending of their name."""
 TEXTS_PER_CLASS, MOST_TEXTS = 100, 2000
 TEXT_COLUMNS = ("text", "note", "message", "body", "review", "comment", "content", "description", "sentence")
 LABEL_COLUMNS = ("label", "category", "class", "intent", "topic", "rating", "sentiment", "type")
@@ -38,15 +46,22 @@ HEADER = """# {title}
 """
 
 
+NO_PERSON = "none"
+"""Value of --person: every record is of another person."""
+PERSON_NAME = re.compile("patient|person|subject|user|customer|client|member|author|employee|student|owner", re.I)
+"""Names of columns that identify persons."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Options of `wasp init` that locate the rows. `text` and `label` may be None: they are guessed or asked for."""
+    """Options of `wasp init` that locate the rows. None: guessed, or requested on a terminal."""
 
     data: str
     query: str | None
     text: str | None
     label: str | None
     person: str | None
+    test_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +74,7 @@ class Choices:
     declared_rows: int | None
     epsilon: float
     cap: float | None
+    endpoint: str | None = None
 
 
 def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
@@ -68,81 +84,147 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
     the classes and the number of rows; the files contain the classes and a rounded number.
 
     Raises:
-        ConfigError: a file or the dataset exists, a column is unknown, or fewer than two classes have enough rows.
+        ConfigError: a file or the dataset exists, an option is invalid, no row can be used, or fewer than two classes
+            have enough rows.
     """
-    config, task = Path(f"{check_name(name)}.yaml"), Path(f"{name}_task.yaml")
-    for file in (config, task):
+    dataset_commands.check_new(name, choices.cap, 1e-5)
+    files = {kind: Path(f"{name}{ending}") for kind, ending in FILES.items()}
+    for file in files.values():
         if file.exists():
             raise ConfigError(f"{file}: this file exists. Choose another NAME, or remove it first.")
-    models, reason = choose_models(choices.models)
+    _check_budget(choices)
+    models, reason = choose_models(choices.models, choices.endpoint)
     home = state_folder()
+    zone = open_zone(home)
     view = _view(source)
-    owner_view = survey_view(open_zone(home), view)
-    classes, left_out = _classes(owner_view.classes, choices.classes)
-    rows = choices.declared_rows or owner_view.declared_rows
-    view = view.model_copy(update={"declared_rows": rows})
-    task_values = {
-        "name": name.replace("-", "_"),
-        "item": choices.item,
-        "language": owner_view.language,
-        "labels": [{"name": label, "description": ""} for label in classes],
-    }
-    check_config(TaskFile, task_values, str(task))
-
-    registered = dataset_commands.add(name, view.model_dump(exclude={"rows", "seed"}), choices.cap, 1e-5)
-    schemas = write_schemas(home)
-    title = f"Task of {name}. A description and typical words of each class improve the texts."
-    _write(task, title, name, schemas[1], task_values)
-    values = _configuration(name, task, models, len(classes), choices.epsilon)
-    _write(config, f"WASP on the registered dataset {name}", name, schemas[0], values)
-    _check(config, task)
+    records = survey_view(zone, view)
+    person, notice = _person(source.person, records)
+    if person != view.person:
+        view = view.model_copy(update={"person": person})
+        records = survey_view(zone, view)
+    classes, left_out = _classes(records.classes, choices.classes)
+    with _undone_on_failure(files.values()) as written:
+        if source.test_share is not None:
+            private = written(stored_rows(home, name))
+            records = split(zone, rows_ref(view, None), source.test_share, classes, (private, files["test"]))
+            view = DatasetView(path=str(private), person=person and "person")
+        view = view.model_copy(update={"declared_rows": choices.declared_rows or records.declared_rows})
+        task_values = {
+            "name": name.replace("-", "_"),
+            "item": choices.item,
+            "language": records.language,
+            "labels": [{"name": label, "description": ""} for label in classes],
+        }
+        values = {
+            "flow": "wasp",
+            "task": str(files["task"]),
+            "private": name,
+            **({"test": {"path": str(files["test"])}} if source.test_share is not None else {}),
+            "plms": models,
+            "embedder": {"connector": "sentence_transformers", "model": "embedded"},
+            "privacy": {"epsilon": choices.epsilon, "delta": 1e-5} | ({"protects": "person"} if person else {}),
+            "method": {"samples": min(MOST_TEXTS, TEXTS_PER_CLASS * len(classes))},
+            "student": {"kind": "linear"},
+            "evaluation": {"fid_reference": "none"},
+        }
+        _check(values, files, task_values)
+        schemas = write_schemas(home)
+        title = f"Task of {name}. A description and typical words of each class improve the texts."
+        _write(files["task"], title, name, schemas[1], task_values)
+        _write(files["config"], f"WASP on the registered dataset {name}", name, schemas[0], values)
+        registered = dataset_commands.register(name, view, choices.cap, 1e-5)
     return {
         "name": name,
-        "config": str(config),
-        "task": str(task),
+        "config": str(files["config"]),
+        "task": str(files["task"]),
+        "test": str(files["test"]) if source.test_share is not None else None,
         "classes": classes,
         "left_out": left_out,
-        "rows": owner_view.rows,
-        "declared_rows": rows,
-        "language": owner_view.language,
+        "person": person,
+        "persons": records.persons,
+        "declared_rows": view.declared_rows,
+        "language": records.language,
         "models": [f"{model['connector']}:{model['model']}" for model in models],
         "models_because": reason,
         "cap": registered["cap"],
-        "warnings": registered["warnings"],
-    }
+        "warnings": [*notice, *registered["warnings"]],
+    } | dataset_commands.seen_by_owner(records)
 
 
-def _configuration(name: str, task: Path, models: list[dict[str, Any]], classes: int, epsilon: float) -> dict[str, Any]:
-    return {
-        "flow": "wasp",
-        "task": str(task),
-        "private": name,
-        "plms": models,
-        "embedder": {"connector": "sentence_transformers", "model": "embedded"},
-        "privacy": {"epsilon": epsilon, "delta": 1e-5},
-        "method": {"samples": min(MOST_TEXTS, TEXTS_PER_CLASS * classes)},
-        "student": {"kind": "linear"},
-        "evaluation": {"fid_reference": "none"},
-    }
+def _check_budget(choices: Choices) -> None:
+    """Raise ConfigError for an epsilon that is invalid, or larger than the cap of the dataset."""
+    cap = DEFAULT_CAP[0] if choices.cap is None else choices.cap
+    if not 0 < choices.epsilon < math.inf:
+        raise ConfigError(f"--epsilon: {choices.epsilon:g} is not a positive number. Write a number such as 4")
+    if choices.epsilon > cap:
+        raise ConfigError(
+            f"--epsilon: {choices.epsilon:g} exceeds the cap {cap:g} of the dataset, so no run could start. Lower it, "
+            "or raise --epsilon-cap"
+        )
+
+
+@contextmanager
+def _undone_on_failure(files: Iterable[Path]) -> Iterator[Callable[[Path], Path]]:
+    """Remove files if the block fails, also those that it names by the yielded function."""
+    written = list(files)
+
+    def name(file: Path) -> Path:
+        written.append(file)
+        return file
+
+    try:
+        yield name
+    except BaseException:
+        for file in written:
+            file.unlink(missing_ok=True)
+        raise
+
+
+def _person(requested: str | None, records: Survey) -> tuple[str | None, list[str]]:
+    """Return the person column, if any, and a notice about columns that may be one.
+
+    Raises ConfigError without a terminal if a column has the name and the repeated values of a person column.
+    """
+    if requested is not None:
+        return (None if requested == NO_PERSON else requested), []
+    numbers = [f"'{name}' has {count} values in {records.rows} rows" for name, count in records.repeated.items()]
+    likely = next((name for name in records.repeated if PERSON_NAME.search(name)), None)
+    if not numbers:
+        return None, []
+    if sys.stdin.isatty():
+        import typer
+
+        print(f"repeated  {'; '.join(numbers)}")
+        answer = typer.prompt("Column with one value per person, or none", default=likely or NO_PERSON)
+        return (None if answer == NO_PERSON else answer), []
+    about = f"--person: {'; '.join(numbers)}. If each value is a person, protect persons: --person"
+    if likely is not None:
+        raise ConfigError(f"{about} {likely}. Otherwise write --person {NO_PERSON}")
+    return None, [f"{about} COLUMN"]
 
 
 def described(value: dict[str, Any]) -> str:
     """Return the result of `wasp init` as text."""
-    rows = f"{value['rows']} rows, declared as {value['declared_rows']}"
+    rows = f"{value['rows']} rows" + (f" of {value['persons']} persons" if value["person"] else "")
+    unit = f"each person (column '{value['person']}')" if value["person"] else "each record"
     lines = [
-        f"dataset   {value['name']}: {rows}; cap epsilon {value['cap']:g}",
+        f"dataset   {value['name']}: {rows}, declared as {value['declared_rows']}; cap epsilon {value['cap']:g}",
+        f"protects  {unit}",
+        *dataset_commands.seen_lines(value),
         f"classes   {', '.join(value['classes'])}",
     ]
     if value["left_out"]:
         rare = ", ".join(f"{label} ({count})" for label, count in value["left_out"].items())
         lines.append(
-            f"left out  labels with fewer than {FEWEST_OF_A_CLASS} rows: {rare}. Include one with --class LABEL"
+            f"no class  labels with fewer than {FEWEST_OF_A_CLASS} rows: {rare}. Include one with --class LABEL"
         )
     lines += [
         f"language  {value['language']}",
         f"models    {', '.join(value['models'])} ({value['models_because']})",
-        f"written   {value['config']}, {value['task']}",
-        "public    class names, the declared number of rows and both files; check them before you run",
+        f"written   {', '.join(value[file] for file in FILES if value[file])}",
+        f"public    class names, the declared number of {'persons' if value['person'] else 'rows'}, configuration and "
+        "task; check them before you run",
+        *(["test      rows of people: measured without noise, never shared"] if value["test"] else []),
         *(f"warning   {warning}" for warning in value["warnings"]),
         "",
         f"next      describe the classes in {value['task']}",
@@ -175,7 +257,8 @@ def _view(source: Source) -> DatasetView:
     text, label = source.text, source.label
     if text is None or label is None:
         text, label = _columns(source, path)
-    values = {"path": path, "query": source.query, "text": text, "label": label, "person": source.person}
+    person = None if source.person == NO_PERSON else source.person
+    values = {"path": path, "query": source.query, "text": text, "label": label, "person": person}
     return check_config(DatasetView, values, "wasp init")
 
 
@@ -209,7 +292,8 @@ def _classes(counts: dict[str, int], requested: Sequence[str]) -> tuple[list[str
     """Return the classes, and the labels that are left out with their counts."""
     unknown = [label for label in requested if label not in counts]
     if unknown:
-        raise ConfigError(f"--class: no row has the label '{unknown[0]}'. Labels are compared as they are written.")
+        labels = ", ".join(list(counts)[:SHOWN_LABELS])
+        raise ConfigError(f"--class: no row has the label '{unknown[0]}'. Write one of the most frequent: {labels}")
     chosen = list(requested) or sorted(label for label, count in counts.items() if count >= FEWEST_OF_A_CLASS)
     if not 2 <= len(chosen) <= MOST_CLASSES:
         raise ConfigError(
@@ -225,9 +309,11 @@ def _write(file: Path, title: str, name: str, schema: Path, values: dict[str, An
     write_text_whole(file, head + body)
 
 
-def _check(config: Path, task: Path) -> None:
-    """Read both files as a run does."""
+def _check(values: dict[str, Any], files: dict[str, Path], task_values: dict[str, Any]) -> None:
+    """Check configuration, task and models before they are written, as a run does."""
     from flows.catalog import find_flow
+    from flows.engine.checks import require_models
 
-    load_task(task)
-    load_config(find_flow("wasp").config, config)
+    check_config(TaskFile, task_values, str(files["task"]))
+    config = {name: value for name, value in values.items() if name != FLOW_KEY}
+    require_models(check_config(find_flow("wasp").config, config, str(files["config"])))

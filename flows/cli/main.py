@@ -110,7 +110,13 @@ def init(  # noqa: PLR0913 - the options of the command
     data: Annotated[str, typer.Option(help="CSV, JSON Lines or Parquet file, database URL, or env:NAME.")],
     text: Annotated[str | None, typer.Option(help="Text column. Default: by its name.")] = None,
     label: Annotated[str | None, typer.Option(help="Label column. Default: by its name.")] = None,
-    person: Annotated[str | None, typer.Option(help="Column that identifies the person.")] = None,
+    person: Annotated[
+        str | None, typer.Option(help="Column that identifies the person: persons are protected. none: records are.")
+    ] = None,
+    test_share: Annotated[
+        float | None,
+        typer.Option(min=0.01, max=0.5, help="Part of the rows or persons to hold out as test rows, such as 0.15."),
+    ] = None,
     query: Annotated[str | None, typer.Option(help="SQL query of a database: one SELECT.")] = None,
     class_: Annotated[
         list[str] | None, typer.Option("--class", help="A class. Repeatable. Default: frequent labels.")
@@ -120,7 +126,12 @@ def init(  # noqa: PLR0913 - the options of the command
         list[str] | None,
         typer.Option(help="CONNECTOR:MODEL, such as openai:gpt-4o-mini. Repeatable. Default: a local server or key."),
     ] = None,
-    declared_rows: Annotated[int | None, typer.Option(min=1, help="Public number of rows. Default: rounded.")] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(help="Base URL of your own server for the models, such as http://HOST:8000/v1.")
+    ] = None,
+    declared_rows: Annotated[
+        int | None, typer.Option(min=1, help="Public number of rows, or of persons if protected. Default: rounded.")
+    ] = None,
     epsilon: Annotated[float, typer.Option(help="Epsilon of a run.")] = 4.0,
     epsilon_cap: Annotated[float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")] = None,
     json_: Json = False,
@@ -128,8 +139,8 @@ def init(  # noqa: PLR0913 - the options of the command
     """Register your own data and write a configuration and a task file for it."""
     from flows.cli import init_command
 
-    source = init_command.Source(data, query, text, label, person)
-    choices = init_command.Choices(class_ or [], item, model or [], declared_rows, epsilon, epsilon_cap)
+    source = init_command.Source(data, query, text, label, person, test_share)
+    choices = init_command.Choices(class_ or [], item, model or [], declared_rows, epsilon, epsilon_cap, endpoint)
     _answer(init_command.init(name, source, choices), json_, init_command.described)
 
 

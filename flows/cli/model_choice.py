@@ -11,6 +11,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.redaction import redact
 from connectors.models.base import registry
 
 LOCAL_SERVERS = {"Ollama": "http://127.0.0.1:11434/v1", "vLLM": "http://127.0.0.1:8000/v1"}
@@ -23,17 +24,26 @@ MOST_MODELS = 3
 FREE = {"input": 0, "output": 0}
 
 
-def choose_models(requested: Sequence[str]) -> tuple[list[dict[str, Any]], str]:
+def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tuple[list[dict[str, Any]], str]:
     """Return the `plms` of a configuration, and the reason for the choice.
 
     Args:
         requested: CONNECTOR:MODEL of the command line; empty: look for a local server, then for a key.
+        endpoint: base URL of the user's own server for these models. Without `requested`, its models are used.
 
     Raises:
-        ConfigError: not CONNECTOR:MODEL, or an unknown connector.
+        ConfigError: not CONNECTOR:MODEL, an unknown connector, or an endpoint that lists no model.
     """
+    own = {} if endpoint is None else {"endpoint": endpoint, "key": "none", "price": FREE}
     if requested:
-        return [_named(entry) for entry in dict.fromkeys(requested)], "as requested"
+        return [_named(entry) | own for entry in dict.fromkeys(requested)], "as requested"
+    if endpoint is not None:
+        models = _models_of(endpoint.rstrip("/"))
+        if not models:
+            raise ConfigError(
+                f"--endpoint: {redact(endpoint)} lists no models. Start the server, or add --model openai:NAME"
+            )
+        return [_plm("openai", model, **own) for model in models[:MOST_MODELS]], f"{redact(endpoint)} lists them"
     for server, url in LOCAL_SERVERS.items():
         models = _models_of(url)
         if models:
@@ -64,9 +74,9 @@ def _plm(connector: str, model: str, **fields: Any) -> dict[str, Any]:
 
 
 def _models_of(url: str) -> list[str]:
-    """Return the models of a server on this machine that answers within a second."""
+    """Return the models of a server that answers within a second."""
     try:
-        with urlopen(f"{url}/models", timeout=1) as response:  # noqa: S310  (a fixed local address)
+        with urlopen(f"{url}/models", timeout=1) as response:  # noqa: S310  (a fixed local address, or the user's)
             listed = json.load(response)["data"]
         return sorted(str(model["id"]) for model in listed)
     except (URLError, OSError, ValueError, KeyError, TypeError):

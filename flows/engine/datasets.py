@@ -68,6 +68,11 @@ def survey_view(zone: Zone, view: DatasetView) -> Survey:
     return survey(zone, where)
 
 
+def stored_rows(home: Path, name: str) -> Path:
+    """Return the file in the private zone for the rows of a dataset that has no file of its own."""
+    return home / "private" / "datasets" / f"{name}.parquet"
+
+
 def private_ref(private: PrivateRows, open_ledger: OpenLedger, root: str | None, seed: int = 0) -> PrivateRef:
     """Return the reference to private rows: the owner's view of a registered dataset, or the configured location.
 

@@ -9,8 +9,10 @@ from flows.config.base import AnyConfig
 from flows.config.paths import rows_ref
 from flows.config.privacy import Privacy
 from flows.config.rows import PrivateRows
+from flows.engine.datasets import view_of
 from flows.engine.method import Releases
-from flows.runtime.state_folder import open_to_others
+from flows.runtime.state_folder import open_to_others, state_folder
+from flows.runtime.stores import open_ledger
 from tasks.text.prompts import TaskCard
 
 
@@ -50,8 +52,11 @@ def _about_privacy(config: AnyConfig, privacy: Privacy) -> list[str]:
             "Set private.of to the rounded size of the source, or leave private.rows empty"
         )
     tuning = config.method.tuning
-    if config.private.person and privacy.protects == "record":
-        warnings.append("private.person is set, but privacy.protects is record: only single rows are protected")
+    if privacy.protects == "record" and (person := _person_of(config.private)):
+        warnings.append(
+            f"privacy.protects is record, but the rows have a person column ('{person}'): only single rows are "
+            "protected. Write person to protect all rows of a person"
+        )
     declared = (
         config.private.of or config.private.public_number or (tuning.declared_rows if tuning is not None else None)
     )
@@ -61,6 +66,13 @@ def _about_privacy(config: AnyConfig, privacy: Privacy) -> list[str]:
             f"publishing a whole row. Set a smaller value, such as {0.1 / declared:.0e}"
         )
     return warnings
+
+
+def _person_of(private: PrivateRows) -> str | None:
+    """Return the person column of the configuration, or of the registered dataset."""
+    if private.dataset is None:
+        return private.person
+    return view_of(open_ledger(state_folder()), private.dataset).person
 
 
 def _about_parties(config: AnyConfig) -> list[str]:

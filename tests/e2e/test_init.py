@@ -62,23 +62,6 @@ def test_four_commands_lead_from_a_file_to_a_bundle(folder: Path) -> None:
     assert answer(folder, "show", "latest")["run_id"] == run["run_id"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--text", "nothing"], "no column 'nothing'"),
-        (["--label", "note"], "--label: 0 labels have at least 5 rows"),
-        (["--class", "billing_question", "--class", "nosuch"], "--class: no row has the label 'nosuch'"),
-        (["--model", "gpt-4o"], "--model: 'gpt-4o' is not CONNECTOR:MODEL"),
-    ],
-)
-def test_a_wrong_option_registers_and_writes_nothing(folder: Path, words: list[str], message: str) -> None:
-    refused = wasp(folder, "init", "triage", "--data", "notes.csv", *words)
-    assert refused.returncode == 2, refused.stderr
-    assert message in refused.stderr
-    assert not (folder / "triage.yaml").exists()
-    assert answer(folder, "dataset", "list") == {"datasets": []}
-
-
 def test_files_that_exist_are_kept(folder: Path) -> None:
     (folder / "triage_task.yaml").write_text("mine")
     refused = wasp(folder, "init", "triage", "--data", "notes.csv")

@@ -8,8 +8,12 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import PrivateInputError, WaspError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @contextmanager
@@ -35,12 +39,17 @@ def sealed(folder: Path) -> Iterator[None]:
         raise
 
 
-def write_for_owner(path: Path, text: str) -> None:
-    """Write `text` to `path` with mode 0600, in a folder with mode 0700."""
+def write_for_owner(path: Path, content: str | bytes) -> None:
+    """Write a text or bytes to `path` with mode 0600, in a folder with mode 0700."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace"))
+
+
+def write_table_for_owner(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as Parquet with mode 0600; an error may quote its values, so call it in a `sealed` block."""
+    write_for_owner(path, table.to_parquet(index=False))
 
 
 def write_error_for_owner(folder: Path, error: Exception) -> Path:

@@ -6,6 +6,7 @@ the classes, and a rounded number of records.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections import Counter
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import EncodingError, InputError
 from connectors.interfaces.redaction import redact
-from tasks.private.data.quarantine import sealed
+from connectors.interfaces.text_forms import normal_form
+from tasks.private.data.quarantine import sealed, write_table_for_owner
 from tasks.private.data.rows import count_problems, usable_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import pandas as pd
 
@@ -89,30 +92,59 @@ def survey(zone: Zone, where: RowsRef) -> Survey:
     Raises InputError for an unreadable source, a malformed line or a missing column, and if no record can be used.
     """
     with sealed(zone.folder):
-        table, not_utf8 = _read(zone, replace(where, for_owner=True))
-        usable = usable_rows(table)
-        left_out, noticed = count_problems(table, usable)
-        records = table[usable]
-        if records.empty:
-            reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
-            raise InputError(
-                f"{redact(where.path)}: none of the {len(table)} rows can be used: {reasons}. Check the names of the "
-                "columns, or correct the rows."
-            )
-        return Survey(
-            rows=len(records),
-            classes=dict(Counter(records["label"]).most_common()),
-            language=language_of(list(records["text"].head(READ_TEXTS))),
-            persons=records["person"].nunique() if "person" in records else None,
-            left_out=left_out,
-            noticed=noticed,
-            not_utf8=not_utf8,
-            repeated=_repeated(records),
+        return _describe(*_read(zone, where), where)
+
+
+def split(zone: Zone, where: RowsRef, share: float, labels: Sequence[str], files: tuple[Path, Path]) -> Survey:
+    """Write private and test rows to two files with mode 0600; return the description of the private rows.
+
+    A hash of the person, else of the text, decides on which side a row is: all rows of a person, or of a text, are on
+    one side, and the order of the source does not matter. Test rows have one of `labels`; other rows of their side are
+    in neither file.
+    """
+    with sealed(zone.folder):
+        table, not_utf8 = _read(zone, where)
+        own = table["person"] if "person" in table else table["text"].map(normal_form, na_action="ignore")
+        is_test = own.fillna("").map(lambda value: _position(value) < share)
+        test = table[is_test & usable_rows(table) & table["label"].isin(labels)]
+        if test.empty:
+            raise InputError(f"--test-share: {share:g} of the rows leaves no test row. Write a larger share.")
+        columns = [name for name in ("text", "label", "person") if name in table]
+        for path, rows in zip(files, (table[~is_test], test), strict=True):
+            write_table_for_owner(path, rows[columns])
+        return _describe(table[~is_test], not_utf8, where)
+
+
+def _position(value: str) -> float:
+    """Return a number in [0, 1) that depends on a value alone."""
+    return int.from_bytes(hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()[:6]) / 2**48
+
+
+def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef) -> Survey:
+    usable = usable_rows(table)
+    left_out, noticed = count_problems(table, usable)
+    records = table[usable]
+    if records.empty:
+        reasons = ", ".join(f"{reason} ({count})" for reason, count in left_out.items())
+        raise InputError(
+            f"{redact(where.path)}: none of the {len(table)} rows can be used: {reasons}. Check the names of the "
+            "columns, or correct the rows."
         )
+    return Survey(
+        rows=len(records),
+        classes=dict(Counter(records["label"]).most_common()),
+        language=language_of(list(records["text"].head(READ_TEXTS))),
+        persons=records["person"].nunique() if "person" in records else None,
+        left_out=left_out,
+        noticed=noticed,
+        not_utf8=not_utf8,
+        repeated=_repeated(records),
+    )
 
 
 def _read(zone: Zone, where: RowsRef) -> tuple[pd.DataFrame, str]:
-    """Return all rows, and the first line that is not UTF-8."""
+    """Return all rows, and the place of the first line that is not UTF-8."""
+    where = replace(where, for_owner=True)
     try:
         return zone.read(where), ""
     except EncodingError as error:
