@@ -1,7 +1,7 @@
 """Install the project with extras into the environment of this interpreter: `python infra/install.py demo`.
 
-Called by the Makefile. uv, installed into the environment first, installs everything else: a tenth of the processor time
-of pip. Without a GPU it takes the CPU build of torch from the vendor's index, if that answers. Versions come from
+Called by the Makefile. uv, installed into the environment first, installs everything else in a tenth of pip's processor
+time. Without a GPU it takes the CPU build of torch from the vendor's index, if that answers. Versions come from
 constraints.txt.
 """
 

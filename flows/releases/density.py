@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
-from flows.releases.opening import opening_lines
+from flows.releases.opening import Opening, opening_lines
 from tasks.accounting.density import GuidanceNoise, calibrate_density, describe_density
-from tasks.density.opening import choose_opening
 from tasks.reporting.report_model import Touched
 
 if TYPE_CHECKING:
@@ -125,6 +124,6 @@ def density_hint(config: WaspConfig, rows: int, classes: int, promise: VotePriva
     if config.parties is not None or promise.protects == "person":
         return ""
     noise = calibrate_density(replace(promise, calibration="tight", choice_share=0.0))
-    if choose_opening(rows, classes, noise.sigma) == "none":
+    if not Opening(rows, classes, noise.sigma).opens:
         return ""
     return ". Or set method.guidance: auto, which releases one density and has enough rows"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tasks.text.prompts import TaskCard
 
 MEASURED = Path(__file__).with_name("opening_measured.yaml")
-"""Output of `python -m tests.studies.guidance.opening`; docs/results/guidance_auto.md describes it."""
+"""Measurements that docs/results/guidance_auto.md describes."""
 
 CLOSED: Final = 8.0
 """Index below which no measured release improved the student by more than it cost."""
