@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ UNPINNED = ("litellm", "vllm")
 
 
 def pip_install() -> str:
-    """Return the start of a command that installs packages for this interpreter."""
-    return f"{shlex.quote(sys.executable)} -m pip install"
+    """Return the start of a command that installs packages for this interpreter.
+
+    Environments of uv have no pip.
+    """
+    python = shlex.quote(sys.executable)
+    return f"{python} -m pip install" if find_spec("pip") else f"uv pip install --python {python}"
 
 
 def install_command(extra: str) -> str:

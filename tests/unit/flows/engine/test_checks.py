@@ -470,3 +470,5 @@ def test_the_install_command_is_one_for_this_environment(tmp_path: Path, monkeyp
     assert install_command("litellm") == f"{sys.executable} -m pip install -e '{checkout}[litellm]'"
     monkeypatch.setattr("connectors.interfaces.packages._source", lambda: {})
     assert install_command("api") == f"{sys.executable} -m pip install 'wasp-synth[api]'"
+    monkeypatch.setattr("connectors.interfaces.packages.find_spec", lambda name: None)
+    assert install_command("api") == f"uv pip install --python {sys.executable} 'wasp-synth[api]'"
