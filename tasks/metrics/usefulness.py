@@ -129,9 +129,9 @@ class Usefulness:
             accuracies["zero_shot_accuracy"] = baseline.floor, f"{probe}, {labels}" if probe else labels
         titles = ACCURACIES if self.run.texts is not None else {**ACCURACIES, "accuracy": ON_ROWS}
         return tuple(
-            Measured(name, titles[name].format(self.reads), *entry)
-            for name, entry in accuracies.items()
-            if entry[0] is not None
+            Measured(name, titles[name].format(self.reads), accuracy, remark)
+            for name, (accuracy, remark) in accuracies.items()
+            if accuracy is not None
         )
 
     @property

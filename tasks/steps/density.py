@@ -297,7 +297,7 @@ def nearest_means(tools: Tools, density: Shift, vectors: Matrix) -> NDArray[Any]
     means = body(released.sums)
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), TINY)
     points = body(load_kernel(tools, density.kernel, density.release).features(vectors))
-    return np.array(released.labels)[(points @ means.T).argmax(axis=1)]
+    return np.asarray(np.array(released.labels)[(points @ means.T).argmax(axis=1)])
 
 
 def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
