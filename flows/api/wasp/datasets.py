@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flows.cli import dataset_commands
+from flows.engine.datasets import stored_rows
+from flows.runtime.state_folder import state_folder
+from tasks.private.data.quarantine import sealed, write_table_for_owner
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,7 @@ class Dataset:
     def register(  # noqa: PLR0913 - the options of `wasp dataset add`
         cls,
         name: str,
-        path: str | Path,
+        rows: str | Path | pd.DataFrame,
         *,
         text: str = "text",
         label: str = "label",
@@ -43,7 +49,7 @@ class Dataset:
 
         Args:
             name: letters, digits, dots, hyphens and underscores.
-            path: file, folder or database URL.
+            rows: file, folder or database URL; or a DataFrame, which is stored in the private zone of the state folder.
             text: text column.
             label: label column.
             person: column that identifies the person.
@@ -53,10 +59,23 @@ class Dataset:
 
         Raises:
             WaspError: the name is taken, or the records cannot be read.
+            TypeError: `rows` is no path and no DataFrame.
         """
-        view: dict[str, Any] = {"path": str(path), "query": query, "text": text, "label": label, "person": person}
+        stored = None if isinstance(rows, (str, Path)) else _store(name, rows)
+        view: dict[str, Any] = {
+            "path": str(stored or rows),
+            "query": query,
+            "text": text,
+            "label": label,
+            "person": person,
+        }
         view |= {"declared_rows": declared_rows, "classes": None, "separate": False}
-        return cls._of(dataset_commands.add(name, view, epsilon_cap, 1e-5))
+        try:
+            return cls._of(dataset_commands.add(name, view, epsilon_cap, 1e-5))
+        except BaseException:
+            if stored is not None:
+                stored.unlink()
+            raise
 
     @classmethod
     def get(cls, name: str) -> Dataset:
@@ -66,3 +85,19 @@ class Dataset:
     @classmethod
     def _of(cls, values: dict[str, Any]) -> Dataset:
         return cls(values["name"], values["cap"], values["delta"], values["spent"], tuple(values["members"]))
+
+
+def _store(name: str, rows: object) -> Path:
+    """Write a DataFrame to the private zone; return the file. No error contains a value of it."""
+    import pandas as pd
+
+    if not isinstance(rows, pd.DataFrame):
+        raise TypeError(
+            f"rows: {type(rows).__name__} is not supported. Use a path, a database URL or a pandas DataFrame"
+        )
+    dataset_commands.check_new(name, None, 1e-5)
+    home = state_folder()
+    path = stored_rows(home, name)
+    with sealed(home / "private" / "problems"):
+        write_table_for_owner(path, rows)
+    return path

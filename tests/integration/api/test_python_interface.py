@@ -13,7 +13,7 @@ NOTEBOOK = ROOT / "docs" / "tutorials" / "notebook.py"
 
 
 def python(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    environment = Pipeline(folder / ".wasp").environment
+    environment = Pipeline(folder / ".wasp").environment | {"PYTHONPATH": f"{ROOT}:{ROOT / 'flows/api'}"}
     command = [sys.executable, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=500)
 
@@ -33,3 +33,30 @@ def test_an_unknown_name_is_the_message_of_the_command(tmp_path: Path) -> None:
     code = "import wasp\ntry:\n    wasp.plan('nosuch')\nexcept wasp.WaspError as error:\n    print(error)"
     done = python(tmp_path, "-c", code)
     assert "no shipped configuration of this name" in done.stdout, done.stderr
+
+
+FRAME = """
+import pandas as pd, traceback, wasp
+frame = pd.DataFrame({"text": ["a very private note", "another one"], "label": ["a", "b"], "who": [1, 2]})
+print(wasp.Dataset.register("clinic", frame, person="who").name)
+mixed = frame.assign(text=["a very private note", 7])
+for wrong in ([frame], frame["text"], frame.drop(columns="label"), mixed, frame.assign(text="")):
+    try:
+        wasp.Dataset.register("other", wrong)
+    except Exception:
+        print(traceback.format_exc())
+"""
+
+
+def test_a_data_frame_is_registered_and_no_error_shows_its_rows(tmp_path: Path) -> None:
+    done = python(tmp_path, "-c", FRAME)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("clinic\n")
+    assert "rows: list is not supported" in done.stdout
+    assert "rows: Series is not supported" in done.stdout
+    assert "has no column 'label'" in done.stdout
+    assert "none of the 2 rows can be used" in done.stdout
+    assert "PRIVATE-STEP" in done.stdout
+    assert "a very private" not in done.stdout + done.stderr
+    (stored,) = (tmp_path / ".wasp/private/datasets").iterdir()
+    assert (stored.name, stored.stat().st_mode & 0o777) == ("clinic.parquet", 0o600)
