@@ -192,7 +192,7 @@ def _budget(run: Run) -> dict[str, Any] | None:
     if status is None or status.cap is None or not math.isfinite(status.cap) or run.prepared.noise.non_private:
         return None
     values = {"cap": status.cap, "delta": status.delta or 0.0, "spent": status.spent}
-    return {"dataset": dataset} | {name: round(value, 9) for name, value in values.items()}
+    return {"dataset": run.dataset} | {name: round(value, 9) for name, value in values.items()}
 
 
 def _map(run: Run, results: RunResults) -> MapPoints | None:
@@ -218,8 +218,8 @@ def _next(run: Run, useful: Usefulness | None) -> tuple[tuple[str, str], ...]:
         commands += [(f"wasp {step}", purpose) for step, purpose in steps]
     elif not run.prepared.noise.non_private:
         commands.append((f"wasp export {name.run_id} FOLDER", "copy the files that may be shared into a folder"))
-    if name.dataset:
-        commands.append((f"wasp budget history {shlex.quote(name.dataset)}", "show all entries of the privacy ledger"))
+    if run.dataset:
+        commands.append((f"wasp budget history {shlex.quote(run.dataset)}", "show all entries of the privacy ledger"))
     return tuple(commands) or ((f"wasp show {name.run_id}", "show the run's numbers"),)
 
 

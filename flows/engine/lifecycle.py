@@ -20,7 +20,7 @@ from flows.engine.method import Releases
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.prepare import Prepared, prepare
 from flows.engine.run import Run
-from flows.engine.spending import return_reservation, stopped_text
+from flows.engine.spending import reserved_lines, return_reservation, stopped_text
 from flows.engine.tools import RunTools
 from flows.engine.tracking import tracked_parameters, write_configuration
 from flows.runtime.failure import Story, ends_the_process, in_words, told
@@ -113,10 +113,12 @@ def _record_failure(run: AnyRun, story: Story) -> Iterator[AnyRun]:
         if isinstance(error, TooFewTextsError | ModelsDownError):
             error.args = (f"{str(error).rstrip('.')}. {return_reservation(run)}",)
         resume = f"wasp resume {run.tools.run_id}"
-        display().say(f"Interrupted ({type(error).__name__}). Resume with: {resume}")
         message = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {resume}"
         try:
             if ends_the_process(error):
+                display().say(f"Interrupted. Resume with: {resume}")
+                for line in reserved_lines(run):
+                    display().say(f"Interrupted: {line}")
                 run.page.stopped(stopped_text(run))
             state = "failed" if isinstance(error, Exception) else "interrupted"
             run.book.update(state=state, ended=now(), error=message, **run.money)

@@ -95,6 +95,12 @@ class Run:
         return tuple(model.name for model in self.config.models)
 
     @property
+    def dataset(self) -> str:
+        """Name of the dataset in this run; the ledger may know the same rows by an earlier name. Empty without one."""
+        has_name = self.tools.called.dataset and self.config.private is not None
+        return self.tools.private.name if has_name else self.tools.called.dataset
+
+    @property
     def examples_per_prompt(self) -> int:
         """Number of examples in a prompt, once there are examples (S)."""
         return 0

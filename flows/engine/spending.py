@@ -117,16 +117,21 @@ def return_reservation(run: Run) -> str:
 
 def stopped_text(run: Run) -> str:
     """Return what a stopped run leaves behind, in Markdown: how to continue, and how to give its budget back."""
-    name = run.tools.called
     lines = ["**This run was stopped.** Nothing is lost: finished steps are reused.", ""]
-    lines.append(f"- Continue: Retry on this page, or `wasp resume {name.run_id}`")
-    if name.dataset and run.prepared.plan.charges:
-        reserved = run.tools.ledger.status(name.dataset).reserved
-        lines.append(
-            f"- Budget: its unreleased part stays reserved (epsilon {reserved:.4g} by open runs of '{name.dataset}'), "
-            f"and counts against the cap. Give this run's part back: `wasp abandon {name.run_id}`"
-        )
-    return "\n".join(lines)
+    lines.append(f"- Continue: Retry on this page, or `wasp resume {run.tools.run_id}`")
+    return "\n".join([*lines, *(f"- Budget: {line}" for line in reserved_lines(run))])
+
+
+def reserved_lines(run: Run) -> list[str]:
+    """Return a line about the budget that open runs of the dataset have reserved; none if nothing is reserved."""
+    name = run.tools.called
+    reserved = run.tools.ledger.status(name.dataset).reserved if name.dataset and run.prepared.plan.charges else 0.0
+    if not reserved:
+        return []
+    return [
+        f"epsilon {reserved:.4g} stays reserved by open runs of '{run.dataset}' and counts against the cap. Return the "
+        f"part of this run with: wasp abandon {name.run_id}"
+    ]
 
 
 def look_for_fid(run: Run, iteration: int) -> Look:

@@ -32,7 +32,7 @@ def summary(run: Run, report: Report, mlflow: str) -> RunSummary:
         run_id=name.run_id,
         flow=name.flow,
         task=report.task,
-        dataset=name.dataset,
+        dataset=run.dataset,
         degraded=bool(report.degraded),
         problems=list(report.degraded),
         dollars=run.money["dollars"],

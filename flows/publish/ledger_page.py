@@ -73,7 +73,7 @@ def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> OfficerPage:
     status, entries = ledger.status(name), ledger.history(name)
     runs = tuple(_run(home, status, run_id, entries) for run_id in _runs(entries))
     return OfficerPage(
-        dataset=name,
+        dataset=dataset if dataset in status.names else name,
         names=status.names,
         made=now(),
         cap=status.cap,

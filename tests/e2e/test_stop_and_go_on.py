@@ -51,7 +51,8 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_server_behind(
     run.send_signal(sent)
     _, rest = run.communicate(timeout=90)
     assert run.returncode == status
-    assert "wasp resume wasp-support-desk-" in seen + rest
+    assert "Interrupted. Resume with: wasp resume wasp-support-desk-" in seen + rest
+    assert re.search(r"Interrupted: epsilon 4 stays reserved .* wasp abandon wasp-support-desk-", seen + rest)
     deadline = time.monotonic() + 15
     while left_running(pipeline.home) and time.monotonic() < deadline:
         time.sleep(0.2)

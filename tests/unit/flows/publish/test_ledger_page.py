@@ -82,6 +82,12 @@ def test_a_month_of_use_fits_on_a_page_and_never_passes_the_cap(month: tuple[Pat
     assert totals == sorted(totals), "what is spent never falls"
 
 
+def test_the_page_has_the_name_by_which_it_is_requested(month: tuple[Path, list[bool]]) -> None:
+    home, _ = month
+    open_ledger(home).register("clinic", "fingerprint", [f"{number:064x}" for number in range(120)], "Ada")
+    assert [collect(open_ledger(home), home, name).dataset for name in ("ward", "clinic")] == ["ward", "clinic"]
+
+
 def test_every_language_says_the_same_with_the_same_numbers(month: tuple[Path, list[bool]]) -> None:
     home, _ = month
     page = collect(open_ledger(home), home, "ward")
