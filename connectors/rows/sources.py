@@ -146,7 +146,10 @@ def list_files(path: str, name: str) -> tuple[Any, list[str], str]:
         raise PlaceError(f"{name}: {error}. A database also needs 'query' in the configuration.") from None
     with _reachable(name, PlaceError):
         if not system.exists(root):
-            raise PlaceError(f"{name} does not exist. Relative paths start at data_root or the working folder.")
+            hint = "Relative paths start at data_root or the working folder."
+            if "://" in path:
+                hint = "Check the address and your access, or download the file and name its path."
+            raise PlaceError(f"{name} does not exist. {hint}")
         if not system.isdir(root):
             if ending_of(root) not in KNOWN:
                 raise PlaceError(f"{name}: unknown kind of file. Supported suffixes: {', '.join(KNOWN)} (and .gz).")

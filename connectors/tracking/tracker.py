@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from connectors.artifacts.atomic_files import file_sha256, folder_sha256
+from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.tracking.address import check_uri, page
 from connectors.tracking.journal import Journal
@@ -209,7 +210,7 @@ class MlflowTracker(NoTracker):
         is_new = super()._record(kind, fields)
         if is_new:
             self._sender.deliver(RUN_LIMITS)
-        if self._sender.problem and not self._warned:
+        if self._sender.problem and not self._warned and not cancellation.is_stopped():
             self._warned = True
             logging.getLogger(__name__).warning(
                 "Tracking is behind: %s The run continues; its journal contains every record.", self._sender.problem

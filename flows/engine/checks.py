@@ -17,6 +17,7 @@ from flows.config.base import AnyConfig
 from flows.config.models import EmbedderChoice, Plm
 from flows.config.paths import embedder_model, model_spec, rows_ref
 from flows.config.rows import PrivateRows
+from flows.config.task_files import load_task
 from flows.config.vocabulary import VocabularyChoice, vocabulary_of
 from flows.engine.datasets import (
     private_ref,
@@ -90,6 +91,7 @@ def _errors_of(check: Check) -> list[WaspError]:
 def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
     """Yield every check with a key of its content; checks with equal keys have equal results."""
     yield f"runner {config.execution.task_runner}", partial(check_runner, config.execution)
+    yield f"task {config.task}", partial(_check_task, config.task)
     yield from _source_checks(config, home)
     yield from _model_checks(config)
     vocabulary = vocabulary_of(config)
@@ -100,6 +102,10 @@ def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
         yield f"student {field} {kind} {model}", partial(_check_student, field, kind, model)
     if config.method.tuning is not None:
         yield "opacus", partial(_require_package, "opacus", "dpsgd")
+
+
+def _check_task(task: str) -> None:
+    load_task(task)
 
 
 # --- rows

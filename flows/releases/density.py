@@ -107,9 +107,10 @@ def density_warnings(config: WaspConfig, rows: int, classes: int, noise: Guidanc
     first = method.candidates // classes
     if first < 2 * method.examples:
         rounds = max(2, min(method.iterations, method.samples // (2 * method.examples * classes)))
+        fewer = f"Set method.iterations to {rounds}, or w" if rounds < method.iterations else "W"
         warnings.append(
             f"each class has {first} texts in the first iteration and prompts show {method.examples}, so nearly all "
-            f"become examples. Set method.iterations to {rounds}, or write more texts"
+            f"become examples. {fewer}rite more texts"
         )
     return warnings
 

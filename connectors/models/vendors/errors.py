@@ -15,6 +15,7 @@ from connectors.interfaces.models import Completion
 from connectors.interfaces.redaction import HIDDEN, redact_output
 from connectors.models.vendors.client import CallFailure
 from connectors.models.vendors.pacing import SlowDown, TimedOut, Unfinished
+from connectors.security.secrets import NO_KEY
 
 MOST_CHARACTERS = 300
 """Maximum length of a forwarded server message."""
@@ -150,9 +151,12 @@ def classify_failure(failure: Failure, target: VendorTarget, secret: str = "") -
     if status == 403 and _FILTERED.search(failure.message):
         return Completion("", "refused", error=f"refused by the content filter: {message}")
     if status in (401, 403):
+        refused = f"{target}: the key was refused (HTTP {status})"
+        if target.key == NO_KEY:
+            refused = f"{target}: the server requires a key (HTTP {status}), but `key` is none"
+        holder = "a variable, write key: env:VARIABLE" if target.key == NO_KEY else f"'{target.key}'"
         return EndpointRefusal(
-            f"{target}: the key was refused (HTTP {status}). Put a valid key with access to '{target.model}' "
-            f"into '{target.key}', then resume the run."
+            f"{refused}. Put a valid key with access to '{target.model}' into {holder}, then resume the run."
         )
     if status == 402 or _QUOTA.search(failure.message):
         return FinalError(f"{target}: the account has no credit left (HTTP {status}). Top it up, then resume.")

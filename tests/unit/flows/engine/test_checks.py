@@ -23,6 +23,7 @@ from flows.cli import commands, main
 from flows.cli.doctor import examine
 from flows.config.files import check_config
 from flows.engine.checks import problems_of
+from flows.engine.plan import planned
 from flows.engine.prepare import prepare
 from flows.engine.preview import preview_rows
 from flows.methods.wasp.config import WaspConfig
@@ -240,6 +241,15 @@ def test_what_the_check_says_depends_on_no_row(home: Path, tmp_path: Path, rows:
 def test_a_first_line_in_latin1_names_the_columns(home: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_bytes("bericht,größe\n".encode("latin1"))
     assert said(home, private={"path": str(tmp_path / "rows.csv"), "text": "bericht", "label": "größe"}) == []
+
+
+def test_a_missing_task_file_is_reported_with_a_missing_number_of_rows(home: Path, tmp_path: Path) -> None:
+    private = {"path": rows_of(tmp_path / "rows.csv")}
+    changed = config(task="no_task.yaml", private=private, method={"guidance": "auto"})
+    with pytest.raises(ConfigError) as refused:
+        planned(changed)
+    assert "private.declared_rows: missing" in str(refused.value)
+    assert "no_task.yaml" in str(refused.value)
 
 
 def test_json_lines_of_private_rows_are_not_looked_into(home: Path, tmp_path: Path) -> None:

@@ -126,6 +126,10 @@ def test_the_plan_tells_of_one_release_and_of_the_final_set(monkeypatch: pytest.
     assert "signal index" in told
     assert "each class has 4 texts in the first iteration" in told
     assert "noisy votes" not in told
+    fewest = config(method=DENSITY | {"iterations": 2, "samples": 36}, private={"rows": 6, "of": 120})
+    told = text.plan(planned(fewest))
+    assert "nearly all become examples. Write more texts" in told
+    assert "Set method.iterations" not in told
 
 
 def test_the_plan_says_what_clusters_and_a_subspace_release_and_that_texts_bind_them(
