@@ -30,6 +30,12 @@ ONLY_PRIVATE = [path for path in CONFIGS if path.stem.startswith("only_private")
 COMPARISONS = [path for path in CONFIGS if path.stem.startswith(("compare", "guidance"))]
 FEDERATED = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name != "papers"]
 FEDERATED_PAPERS = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name == "papers"]
+WASP_PAPER = [
+    path
+    for path in CONFIGS
+    if ("model: bert-base-uncased" in path.read_text() and path.stem != "dp_sgd_gen_yelp")
+    or path.stem == "imdb_recorded"
+]
 OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED, *FEDERATED_PAPERS]
 
 
@@ -187,21 +193,16 @@ def test_the_demo_is_what_the_readme_says() -> None:
     assert config.data_root is None, "the demo needs nothing outside the project"
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in CONFIGS if "bert-base-uncased" in path.read_text()], ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("path", WASP_PAPER, ids=lambda path: path.stem)
 def test_files_of_the_wasp_paper_have_its_settings(path: Path) -> None:
     """The student, the unbalanced B and the weights of the authors' command line."""
     values = yaml.safe_load(path.read_text())
-    if values.get("method", {}).get("training") != "as_published" and path.stem != "dp_sgd_gen_yelp":
-        assert (values["student"]["epochs"], values["student"]["learning_rate"], values["student"]["batch"]) == (
-            3,
-            2e-5,
-            16,
-        )
-    if "rows" in values.get("private", {}):
+    student = values["student"]
+    if student["kind"] == "finetune" and values["method"].get("training") != "as_published":
+        assert (student["epochs"], student["learning_rate"], student["batch"]) == (3, 2e-5, 16)
+    if "private" in values:
         assert values["private"]["class_alpha"] == 0.3
-    if path.stem.startswith("wasp"):
+    if path.stem.startswith(("wasp", "imdb")):
         assert values["method"]["weights_by"] == "softmax"
 
 
