@@ -1,4 +1,4 @@
-"""The noisy votes of private records on synthetic texts (Zou et al. 2025, section 3.2; Xie et al. 2024)."""
+"""The noisy votes of private records on synthetic texts (Zou et al. 2025, section 4.4; Xie et al. 2024)."""
 
 from __future__ import annotations
 

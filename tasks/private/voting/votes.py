@@ -1,6 +1,6 @@
 """The vote: every private row gives 1, 1/2, ... to its nearest candidates and the same to its furthest.
 
-WASP, section 3.2 and Eq. 3. With one side (nearest only) it is the histogram of private evolution. If the noise was
+WASP, section 4.4 and Eq. 3. With one side (nearest only) it is the histogram of private evolution. If the noise was
 calibrated for it, a row also counts in the bin of the PLM that wrote its nearest candidate: K more bins of the same
 release. Counts are integers; one vote is `scale` counts. Clean counts exist only inside `noisy_votes`; its result has
 noise on every bin.
