@@ -127,4 +127,4 @@ def density_hint(config: WaspConfig, rows: int, classes: int, promise: VotePriva
     noise = calibrate_density(replace(promise, calibration="tight", choice_share=0.0))
     if not Opening(rows, classes, noise.sigma).opens:
         return ""
-    return ". Or set method.guidance: auto, which releases one density and has enough rows"
+    return ". Or set method.guidance: auto, which releases one density if that is expected to help"
