@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from connectors.artifacts.atomic_files import file_sha256
+from connectors.artifacts.prepared_databases import prepare
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.progress import chunks
 from connectors.tracking.journal import Journal, Record
@@ -90,7 +92,9 @@ class Connection:
 
 def connect(uri: str, artifact_root: str | None, header: Mapping[str, Any]) -> Connection:
     """Find the run by its tag, or create it. Raises MLflow's errors."""
-    _create_folder(uri)
+    database = _database(uri)
+    if database:
+        database.parent.mkdir(parents=True, exist_ok=True)
     client = open_client(uri)
     experiment = _experiment(client, header["experiment"], artifact_root)
     run_id = header["tags"][RUN_TAG]
@@ -129,16 +133,19 @@ def open_client(uri: str) -> Any:
     os.environ.update(_BEFORE_IMPORT)
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     try:
-        from mlflow import MlflowClient
+        import mlflow
     except ImportError as error:
         raise MissingPackageError("mlflow", "tracking") from error
-    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+    database, name = _database(uri), f"mlflow-{mlflow.__version__}.db"
+    if database and prepare(name, database, lambda: mlflow.MlflowClient(tracking_uri=uri).search_experiments()):
+        with closing(sqlite3.connect(database)) as connection, connection:
+            connection.execute("UPDATE experiments SET artifact_location = ?", [str(database.parent / "mlruns" / "0")])
+    return mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 
-def _create_folder(uri: str) -> None:
+def _database(uri: str) -> Path | None:
     parts = urlsplit(uri)
-    if parts.scheme.startswith("sqlite"):
-        Path(parts.path[1:]).parent.mkdir(parents=True, exist_ok=True)
+    return Path(parts.path[1:]) if parts.scheme.startswith("sqlite") else None
 
 
 def _experiment(client: Any, name: str, artifact_root: str | None) -> str:

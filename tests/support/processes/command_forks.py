@@ -7,7 +7,6 @@ there: they read their environment on import, and each call has its own.
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -25,7 +24,6 @@ SETTLED = ("PYTHON", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "LD_", "HF_", "MLFLOW
 """What is read when a process starts or a library is imported; a call that needs it otherwise is no fork."""
 QUIET = {"MLFLOW_LOGGING_LEVEL": "WARNING", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
 """What the command sets before it imports MLflow."""
-TRACKING = "mlflow.db"
 THREADED = ("polars",)
 """What nothing here needs, MLflow imports where it is installed, and starts threads, which a fork would lose."""
 LIBRARIES = (
@@ -110,7 +108,6 @@ def _serve(address: str, owner: int) -> list[str]:
         del sys.modules[library]
     _warm_up()
     _require_one_thread()
-    _make_tracking_database(Path(address).with_name(TRACKING))
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address + ".new")
     listener.listen(16)
@@ -133,16 +130,10 @@ def _serve(address: str, owner: int) -> list[str]:
 
 
 def remove_own_files(address: Path) -> None:
-    """Remove what a parent wrote beside its address, and the folder if nothing else is in it."""
-    for file in (address, *address.parent.glob(f"{TRACKING}*")):
-        file.unlink(missing_ok=True)
+    """Remove a parent's address, and its folder if nothing else is in it."""
+    address.unlink(missing_ok=True)
     with suppress(OSError):  # somebody else's files are in it
         address.parent.rmdir()
-
-
-def tracking_database(target: Path) -> None:
-    """Put an MLflow database without a run into a new state folder: making one takes MLflow a second each time."""
-    shutil.copy(Path(_parent()).with_name(TRACKING), target)
 
 
 def _warm_up() -> None:
@@ -155,18 +146,6 @@ def _warm_up() -> None:
     axes.set_title("warm")
     figure.savefig(os.devnull, format="svg")
     plt.close(figure)
-
-
-def _make_tracking_database(file: Path) -> None:
-    child = os.fork()
-    if child:
-        if os.waitpid(child, 0)[1]:
-            raise RuntimeError("MLflow could not make a database")
-        return
-    from mlflow.tracking import MlflowClient
-
-    MlflowClient(f"sqlite:///{file}").search_experiments()
-    os._exit(0)
 
 
 def _require_one_thread() -> None:

@@ -72,9 +72,7 @@ class Pipeline:
             both = isinstance(change, dict) and isinstance(values.get(name), dict)
             values[name] = values[name] | change if both else change
         values = {name: value for name, value in values.items() if value is not None}
-        if not self.home.exists():
-            self.home.mkdir(mode=0o700, parents=True)
-            command_forks.tracking_database(self.home / "mlflow.db")
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.home.parent / f"{self.home.name}-config.yaml"
         path.write_text(yaml.safe_dump(values), encoding="utf-8")
         return path

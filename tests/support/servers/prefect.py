@@ -13,10 +13,14 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 
+from connectors.artifacts.prepared_databases import copy_prepared, keep_prepared
 from tests.support.servers.ports import free_port
 from tests.support.waits import WAIT_SECONDS
+
+PREPARED = f"prefect-{version('prefect')}.db"
 
 
 @contextmanager
@@ -75,11 +79,16 @@ def _start(
             "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_TIMEOUT": "120",
             "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_SIZE": str(connections),
         }
+    is_new = (
+        not database and not (folder / "prefect.db").exists() and not copy_prepared(PREPARED, folder / "prefect.db")
+    )
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
         _wait(f"http://127.0.0.1:{port}/api/health", server, folder / "server.log")
+        if is_new:
+            keep_prepared(PREPARED, folder / "prefect.db")
     except BaseException:
         server.kill()
         raise
