@@ -45,7 +45,8 @@ class BundleFacts:
     `approved`: the requester of the bundle and the approval by a second person; None if none was required.
     `audits`: the newest audits of its noise, all passed; possibly empty. `never_audited`: releases without an audit.
     `soft`: the rows have soft labels. `pooled`: the student is a fine-tuned sentence encoder. `reads`: what the student
-    learned from besides the texts, possibly empty. `reached`: accuracies of the card's lines, by kind of features.
+    learned from besides the texts, possibly empty. `reached`: accuracies of the card's lines, by kind of features;
+    `not_run`: why the lines were not run.
     """
 
     report: Report
@@ -63,6 +64,7 @@ class BundleFacts:
     pooled: bool = False
     reads: str = ""
     reached: Mapping[str, Accuracy] = field(default_factory=dict)
+    not_run: str = ""
 
     @property
     def columns(self) -> Mapping[str, tuple[str, str]]:
@@ -244,7 +246,7 @@ def _data(facts: BundleFacts) -> str:
 def _use(facts: BundleFacts) -> str:
     """Return lines of Python that train a classifier on the rows, and what they reach on the test rows."""
     useful = facts.report.usefulness
-    reached = describe_recipe(facts.reached, useful.chance if useful else 0.0)
+    reached = describe_recipe(facts.reached, useful.chance if useful else 0.0, facts.not_run)
     return f"{recipe(facts.book['config'], facts.card.label_names, facts.soft)}\n\n{reached}"
 
 

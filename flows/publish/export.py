@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import file_sha256, write_folder_whole
 from connectors.interfaces.content_keys import canonical
-from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError, PlaceError
 from connectors.ledger.state import EXPORT, Entry
 from connectors.security.signing import open_signing_key
 from flows.config.task_files import load_task
@@ -78,7 +78,10 @@ def export_run(
     facts = BundleFacts(report, card, manifest, head, now(), options.license, overlap, unsearched)
     facts = replace(facts, audits=audits, never_audited=never, soft="label_soft" in rows)
     facts = replace(facts, pooled=(student / "head.safetensors").exists(), reads=_read_by_student(artifacts, run))
-    facts = replace(facts, reached=measure_recipe(home, manifest, rows, card.label_names))
+    try:
+        facts = replace(facts, reached=measure_recipe(home, manifest, rows, card.label_names))
+    except (PlaceError, MissingPackageError) as error:  # the card states it
+        facts = replace(facts, not_run=str(error))
     if options.approve is not None:
         approval = options.approve(facts)
         head = gate.ledger_head(home, artifacts, manifest["dataset"])  # other runs may have added entries meanwhile

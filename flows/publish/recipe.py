@@ -56,10 +56,10 @@ def measure_recipe(
     return reached
 
 
-def describe_recipe(reached: Mapping[str, Accuracy], chance: float) -> str:
-    """Return what the lines reached on the test rows, with a warning for features that are not above chance."""
+def describe_recipe(reached: Mapping[str, Accuracy], chance: float, not_run: str = "") -> str:
+    """Return the accuracies of the lines on the test rows, with a warning for features that are not above chance."""
     if not reached:
-        return "These lines were not run at export: the run has no test rows."
+        return f"These lines were not run at export: {not_run or 'the run has no test rows.'}"
     (rows,) = {accuracy.rows for accuracy in reached.values()}
     parts = [f"on {kind} {accuracy}" for kind, accuracy in reached.items()]
     weak = [kind for kind, accuracy in reached.items() if accuracy.interval[0] <= chance]

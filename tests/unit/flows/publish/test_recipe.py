@@ -37,4 +37,5 @@ def test_the_card_uses_the_encoder_and_names_what_is_not_above_chance() -> None:
     told = describe_recipe({ON_ENCODER: Accuracy(250, 300), ON_WORDS: Accuracy(61, 300)}, 0.2)
     assert f"on {ON_ENCODER} 83.3 % (79-87), on {ON_WORDS} 20.3 % (16-25) of 300 test rows; chance 20.0 %." in told
     assert told.endswith(f"**Warning**: on {ON_WORDS} they are not above chance.")
-    assert "not run" in describe_recipe({}, 0.2)
+    assert describe_recipe({}, 0.2).endswith("not run at export: the run has no test rows.")
+    assert describe_recipe({}, 0.2, "test.csv does not exist.").endswith("not run at export: test.csv does not exist.")
