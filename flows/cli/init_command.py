@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -24,12 +24,14 @@ from flows.config.datasets import DatasetView
 from flows.config.files import check_config
 from flows.config.form import with_rare
 from flows.config.named import FLOW_KEY
-from flows.config.paths import place, rows_ref
+from flows.config.paths import place
 from flows.config.task_files import TaskFile
-from flows.engine.datasets import stored_rows, survey_view
+from flows.engine.datasets import split_view, stored_rows, survey_view
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import DEFAULT_CAP, open_zone
-from tasks.private.data.survey import Survey, split
+
+if TYPE_CHECKING:
+    from tasks.private.data.survey import Survey
 
 FEWEST_OF_A_CLASS = 5
 """Records of a label that makes it a class without --class: a rarer one may be a typing error that shows one record."""
@@ -106,7 +108,7 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
     with _undone_on_failure(files.values()) as written:
         if source.test_share is not None:
             private = written(stored_rows(home, name))
-            records = split(zone, rows_ref(view, None), source.test_share, classes, (private, files["test"]))
+            records = split_view(zone, view, source.test_share, classes, (private, files["test"]))
             view = DatasetView(path=str(private), person=person and "person")
         view = view.model_copy(update={"declared_rows": choices.declared_rows or records.declared_rows})
         task_values = {
@@ -311,9 +313,9 @@ def _write(file: Path, title: str, name: str, schema: Path, values: dict[str, An
 
 def _check(values: dict[str, Any], files: dict[str, Path], task_values: dict[str, Any]) -> None:
     """Check configuration, task and models before they are written, as a run does."""
-    from flows.catalog import find_flow
     from flows.engine.checks import require_models
+    from flows.methods.wasp.config import WaspConfig
 
     check_config(TaskFile, task_values, str(files["task"]))
     config = {name: value for name, value in values.items() if name != FLOW_KEY}
-    require_models(check_config(find_flow("wasp").config, config, str(files["config"])))
+    require_models(check_config(WaspConfig, config, str(files["config"])))

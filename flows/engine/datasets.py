@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,9 +19,9 @@ from flows.config.paths import dataset_name, place, rows_ref
 from flows.config.rows import PrivateRows
 from flows.runtime.state_folder import registered_only, who
 from flows.runtime.stores import open_ledger as open_home_ledger
-from tasks.private.data.quarantine import write_for_owner
+from tasks.private.data.quarantine import sealed, write_for_owner, write_table_for_owner
 from tasks.private.data.rows import Zone, check_source, identify
-from tasks.private.data.survey import Survey, survey
+from tasks.private.data.survey import Survey, split, survey
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
@@ -66,6 +66,23 @@ def survey_view(zone: Zone, view: DatasetView) -> Survey:
     where = rows_ref(view, None)
     check_source(read_header, where, zone.folder)
     return survey(zone, where)
+
+
+def split_view(zone: Zone, view: DatasetView, share: float, classes: Sequence[str], files: tuple[Path, Path]) -> Survey:
+    """Write the private and the test rows of a view to two files; return the description of the private rows."""
+    return split(zone, rows_ref(view, None), share, classes, files)
+
+
+def store_frame(home: Path, name: str, rows: object) -> Path:
+    """Write a DataFrame to the private zone; return the file. No error contains a value of it."""
+    import pandas as pd
+
+    if not isinstance(rows, pd.DataFrame):
+        raise TypeError(f"rows: {type(rows).__name__} is not supported. Use a path, a database URL or a DataFrame")
+    path = stored_rows(home, name)
+    with sealed(home / "private" / "problems"):
+        write_table_for_owner(path, rows)
+    return path
 
 
 def stored_rows(home: Path, name: str) -> Path:

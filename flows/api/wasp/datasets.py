@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.cli import dataset_commands
-from flows.engine.datasets import stored_rows
+from flows.engine.datasets import store_frame
 from flows.runtime.state_folder import state_folder
-from tasks.private.data.quarantine import sealed, write_table_for_owner
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +60,10 @@ class Dataset:
             WaspError: the name is taken, or the records cannot be read.
             TypeError: `rows` is no path and no DataFrame.
         """
-        stored = None if isinstance(rows, (str, Path)) else _store(name, rows)
+        stored = None
+        if not isinstance(rows, (str, Path)):
+            dataset_commands.check_new(name, epsilon_cap, 1e-5)
+            stored = store_frame(state_folder(), name, rows)
         view: dict[str, Any] = {
             "path": str(stored or rows),
             "query": query,
@@ -85,19 +87,3 @@ class Dataset:
     @classmethod
     def _of(cls, values: dict[str, Any]) -> Dataset:
         return cls(values["name"], values["cap"], values["delta"], values["spent"], tuple(values["members"]))
-
-
-def _store(name: str, rows: object) -> Path:
-    """Write a DataFrame to the private zone; return the file. No error contains a value of it."""
-    import pandas as pd
-
-    if not isinstance(rows, pd.DataFrame):
-        raise TypeError(
-            f"rows: {type(rows).__name__} is not supported. Use a path, a database URL or a pandas DataFrame"
-        )
-    dataset_commands.check_new(name, None, 1e-5)
-    home = state_folder()
-    path = stored_rows(home, name)
-    with sealed(home / "private" / "problems"):
-        write_table_for_owner(path, rows)
-    return path

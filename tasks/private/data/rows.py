@@ -329,7 +329,8 @@ def _problem_of_label(label: object, labels: Sequence[str] | None) -> str:
 
 def _write_problems(zone: Zone, private: PrivateRef, problems: list[dict[str, object]]) -> Path:
     path = problems_file(zone, private)
-    details = {"source": private.where.path, "rows": ROWS_COUNTED, "problems": problems}
+    counts = Counter(str(problem["reason"]) for problem in problems)
+    details = {"source": private.where.path, "counts": counts, "rows": ROWS_COUNTED, "problems": problems}
     write_for_owner(path, json.dumps(details, indent=2))
     return path
 

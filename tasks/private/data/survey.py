@@ -153,7 +153,8 @@ def _read(zone: Zone, where: RowsRef) -> tuple[pd.DataFrame, str]:
 
 def _repeated(records: pd.DataFrame) -> dict[str, int]:
     """Return the number of values of each other column with 1 to `MOST_OF_A_PERSON` rows per value on average."""
-    numbers = {name.removeprefix("other "): records[name].nunique() for name in records if name.startswith("other ")}
+    others = [str(name) for name in records if str(name).startswith("other ")]
+    numbers = {name.removeprefix("other "): records[name].nunique() for name in others}
     return {name: number for name, number in numbers.items() if number < len(records) <= MOST_OF_A_PERSON * number}
 
 

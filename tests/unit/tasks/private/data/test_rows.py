@@ -168,7 +168,9 @@ def test_an_unusable_row_votes_for_nobody_and_its_owner_is_shown_where(
     frame.loc[5, list(change)] = list(change.values())
     known = identify(zone(frame, tmp_path), private, LABELS, [])
     assert reasons(tmp_path) == [(5, reason)]
-    assert "counted from 0" in json.loads((tmp_path / "x.json").read_text())["rows"]
+    listed = json.loads((tmp_path / "x.json").read_text())
+    assert "counted from 0" in listed["rows"]
+    assert listed["counts"] == {reason: 1}
     without = zone(whose(12).drop(index=5), tmp_path)
     rows = open_rows(zone(frame, tmp_path), private, known.fingerprint)
     others = open_rows(without, private, identify(without, private, LABELS, []).fingerprint)
