@@ -81,7 +81,7 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
         (
             {
                 "method": {"guidance": "kernel"},
-                "privacy": {"protects": "person"},
+                "privacy": {"protects": "person", "joined_by": "max"},
                 "private": {"path": "builtin:support_desk/private.parquet", "person": "customer"},
             },
             "Write mean",
