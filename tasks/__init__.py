@@ -1,3 +1,3 @@
 """Computations of the steps: plain functions, values in, values out."""
 
-import connectors  # noqa: F401  (it settles how threads wait, before numba and torch are loaded here)
+import connectors  # noqa: F401  (it settles how threads wait, before torch is loaded here)

@@ -117,7 +117,7 @@ def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> l
 
     There are as many noisy votes as planned.
     """
-    return [noisy_votes(ballot, candidates, noise)[0] for _ in range(noise.releases)]
+    return [noisy_votes(ballot, candidates, noise) for _ in range(noise.releases)]
 
 
 def audit_votes(

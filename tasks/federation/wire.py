@@ -2,7 +2,7 @@
 
 They contain ids, classes and embeddings. The messages contain no private data. All parties must vote on the same
 numbers, hence the coordinator uses `seen` of the same form. Measured on shipped texts: 420 rows vote for 1,200 texts,
-MiniLM (384 numbers each), near and far, Q = 8 (`python -m tests.benchmarks --only wire`). Total variation is between
+MiniLM (384 numbers each), near and far, Q = 8. Total variation is between
 the histograms without noise.
 
 | form    | bytes     | votes for another text: near | far   | first | total variation |

@@ -109,6 +109,5 @@ def _job(spec: VoteSpec, key: StepKey) -> VoteJob:
         step_key=key.key,
         noise=spec.noise,
         charge=vote_charge(spec.noise),
-        incremental=spec.scope == "all",
         respend=spec.respend,
     )

@@ -31,17 +31,12 @@ from tests.benchmarks import (
     startup,
     student,
     vote,
-    wire,
 )
 from tests.benchmarks.goals import table, verdicts
 from tests.benchmarks.race import Line
 
 BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "vote": vote.vote,
-    "rivals": vote.rivals,
-    "classes": vote.classes,
-    "incremental": vote.incremental,
-    "wire": wire.wire,
     "masks": masks.masks,
     "sequences": sequences.sequences,
     "clipping": clipping.clipping,

@@ -15,13 +15,7 @@ NOISE = ("tasks/private/noise/discrete.py", "tasks/private/noise/table.py")
 COUNTING = (
     "tasks/private/voting/votes.py",
     "tasks/private/nearest/search.py",
-    "tasks/private/nearest/blocks.py",
     "tasks/private/nearest/exact.py",
-    "tasks/private/nearest/numba_kernels.py",
-    "tasks/private/nearest/gpu.py",
-    "tasks/private/nearest/proposals.py",
-    "tasks/private/nearest/settling.py",
-    "tasks/private/nearest/vector_hashes.py",
     "tasks/private/voting/ballot.py",
     "tasks/private/voting/persons.py",
 )

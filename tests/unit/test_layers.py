@@ -24,7 +24,6 @@ HEAVY = (
     "openai",
     "anthropic",
     "opacus",
-    "numba",
 )
 ALLOWED = {
     "pyproject.toml", "flows", "tasks", "connectors", "deployments", "tests", "infra", "README.md", "Makefile",

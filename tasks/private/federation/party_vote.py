@@ -1,7 +1,7 @@
 """One party's vote in a federation: rows, votes, noise share and mask; the output looks like random numbers.
 
-WASP, Algorithm 2, the lines of a party. Before a party reports ready, it has read its rows and ranked the candidates
-for each (`prepare`). Its charge, noise and mask are one transaction of its own ledger (`release_masked`), which stores
+WASP, Algorithm 2, the lines of a party. Before a party reports ready, it has read and embedded its rows (`prepare`).
+Its charge, noise and mask are one transaction of its own ledger (`release_masked`), which stores
 the masked vector. Neither the votes nor the noise share alone are ever written.
 """
 
@@ -18,7 +18,6 @@ from tasks.federation.masked_round import Announcement, Round
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
 from tasks.private.federation.masking import RoundKey, masked
-from tasks.private.nearest.search import Running, rank
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.release import never_draw, private_vectors
@@ -60,17 +59,14 @@ class Mask:
     announcements: Sequence[Announcement]
 
 
-def prepare(tools: RowTools, job: PartyJob, candidates: Candidates) -> None:
-    """Read and embed the rows, rank the candidates for each, and store the ranking.
+def prepare(tools: RowTools, job: PartyJob) -> None:
+    """Read and embed the rows; their vectors are cached in the private zone.
 
-    The ranking is stored in the private zone; nothing leaves. Raises PrivateInputError if the rows differ from the
+    Raises PrivateInputError if the rows differ from the
     registered ones.
     """
     with sealed(tools.zone.folder):
-        ballot = _ballot(tools, job)
-        require_fitting(ballot, job.noise.total)
-        after = rank(ballot, candidates, _stored_ranking(tools, job))
-        tools.artifacts.write_private_arrays(_state(job, job.round.iteration), after.to_arrays())
+        require_fitting(_ballot(tools, job), job.noise.total)
 
 
 def release_masked(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> StoredRelease:
@@ -102,7 +98,7 @@ def _request(job: PartyJob) -> ReleaseRequest:
 
 def _draw(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> bytes:
     with sealed(tools.zone.folder):
-        raw = clean_votes(_ballot(tools, job), candidates, job.noise.total, _stored_ranking(tools, job))
+        raw = clean_votes(_ballot(tools, job), candidates, job.noise.total)
         # A public bound; cutting at it moves no two vectors apart. No rows can make this step fail.
         counts = np.minimum(raw.counts, job.declared_rows * job.noise.total.scale)
         noisy = add_noise_share(counts, job.noise)
@@ -121,16 +117,3 @@ def _ballot(tools: RowTools, job: PartyJob) -> Ballot:
     privacy, vectors = job.noise.total.privacy, private_vectors(tools, rows)
     persons = rows.persons if privacy.protects == "person" else None
     return Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)
-
-
-def _stored_ranking(tools: RowTools, job: PartyJob) -> Running | None:
-    """Return the ranking of this vote, or of the previous one if not yet prepared."""
-    for iteration in (job.round.iteration, job.round.iteration - 1):
-        arrays = tools.artifacts.read_private_arrays(_state(job, iteration))
-        if arrays is not None:
-            return Running.from_arrays(arrays)
-    return None
-
-
-def _state(job: PartyJob, iteration: int) -> str:
-    return f"private/votes/{job.round.run_id}/{job.fingerprint[:16]}-{iteration}.npz"

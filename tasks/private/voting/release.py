@@ -15,7 +15,6 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.ledger import Charge, ReleaseRequest, StoredRelease
 from tasks.private.data.quarantine import sealed, write_error_for_owner
 from tasks.private.data.rows import OpenedRows, open_rows
-from tasks.private.nearest.search import Running
 from tasks.private.voting.ballot import Ballot, Candidates, usable
 from tasks.private.voting.votes import noisy_votes
 
@@ -33,7 +32,7 @@ PROBE = "text"
 
 @dataclass(frozen=True, slots=True)
 class VoteJob:
-    """One vote: its dataset, noise and key; `incremental` stores each row's nearest candidates for the next vote."""
+    """One vote: its dataset, noise and key."""
 
     iteration: int
     dataset: str
@@ -41,7 +40,6 @@ class VoteJob:
     step_key: str
     noise: Noise
     charge: Charge
-    incremental: bool = True
     respend: bool = False
 
 
@@ -130,17 +128,4 @@ def _draw(tools: Tools, job: VoteJob, candidates: Candidates) -> bytes:
         privacy, vectors = job.noise.privacy, private_vectors(tools, rows)
         persons = rows.persons if privacy.protects == "person" else None
         ballot = Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)
-        running = _load(tools, job) if job.incremental else None
-        noisy, after = noisy_votes(ballot, candidates, job.noise, running)
-        if job.incremental:
-            tools.artifacts.write_private_arrays(_state(tools, job, job.iteration), after.to_arrays())
-        return noisy.to_bytes()
-
-
-def _state(tools: Tools, job: VoteJob, iteration: int) -> str:
-    return f"private/votes/{tools.run_id}/{job.fingerprint[:16]}-{iteration}.npz"
-
-
-def _load(tools: Tools, job: VoteJob) -> Running | None:
-    arrays = tools.artifacts.read_private_arrays(_state(tools, job, job.iteration - 1)) if job.iteration else None
-    return Running.from_arrays(arrays) if arrays is not None else None
+        return noisy_votes(ballot, candidates, job.noise).to_bytes()

@@ -17,7 +17,7 @@ import numpy as np
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from tasks.accounting.sensitivity import choice_steps
-from tasks.private.nearest.search import Running, rank
+from tasks.private.nearest.search import rank
 from tasks.private.noise.discrete import add_discrete_gaussian
 from tasks.private.voting.ballot import Ballot, Candidates, Unprintable
 from tasks.private.voting.persons import average, join, selected_rows
@@ -106,50 +106,43 @@ class NoisyVotes:
         return hash(self.to_bytes())
 
 
-def noisy_votes(
-    ballot: Ballot, candidates: Candidates, noise: Noise, running: Running | None = None
-) -> tuple[NoisyVotes, Running]:
-    """Return the noisy votes on `candidates` and the state for the rows' next vote.
+def noisy_votes(ballot: Ballot, candidates: Candidates, noise: Noise) -> NoisyVotes:
+    """Return the noisy votes on `candidates`.
 
-    Draws fresh noise once, on every bin of each side and of first choices. Nothing in `ballot` or `running` can make it
+    Draws fresh noise once, on every bin of each side and of first choices. Nothing in `ballot` can make it
     fail. Raises ConfigError if public numbers contradict each other: `noise` calibrated for other votes, for persons,
     for no release, or for first choices while the writers of the candidates are unknown.
     """
     require_fitting(ballot, noise)
     require_writers(candidates, noise)
-    after = rank(ballot, candidates, running)
-    raw = _count(ballot, candidates, noise, after)
+    raw = clean_votes(ballot, candidates, noise)
     flat = np.concatenate([raw.counts.ravel(), raw.choices])
     noisy = add_discrete_gaussian(flat, noise.sigma_int, non_private=noise.non_private)
     counts, choices = noisy[: raw.counts.size].reshape(raw.counts.shape), noisy[raw.counts.size :]
     near, *far = (np.ascontiguousarray(side) for side in counts.T)
     counted = choices if len(choices) else None
-    return NoisyVotes(candidates.ids, near, far[0] if far else None, noise.scale, noise.sigma_int, counted), after
+    return NoisyVotes(candidates.ids, near, far[0] if far else None, noise.scale, noise.sigma_int, counted)
 
 
-def clean_votes(ballot: Ballot, candidates: Candidates, noise: Noise, running: Running | None = None) -> RawVotes:
+def clean_votes(ballot: Ballot, candidates: Candidates, noise: Noise) -> RawVotes:
     """Return the votes without noise, counts (n, sides) in the order of `candidates`.
 
     `noise` contains the scale and the protection of persons. A row votes only within its class, for up to Q candidates.
     A row whose class has no candidate, or whose vector is not finite, casts no vote.
     """
-    return _count(ballot, candidates, noise, rank(ballot, candidates, running))
-
-
-def _count(ballot: Ballot, candidates: Candidates, noise: Noise, state: Running) -> RawVotes:
-    bins_of = _Bins.of(candidates.ids)
+    ranking, bins_of = rank(ballot, candidates), _Bins.of(candidates.ids)
     weights = np.int64(noise.scale) >> np.arange(ballot.votes)
     counts = np.zeros((len(candidates.ids), ballot.sides), dtype=np.int64)
     selected = selected_rows(ballot, noise.privacy.rows_per_person)
-    for side, ids in enumerate((state.near_ids, state.far_ids)[: ballot.sides]):
+    for side, ids in enumerate((ranking.near_ids, ranking.far_ids)[: ballot.sides]):
         rows, ranks = np.nonzero((ids >= 0) & selected[:, None])
         bins = bins_of.find(ids[rows, ranks])
         _add(counts[:, side], ballot, noise, selected, (rows, bins, weights[ranks]))
     weight = choice_steps(noise.privacy)
     choices = np.zeros(candidates.models if weight else 0, dtype=np.int64)
     if weight and candidates.writers is not None:
-        rows = np.flatnonzero((state.near_ids[:, 0] >= 0) & selected)
-        chosen = bins_of.find(state.near_ids[rows, 0])
+        rows = np.flatnonzero((ranking.near_ids[:, 0] >= 0) & selected)
+        chosen = bins_of.find(ranking.near_ids[rows, 0])
         _add(choices, ballot, noise, selected, (rows, candidates.writers[chosen], np.full(len(rows), weight)))
     return RawVotes(counts, choices)
 

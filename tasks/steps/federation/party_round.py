@@ -124,7 +124,7 @@ class PartyRound:
             if stored is not None:
                 return self._send(stored, "sent before")
         candidates = self._candidates(plan)
-        mask, job = self._agree(plan, job, candidates)
+        mask, job = self._agree(plan, job)
         self._wait(f"{self.at.folder}/{GO}", plan)
         output = release_masked(self.tools, job, candidates, mask).output
         self.keys.held.pop(self.at, None)
@@ -132,10 +132,10 @@ class PartyRound:
             return_reservation(self.tools, plan.run_id)  # the last vote of the run
         return self._send(output, "masked")
 
-    def _agree(self, plan: RoundPlan, job: PartyJob, candidates: Candidates) -> tuple[Mask, PartyJob]:
-        """Announce a key, prepare votes, check all announcements and report "ready"."""
+    def _agree(self, plan: RoundPlan, job: PartyJob) -> tuple[Mask, PartyJob]:
+        """Announce a key, embed the rows, check all announcements and report "ready"."""
         key = self._key(plan)
-        prepare(self.tools, job, candidates)
+        prepare(self.tools, job)
         self._wait(f"{self.at.folder}/{LIST}", plan)
         announcements = self._listed() or []
         transcript = check_announcements(plan.round, announcements, self.member.registry)

@@ -168,7 +168,7 @@ class Guide:
         vectors, labels = self.rows
         ballot = Ballot(np.ascontiguousarray(vectors), labels, cell.votes)
         ids = texts.samples["sample_id"].to_numpy(dtype=np.int64)
-        votes, _ = noisy_votes(ballot, Candidates(ids, texts.labels, texts.vectors), noise)
+        votes = noisy_votes(ballot, Candidates(ids, texts.labels, texts.vectors), noise)
         release = pd.DataFrame(votes.columns())
         if smooth:
             selection = select_smoothly(release, texts.samples, texts.vectors, cell.examples)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
 
-from tasks.private.nearest.search import Running, rank
+from tasks.private.nearest.search import Ranking
 from tasks.private.voting.ballot import Ballot, Candidates
 
 NAMES = ("near_ids", "near_keys", "far_ids", "far_keys")
@@ -29,7 +28,7 @@ def brute_force(ballot: Ballot, standing: Candidates) -> tuple[Any, Any]:
     return near, far
 
 
-def same(first: Running, second: Running) -> bool:
+def same(first: Ranking, second: Ranking) -> bool:
     return all(getattr(first, name).tobytes() == getattr(second, name).tobytes() for name in NAMES)
 
 
@@ -47,9 +46,3 @@ def election(seed: int, rows: int, size: int, dimension: int = 6, votes: int = 8
     labels = rng.choice(["a", "b"], size).astype(object)
     own = [str(label) for label in rng.choice(["a", "b"], rows)]
     return Ballot(mine, own, votes), Candidates(rng.permutation(9999)[:size], labels, vectors)
-
-
-def digest_of_lists(way: Any) -> str:
-    ballot, standing = election(31, 150, 2500, dimension=64)
-    state = rank(ballot, standing, way=way)
-    return hashlib.sha256(b"".join(getattr(state, name).tobytes() for name in NAMES)).hexdigest()

@@ -216,7 +216,7 @@ def test_ballots_of_parties_sum_to_the_ballot_of_all_rows(aggregation: str):
         p: add_noise_share(clean_votes(ballot(rows), standing, noise).counts.ravel(), shares) for p, rows in of.items()
     }
     total = unmasked(round, federation.uploads(round, values)).reshape(60, 2)
-    whole, _ = noisy_votes(ballot(range(90)), standing, noise)
+    whole = noisy_votes(ballot(range(90)), standing, noise)
     assert total.T.tolist() == [whole.near.tolist(), whole.far.tolist()]
     assert total.any()
 

@@ -51,7 +51,7 @@ def without_far_noise(ballot: Ballot, candidates: Candidates, noise: Noise) -> l
 
 
 def noise_reused(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
-    return [noisy_votes(ballot, candidates, noise)[0]] * noise.releases
+    return [noisy_votes(ballot, candidates, noise)] * noise.releases
 
 
 def noise_shared_by_sides(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
@@ -70,7 +70,7 @@ def noise_seeded(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[N
 
 
 def one_release_too_many(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
-    return [*releases_of_a_run(ballot, candidates, noise), noisy_votes(ballot, candidates, noise)[0]]
+    return [*releases_of_a_run(ballot, candidates, noise), noisy_votes(ballot, candidates, noise)]
 
 
 MUTANTS: dict[str, tuple[Noise, Mechanism, int]] = {

@@ -56,7 +56,7 @@ def evidence_of(epsilon: float, canaries: Sequence[Canary], rows: list[tuple[str
     for part in range(1, RELEASES + 1):
         voted = texts[: 300 * part // RELEASES]
         ids, labels = voted["sample_id"].to_numpy(np.int64), voted["label"].to_numpy(str)
-        noisy, _ = noisy_votes(ballot, Candidates(ids, labels, vectors[: len(voted)]), noise)
+        noisy = noisy_votes(ballot, Candidates(ids, labels, vectors[: len(voted)]), noise)
         releases.append(pd.DataFrame({"sample_id": noisy.ids, "near": noisy.near, "far": noisy.far}))
     return Evidence(texts, releases, canaries, rows, EMBEDDER, fit_likelihood)
 

@@ -1,19 +1,32 @@
-"""Nearest and furthest lists: exact, the same however the work is cut, kept between votes."""
+"""Nearest and furthest lists: exact, and the same for any blocks, kernels and other rows."""
 
 from __future__ import annotations
 
-import io
+import os
+import subprocess
+import sys
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.errors import ArtifactError, ConfigError
-from tasks.private.nearest.search import Running, rank
+from connectors.interfaces.errors import ConfigError
+from tasks.private.nearest import search
+from tasks.private.nearest.exact import margins
+from tasks.private.nearest.search import rank
+from tasks.private.voting.ballot import LONGEST, Ballot, Candidates, squared_lengths, usable
+from tests.support.data.elections import candidates
 from tests.support.data.nearest_lists import NAMES, brute_force, election, same
+
+ELSEWHERE = """
+import sys
+from tasks.private.nearest.search import rank
+from tests.support.data.nearest_lists import NAMES, election
+state = rank(*election(31, 150, 2500, dimension=64))
+sys.stdout.buffer.write(b"".join(getattr(state, name).tobytes() for name in NAMES))
+"""
 
 
 @settings(deadline=None, max_examples=25)
@@ -45,30 +58,123 @@ def test_lists_are_exact_for_vectors_of_any_length(scales: tuple[float, float]):
     assert (state.near_ids.tolist(), state.far_ids.tolist()) == (near, far)
 
 
-@settings(deadline=None, max_examples=40)
-@given(
-    seed=st.integers(0, 2**32),
-    size=st.integers(1, 120),
-    cuts=st.lists(st.floats(0, 1), max_size=4),
-    blocks=st.tuples(st.integers(1, 150), st.integers(1, 150)),
-)
-def test_merging_new_candidates_equals_starting_over_for_any_blocks(seed: int, size: int, cuts: Any, blocks: Any):
-    ballot, standing = election(seed, 5, size)
-    order = np.random.default_rng(seed + 1).permutation(size)
-    running = None
-    for cut in [*sorted(cuts), 1.0]:
-        running = rank(ballot, standing.take(order[: int(cut * size)]), running, block=blocks[0])
-    assert running is not None
-    assert same(running, rank(ballot, standing, block=blocks[1]))
-
-
 def test_many_dimensions_and_many_copies_give_one_answer_for_every_block_size():
     ballot, standing = election(11, 600, 1500, dimension=96)
     whole = rank(ballot, standing)
     for block in (64, 997):
         assert same(whole, rank(ballot, standing, block=block))
-    half = rank(ballot, standing.take(np.arange(700)), block=333)
-    assert same(whole, rank(ballot, standing, half))
+
+
+def test_proposals_are_measured_whenever_they_are_many(monkeypatch: pytest.MonkeyPatch):
+    ballot, standing = election(11, 60, 900, dimension=16)
+    whole = rank(ballot, standing)
+    monkeypatch.setattr(search, "PENDING", 5)
+    monkeypatch.setattr(search, "ROWS", 7)
+    monkeypatch.setattr(search, "SETS", 3)
+    assert same(whole, rank(ballot, standing, block=100))
+
+
+def test_candidates_closer_together_than_a_rounded_distance_are_ordered_exactly():
+    rng = np.random.default_rng(4)
+    base = rng.normal(size=(1, 384)).astype(np.float32)
+    vectors = base + rng.normal(scale=1e-5, size=(80, 384)).astype(np.float32)
+    ballot = Ballot(base + rng.normal(scale=1e-5, size=(3, 384)).astype(np.float32), ["a"] * 3, 2)
+    state = rank(ballot, candidates(vectors))
+    assert (state.near_ids.tolist(), state.far_ids.tolist()) == brute_force(ballot, candidates(vectors))
+
+
+def test_more_copies_than_a_row_votes_for_are_ordered_by_id():
+    rng = np.random.default_rng(3)
+    vectors = np.repeat(rng.normal(size=(6, 16)), 50, axis=0).astype(np.float32)
+    standing = candidates(vectors, ids=rng.permutation(1000)[:300])
+    ballot = Ballot(rng.normal(size=(40, 16)).astype(np.float32), ["a"] * 40, 8)
+    state = rank(ballot, standing, block=64)
+    assert (state.near_ids.tolist(), state.far_ids.tolist()) == brute_force(ballot, standing)
+
+
+@pytest.mark.parametrize(("rows", "size", "dimension"), [(0, 5, 3), (3, 0, 3), (3, 5, 0), (0, 0, 0)])
+def test_elections_of_nothing_end(rows: int, size: int, dimension: int):
+    ballot = Ballot(np.zeros((rows, dimension), np.float32), ["a"] * rows, 2)
+    state = rank(ballot, candidates(np.zeros((size, dimension), np.float32)))
+    expected = [[0, 1]] * rows if size else [[-1, -1]] * rows
+    assert state.near_ids.tolist() == state.far_ids.tolist() == expected
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38, 1e16])
+def test_a_row_that_is_no_vector_votes_for_nobody_and_moves_nobody(value: float):
+    ballot, standing = election(8, 5, 40)
+    expected, vectors, others = rank(ballot, standing), ballot.vectors.copy(), [0, 1, 3, 4]
+    vectors[2, 3] = value
+    state = rank(replace(ballot, vectors=vectors), standing)
+    assert (state.near_ids[2] == -1).all()
+    assert (state.far_ids[2] == -1).all()
+    for name in NAMES:
+        assert getattr(state, name)[others].tobytes() == getattr(expected, name)[others].tobytes()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    dimension=st.sampled_from([1, 2, 5, 384]),
+    value=st.sampled_from([0.0, 1.0, 1e-30, np.nan, np.inf, -np.inf, 3e38])
+    | st.floats(0.3, 3).map(lambda x: x * LONGEST),
+    equal=st.booleans(),
+)
+def test_a_vector_is_usable_if_its_largest_component_says_so(dimension: int, value: float, equal: bool):
+    vectors = np.ones((3, dimension), dtype=np.float32)
+    scaled = np.float32(value / np.sqrt(dimension) if np.isfinite(value) else value)
+    vectors[1, slice(None) if equal else dimension // 2] = scaled
+    widest = np.abs(vectors).max(axis=1) * np.sqrt(dimension)
+    assert usable(vectors).tolist() == (widest <= LONGEST).tolist()
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 2**32), dimension=st.sampled_from([1, 3, 16, 384]), scale=st.sampled_from([-12, 0, 9]))
+def test_rounded_distances_are_within_the_margin(seed: int, dimension: int, scale: int):
+    rng = np.random.default_rng(seed)
+    mine = rng.normal(size=(9, dimension)).astype(np.float32)
+    theirs = (10.0**scale * rng.normal(size=(50, dimension))).astype(np.float32)
+    squares = squared_lengths(theirs)
+    rounded = np.hstack([-2 * mine, np.ones((9, 1), np.float32)]) @ np.hstack([theirs, squares[:, None]]).T
+    own = np.einsum("ij,ij->i", mine, mine, dtype=np.float64)
+    exact = ((mine[:, None].astype(np.longdouble) - theirs[None]) ** 2).sum(axis=2) - own[:, None]
+    bound = margins(own, float(np.sqrt(squares.max())), dimension)
+    assert (np.abs(rounded - exact) <= bound[:, None]).all()
+
+
+def test_labels_of_any_kind_are_compared_as_text():
+    vectors = np.arange(4, dtype=np.float32)[:, None]
+    standing = Candidates(np.arange(4), np.array([1, 1.0, "1", None], dtype=object), vectors)
+    assert rank(Ballot(vectors[:2], ["1", "None"], 4), standing).near_ids.tolist() == [[0, 2, -1, -1], [3, -1, -1, -1]]
+
+
+def test_arrays_in_any_memory_order_give_the_same_lists():
+    ballot, standing = election(5, 20, 90, dimension=10, votes=3)
+    wide = np.zeros((90, 20), dtype=np.float32)
+    wide[:, ::2] = standing.vectors
+    shifted = np.frombuffer(b"x" + standing.vectors.tobytes(), dtype=np.float32, offset=1).reshape(90, 10)
+    for vectors in (wide[:, ::2], np.asfortranarray(standing.vectors), shifted):
+        mine = replace(ballot, vectors=np.asfortranarray(ballot.vectors))
+        assert same(rank(mine, replace(standing, vectors=vectors)), rank(ballot, standing))
+
+
+def test_lists_of_shards_of_candidates_merge_into_those_of_all():
+    ballot, standing = election(21, 30, 400, dimension=16)
+    shards = [
+        rank(ballot, standing.take(part)) for part in np.array_split(np.random.default_rng(0).permutation(400), 7)
+    ]
+    whole = rank(ballot, standing)
+    for ids, keys in (("near_ids", "near_keys"), ("far_ids", "far_keys")):
+        all_ids = np.concatenate([getattr(shard, ids) for shard in shards], axis=1)
+        all_keys = np.concatenate([getattr(shard, keys) for shard in shards], axis=1)
+        order = np.lexsort((all_ids, all_keys), axis=1)[:, : ballot.votes]
+        assert np.array_equal(np.take_along_axis(all_ids, order, axis=1), getattr(whole, ids))
+
+
+def test_lists_do_not_depend_on_the_kernel_or_the_threads_of_products():
+    ballot, standing = election(31, 150, 2500, dimension=64)
+    environment = {**os.environ, "OPENBLAS_CORETYPE": "Nehalem", "OPENBLAS_NUM_THREADS": "3"}
+    other = subprocess.run([sys.executable, "-c", ELSEWHERE], env=environment, capture_output=True, check=True).stdout
+    assert other == b"".join(getattr(rank(ballot, standing), name).tobytes() for name in NAMES)
 
 
 def test_a_row_has_the_same_list_bit_for_bit_whoever_else_votes():
@@ -91,53 +197,6 @@ def test_lists_hold_no_candidate_twice_and_pad_only_behind():
             real = [identity for identity in one if identity >= 0]
             assert len(set(real)) == len(real)
             assert one == real + [-1] * (8 - len(real))
-
-
-def test_the_state_survives_a_file_and_goes_on():
-    ballot, standing = election(14, 6, 50)
-    file = io.BytesIO()
-    np.savez(file, **rank(ballot, standing.take(np.arange(20))).to_arrays())
-    file.seek(0)
-    with np.load(file, allow_pickle=False) as arrays:
-        running = Running.from_arrays(dict(arrays))
-    assert same(rank(ballot, standing, running), rank(ballot, standing))
-
-
-def test_only_new_candidates_are_compared():
-    ballot, standing = election(15, 6, 50)
-    running = rank(ballot, standing.take(np.arange(49)))
-    marked = replace(running, near_keys=np.full_like(running.near_keys, -1.0))
-    assert (rank(ballot, standing, marked).near_keys == -1).all()
-
-
-def test_a_state_of_something_else_is_ignored():
-    ballot, standing = election(16, 6, 50)
-    expected = rank(ballot, standing)
-    moved = replace(ballot, vectors=ballot.vectors + np.float32(0.5))
-    other_vectors = replace(standing, vectors=-standing.vectors)
-    for state in (
-        rank(moved, standing.take(np.arange(20))),
-        rank(replace(ballot, votes=4), standing.take(np.arange(20))),
-        rank(ballot, other_vectors.take(np.arange(20))),
-        rank(replace(ballot, labels=["a"] * 6), standing.take(np.arange(20))),
-    ):
-        assert same(rank(ballot, standing, state), expected)
-    assert same(rank(ballot, standing.take(np.arange(20)), expected), rank(ballot, standing.take(np.arange(20))))
-
-
-def test_a_damaged_state_is_refused_without_a_word_about_rows():
-    ballot, standing = election(17, 6, 50)
-    arrays = rank(ballot, standing).to_arrays()
-    twice = arrays["near_ids"].copy()
-    twice[0, 1] = twice[0, 0]
-    unseen = arrays["far_ids"].copy()
-    unseen[0, 0] = 12345
-    for damage in ({"near_ids": twice}, {"far_ids": unseen}, {"near_keys": arrays["near_keys"][1:]}):
-        with pytest.raises(ArtifactError, match="damaged; delete"):
-            Running.from_arrays({**arrays, **damage})
-    arrays.pop("seen_ids")
-    with pytest.raises(ArtifactError):
-        Running.from_arrays(arrays)
 
 
 def test_rows_and_candidates_of_different_embedders_are_refused():

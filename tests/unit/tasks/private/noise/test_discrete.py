@@ -54,7 +54,7 @@ def test_every_bin_of_both_sides_and_of_every_release_gets_its_own_noise():
     noise = calibrate(PRIVACY)
     parts = []
     for _ in range(2):
-        noisy, _ = noisy_votes(ballot, standing, noise)
+        noisy = noisy_votes(ballot, standing, noise)
         parts += [noisy.near, noisy.far]
     limit = norm.isf(ALARM / 20)
     for place, part in enumerate(parts):

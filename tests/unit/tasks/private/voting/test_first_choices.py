@@ -105,13 +105,13 @@ def test_a_choice_counts_for_the_writer_of_the_nearest_text_of_the_class_whateve
 def test_what_is_stored_is_read_back_and_every_choice_has_noise_of_its_own() -> None:
     standing = written(candidates(np.random.default_rng(1).normal(size=(12, 5))))
     noise = noise_for(4, choice_share=SHARE)
-    drawn = [noisy_votes(ballot(np.zeros((0, 5)), 4), standing, noise)[0] for _ in range(200)]
+    drawn = [noisy_votes(ballot(np.zeros((0, 5)), 4), standing, noise) for _ in range(200)]
     assert NoisyVotes.from_bytes(drawn[0].to_bytes()) == drawn[0]
     choices = np.array([one.choices for one in drawn])
     assert choices.shape == (200, MODELS)
     assert (np.abs(choices.std(axis=0) / noise.sigma_int - 1) < 0.25).all()
     assert (np.abs(np.corrcoef(choices.T)[np.triu_indices(MODELS, 1)]) < 0.35).all()
-    plain = noisy_votes(ballot(np.zeros((0, 5)), 4), standing, noise_for(4))[0]
+    plain = noisy_votes(ballot(np.zeros((0, 5)), 4), standing, noise_for(4))
     assert plain.choices is None
     damaged = drawn[0].to_bytes()[:-36] + drawn[0].to_bytes()[-32:]
     with pytest.raises(ArtifactError):
@@ -121,7 +121,7 @@ def test_what_is_stored_is_read_back_and_every_choice_has_noise_of_its_own() -> 
 def test_a_run_without_noise_counts_exactly() -> None:
     noise = calibrate(VotePrivacy(math.inf, 1e-5, 4, votes=4, choice_share=SHARE))
     standing = written(candidates([[0.0], [1.0], [5.0]]))
-    found = noisy_votes(ballot([[0.1], [0.9]], 4), standing, noise)[0]
+    found = noisy_votes(ballot([[0.1], [0.9]], 4), standing, noise)
     assert found.choices is not None
     assert (found.choices / choice_steps(noise.privacy)).tolist() == [1, 1, 0]
 

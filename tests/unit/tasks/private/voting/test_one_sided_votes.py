@@ -14,6 +14,7 @@ from tasks.accounting.composition import epsilon_of, gaussian_event
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import PRE_TEXT_EXCESS, calibrate
 from tasks.audit.attacks import audit_votes
+from tasks.private.nearest.search import rank
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
 from tests.support.data.elections import ballot, candidates, counts, elections, without
@@ -69,24 +70,15 @@ def test_the_nearest_alone_are_the_same_as_beside_the_furthest(election: tuple[B
 
 def test_a_release_holds_no_furthest_votes_and_reads_back_as_it_was():
     standing = candidates(np.arange(30, dtype=np.float32)[:, None])
-    noisy, running = noisy_votes(one_sided(ballot([[1.0], [2.0]], 1)), standing, NOISE)
+    voters = one_sided(ballot([[1.0], [2.0]], 1))
+    noisy, ranking = noisy_votes(voters, standing, NOISE), rank(voters, standing)
     assert noisy.far is None
     assert list(noisy.columns()) == ["sample_id", "near"]
-    assert (running.far_ids == -1).all()
+    assert (ranking.far_ids == -1).all()
     stored = noisy.to_bytes()
     assert NoisyVotes.from_bytes(stored) == noisy
     with pytest.raises(ArtifactError):
         NoisyVotes.from_bytes(stored[:-40] + stored[-32:])
-
-
-def test_a_state_of_one_side_is_not_gone_on_with_on_two():
-    standing = candidates(np.arange(30, dtype=np.float32)[:, None])
-    voters = ballot([[1.0], [20.0]], 1)
-    _, running = noisy_votes(one_sided(voters), standing, NOISE)
-    both = calibrate(replace(NEAREST, sides=2))
-    again = clean_votes(voters, standing, both, running).counts
-    assert again.tolist() == clean_votes(voters, standing, both).counts.tolist()
-    assert again[:, 1].sum() == 2 * both.scale
 
 
 def test_noise_made_for_other_sides_is_refused():

@@ -121,7 +121,7 @@ def test_every_folder_and_file_of_the_private_zone_is_the_owners_alone(home: Pat
     run = opened(home, tmp_path / "rows.jsonl", rows(9, seed=4))
     clean(run, 0, standing(run, 10))
     modes = {str(path.relative_to(home)): path.stat().st_mode & 0o777 for path in (home / "private").rglob("*")}
-    assert any(path.startswith("private/votes/") and path.endswith(".npz") for path in modes)
+    assert any(path.startswith("private/embeddings/") and path.endswith(".npz") for path in modes)
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from connectors.interfaces.errors import ArtifactError, ConfigError, InputError
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
+from tasks.private.nearest.search import rank
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, RawVotes, noisy_votes
 from tests.support.data.elections import ballot, candidates, counts, elections, noise_for, squared_bound, without
@@ -123,13 +124,13 @@ def test_no_rows_and_no_candidates_are_an_election_too():
         (ballot(np.zeros((0, 2)), 8), candidates(np.ones((3, 2)))),
         (ballot(np.ones((3, 2)), 8), candidates(np.zeros((0, 2)))),
     ):
-        noisy, _ = noisy_votes(voters, standing, noise_for(8))
+        noisy = noisy_votes(voters, standing, noise_for(8))
         assert len(noisy.near) == len(noisy.far) == len(standing.ids)
 
 
 # --- what leaves
 def test_noisy_votes_survive_storage_and_equal_votes_give_equal_bytes():
-    noisy, _ = noisy_votes(ballot(np.ones((3, 2)), 8), candidates(np.ones((5, 2)), ids=[9, 3, 5, 7, 1]), noise_for(8))
+    noisy = noisy_votes(ballot(np.ones((3, 2)), 8), candidates(np.ones((5, 2)), ids=[9, 3, 5, 7, 1]), noise_for(8))
     stored = noisy.to_bytes()
     again = NoisyVotes.from_bytes(stored)
     assert again == noisy
@@ -157,7 +158,7 @@ def test_the_stored_form_is_the_same_on_every_machine():
     "spoil", [lambda b: b[:-1], lambda b: b"", lambda b: b[:40] + b"\x01" + b[41:], lambda b: b * 2]
 )
 def test_damaged_votes_are_refused(spoil: Any):
-    noisy, _ = noisy_votes(ballot(np.ones((1, 2)), 2), candidates(np.zeros((3, 2))), noise_for(2))
+    noisy = noisy_votes(ballot(np.ones((1, 2)), 2), candidates(np.zeros((3, 2))), noise_for(2))
     with pytest.raises(ArtifactError):
         NoisyVotes.from_bytes(spoil(noisy.to_bytes()))
 
@@ -165,8 +166,8 @@ def test_damaged_votes_are_refused(spoil: Any):
 def test_clean_votes_and_rows_cannot_be_stored_or_shown():
     voters = ballot(np.full((1, 2), 0.625), 2, ["secret-label"])
     standing = candidates(np.zeros((3, 2)))
-    _, running = noisy_votes(voters, standing, noise_for(2))
-    for value in (RawVotes(np.full((2, 2), 640), np.full(2, 640)), voters, running):
+    ranking = rank(voters, standing)
+    for value in (RawVotes(np.full((2, 2), 640), np.full(2, 640)), voters, ranking):
         for store in (pickle.dumps, copy.copy, copy.deepcopy, json.dumps):
             with pytest.raises(TypeError):
                 store(value)
@@ -181,7 +182,7 @@ def test_votes_without_noise_need_the_explicit_mark():
     with pytest.raises(ConfigError, match="non_private"):
         noisy_votes(voters, standing, replace(noise_for(8), sigma_int=0.0))
     open_noise = calibrate(VotePrivacy(math.inf, 1e-5, 4))
-    noisy, _ = noisy_votes(voters, standing, open_noise)
+    noisy = noisy_votes(voters, standing, open_noise)
     assert np.stack([noisy.near, noisy.far], axis=1).tolist() == counts(voters, standing).tolist()
     assert noisy.sigma_int == 0
 
