@@ -54,7 +54,7 @@ def expected_lines(value: dict[str, Any] | None) -> list[str]:
     return [
         f"expect        good examples at percentile {low:.2f} to {high:.2f} of closeness to real rows (0.5 is chance), "
         f"FID {least:.2f} to {most:.2f} times that of zero-shot texts",
-        f"              as measured {value['words']}, python -m tests.studies.guidance",
+        f"              as measured {value['words']}, docs/results/guidance.md",
     ]
 
 

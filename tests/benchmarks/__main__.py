@@ -8,59 +8,20 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.benchmarks import (
-    aggregation,
-    api_concurrency,
-    artifacts,
-    clipping,
-    embed,
-    flow,
-    local_generation,
-    masks,
-    ngram,
-    numbers,
-    parties,
-    registering,
-    rounds,
-    sequences,
-    sharing,
-    startup,
-    student,
-    vote,
-)
+from tests.benchmarks import api_concurrency, embed, flow, startup, vote
 from tests.benchmarks.goals import table, verdicts
 from tests.benchmarks.race import Line
 
 BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "vote": vote.vote,
-    "masks": masks.masks,
-    "sequences": sequences.sequences,
-    "clipping": clipping.clipping,
     "embed": embed.embed,
-    "sharing": sharing.sharing,
-    "student": student.student,
-    "fid": numbers.distance,
-    "noise": numbers.noise,
-    "ngram": ngram.ngram,
-    "generation": local_generation.generation,
     "api": api_concurrency.api,
-    "artifacts": artifacts.artifacts,
-    "aggregation": aggregation.aggregation,
     "flow": flow.flow,
     "startup": startup.startup,
-    "registering": registering.registering,
-    "rounds": rounds.rounds,
-    "parties": parties.parties,
 }
-ASKED_FOR: dict[str, Callable[[bool], list[Line]]] = {
-    "parties-50": partial(parties.parties, number=50),
-    "parties-150": partial(parties.parties, number=150),
-}
-"""Run when named alone: 150 processes of parties take about 12 GB and a quarter of an hour."""
 THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")
 PACKAGES = ("numpy", "scipy", "torch", "sentence-transformers", "opendp", "prefect", "pandas", "pyarrow")
 
@@ -68,9 +29,7 @@ PACKAGES = ("numpy", "scipy", "torch", "sentence-transformers", "opendp", "prefe
 def main(arguments: list[str] | None = None) -> None:
     """Run the chosen benchmarks, print their lines as they come, write them all."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument(
-        "--only", action="append", choices=[*BENCHMARKS, *ASKED_FOR], help="one benchmark; may be repeated"
-    )
+    parser.add_argument("--only", action="append", choices=BENCHMARKS, help="one benchmark; may be repeated")
     parser.add_argument("--json", type=Path, help="write all numbers into this file")
     parser.add_argument("--tiny", action="store_true", help="smallest sizes, one round: does it run at all")
     chosen = parser.parse_args(arguments)
@@ -79,7 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
     took: dict[str, float] = {}
     for name in chosen.only or BENCHMARKS:
         started = time.perf_counter()
-        found = (BENCHMARKS | ASKED_FOR)[name](chosen.tiny)
+        found = BENCHMARKS[name](chosen.tiny)
         took[name] = round(time.perf_counter() - started, 2)
         lines += found
         for one in found:

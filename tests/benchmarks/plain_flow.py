@@ -1,34 +1,23 @@
-"""WASP's own flow function with Prefect and without it, in turns in one process; prints its times as JSON.
+"""WASP's flow function with Prefect and without it, in turns in one process; prints its seconds as JSON.
 
-Without Prefect the same function runs over the same steps, which are called as the plain functions that they are, in
-as many threads; tables, budget book and MLflow are written in both cases. What Prefect takes is taken within each run,
-beside the steps' own work, which varies by more from run to run: before and after the function's body, in its page,
-and while a step, or steps side by side, are waited for and none of them is at work. The difference between the arms
-holds the server's share of the processor as well, and noise. Each run starts when the server has caught up, and each
-arm is the first in every other round.
+Without Prefect the same function runs over the same steps, called as plain functions in as many threads.
 """
 
 import functools
 import importlib
 import json
 import os
-import statistics
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-
 from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
-from tests.benchmarks.flow_clock import Clock, more, parts
 from tests.benchmarks.race import seconds
-from tests.support.runs.served_flow import ask
 
 STEPS = {
     "flows.methods.wasp.flow": (
@@ -44,9 +33,6 @@ STEPS = {
     "tasks.prefect.public": ("embed_samples", "measure_baseline"),
 }
 """The steps of the flow by the module whose name for them is called."""
-
-WAITING = ("flows.methods.wasp.flow", "flows.engine.run")
-"""Where one step is carried out and waited for."""
 
 
 class PlainStep:
@@ -65,31 +51,7 @@ class PlainStep:
 
 
 PAGE = ("later", "flush")
-"""What puts artifacts on the run's page."""
-
-PATIENCE_SECONDS = 60
-
-
-@contextmanager
-def clocked(carry_out: Callable[..., Any]) -> Iterator[Clock]:
-    """Take the times of one run; `carry_out` carries a step out that is waited for."""
-    from flows.engine.lifecycle import running
-    from tasks.prefect import page
-    from tasks.prefect.public import embedded
-
-    clock = Clock()
-    with ExitStack() as stack:
-        stack.enter_context(patch("flows.methods.wasp.flow.running", lambda *a: clock.body(running, *a)))
-        for name in PAGE:
-            stack.enter_context(patch.object(page, name, clock.timed("page", getattr(page, name))))
-        for module in WAITING:
-            stack.enter_context(patch(f"{module}.run_step", clock.waits(carry_out, lambda step, *_: step.name)))
-        stack.enter_context(
-            patch("flows.methods.wasp.flow.embedded", clock.waits(embedded, lambda *_: "generate, embed"))
-        )
-        for _, _, task in steps():
-            stack.enter_context(patch.object(task, "fn", functools.wraps(task.fn)(clock.step(task.fn))))
-        yield clock
+"""The functions that put artifacts on the run's page."""
 
 
 def steps() -> Iterator[tuple[str, str, Any]]:
@@ -122,107 +84,36 @@ def without_prefect(workers: int) -> Iterator[None]:
         yield
 
 
-def with_prefect(config: WaspConfig) -> Clock:
-    """Carry a run out as the command does, beside a server that runs."""
+def with_prefect(config: WaspConfig) -> None:
+    """Run the flow as the command does, against the server of this environment."""
     from prefect.task_runners import ThreadPoolTaskRunner
 
     from flows.methods.wasp.flow import wasp
-    from flows.runtime.heartbeat import own_heartbeat
-    from tasks.prefect.runtime import run_step
 
     runner: Any = ThreadPoolTaskRunner(max_workers=config.execution.max_workers)
-    threaded = wasp.with_options(task_runner=runner)
-    with own_heartbeat(), clocked(run_step) as clock:
-        clock.whole(functools.partial(threaded, config))
-    return clock
+    wasp.with_options(task_runner=runner)(config)
 
 
-def in_plain_python(config: WaspConfig) -> Clock:
-    """Carry the same run out by calling the flow's function."""
+def in_plain_python(config: WaspConfig) -> None:
+    """Run the flow's function alone."""
     from flows.methods.wasp.flow import wasp
 
-    with clocked(lambda step, *arguments: step(*arguments)) as clock, without_prefect(config.execution.max_workers):
-        clock.whole(functools.partial(wasp.fn, config))
-    return clock
+    with without_prefect(config.execution.max_workers):
+        wasp.fn(config)
 
 
 ARMS = {"prefect": with_prefect, "plain": in_plain_python}
 
 
 def times(config_file: Path, folder: Path, rounds: int) -> dict[str, Any]:
-    """Return the seconds of every run by arm and by part, after one unmeasured run of each; each has its own seed."""
-    runs: dict[str, list[Clock]] = {arm: [] for arm in ARMS}
-    bare: dict[str, list[float]] = {}
-    done = 0
+    """Return the seconds of every run by arm, after one unmeasured run of each; each round has its own seed."""
+    taken: dict[str, list[float]] = {arm: [] for arm in ARMS}
     for number in range(rounds + 1):
         config = load_config(WaspConfig, config_file, [f"execution.seed={number}"])
         for arm in sorted(ARMS, reverse=number % 2 == 1):  # each is the first in every other round
             os.environ["WASP_HOME"] = str(folder / arm)
-            runs[arm].append(ARMS[arm](config))
-            done += runs[arm][-1].tasks if arm == "prefect" else 0
-            caught_up(done)
-        for name, taken in bare_flow(runs["prefect"][-1].tasks).items():
-            bare.setdefault(name, []).append(taken)
-        done += runs["prefect"][-1].tasks
-        caught_up(done)
-    ours, plain = (runs[arm][1:] for arm in ("prefect", "plain"))
-    known = {"iterations": config.method.iterations, "tasks": ours[-1].tasks, "parts": parts(ours)}
-    known |= {
-        "more": more(ours, plain),
-        "runs": [mine.seconds - its.seconds for mine, its in zip(ours, plain, strict=True)],
-    }
-    known |= {arm: [one.seconds for one in runs[arm][1:]] for arm in ARMS}
-    known |= {f"{arm} processor": [one.processor for one in runs[arm][1:]] for arm in ARMS}
-    return known | {name: taken[1:] for name, taken in bare.items()}
-
-
-def caught_up(task_runs: int) -> None:
-    """Wait until the server has written down that so many task runs are done."""
-    where = {"task_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}}
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while ask(os.environ["PREFECT_API_URL"], "/task_runs/count", where) < task_runs:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the server did not write {task_runs} task runs down")
-        time.sleep(0.2)
-
-
-def bare_flow(tasks: int) -> dict[str, float]:
-    """Return the seconds that Prefect takes of an async flow of so many tasks that do nothing, and of one such task.
-
-    Work like that of our steps lies between them: in a loop of nothing else a task takes half the time, since all of
-    Prefect's code stays in the processor's cache.
-    """
-    import asyncio
-
-    from prefect import flow, task
-    from prefect.cache_policies import NO_CACHE
-
-    @task(cache_policy=NO_CACHE, persist_result=False)
-    async def nothing() -> None:
-        """Do nothing."""
-
-    waited: list[float] = []
-    worked: list[float] = []
-
-    @flow
-    async def bare() -> None:
-        for _ in range(tasks):
-            worked.append(seconds(_work))
-            started = time.perf_counter()
-            await nothing()
-            waited.append(time.perf_counter() - started)
-
-    whole = seconds(lambda: asyncio.run(bare()))
-    task_run, flow_run = statistics.median(waited), whole - sum(worked) - sum(waited)
-    return {"bare": tasks * task_run + flow_run, "task": task_run, "flow run": flow_run}
-
-
-def _work() -> None:
-    from sklearn.linear_model import LogisticRegression
-
-    generator = np.random.default_rng(0)
-    LogisticRegression(max_iter=30).fit(generator.normal(size=(90, 128)), np.arange(90) % 5)
-    np.sort(generator.normal(size=500_000))
+            taken[arm].append(seconds(functools.partial(ARMS[arm], config)))
+    return {"iterations": config.method.iterations, **{arm: values[1:] for arm, values in taken.items()}}
 
 
 if __name__ == "__main__":

@@ -10,16 +10,10 @@ from tests.benchmarks.__main__ import BENCHMARKS, main
 from tests.benchmarks.goals import GOALS, table, toward, verdicts
 from tests.benchmarks.race import compare, line
 
-LONG = ("parties", "clipping")
-SHORT = ("vote", "fid", "noise", "masks", "registering")
-"""What `make test` tries; `make test-nightly` tries the others."""
+NAMES = [pytest.param(name, marks=() if name == "vote" else pytest.mark.runs) for name in BENCHMARKS]
 
 
-def _marks(name: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] if name in LONG else [] if name in SHORT else [pytest.mark.runs]
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BENCHMARKS])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_benchmark_gives_finite_positive_ratios(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
