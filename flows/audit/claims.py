@@ -20,7 +20,6 @@ from tasks.accounting.dp_sgd import Training, TrainingNoise, calibrate_training
 from tasks.accounting.federated import Parties, shared
 from tasks.accounting.keyphrase_budget import split_epsilon
 from tasks.accounting.keyphrases import PARTS, KeyphraseNoise, PartPrivacy, calibrate_part
-from tasks.accounting.moments import MomentsNoise, MomentsPrivacy, calibrate_moments
 from tasks.accounting.sensitivity import Aggregation, VotePrivacy
 from tasks.accounting.teachers import PartNoise, epsilon_share, remaining_epsilon
 from tasks.accounting.teachers import TeacherPrivacy as TeacherPrivacy
@@ -29,7 +28,6 @@ from tasks.accounting.votes import Noise, calibrate
 from tasks.audit.attacks import Attack, AttackResult, large_vote_attack, likely_vote
 from tasks.audit.density import density_attack
 from tasks.audit.keyphrases import keyphrase_attack
-from tasks.audit.moments import moments_attack
 from tasks.audit.teachers import teacher_attack
 from tasks.audit.training import training_attack
 
@@ -80,8 +78,6 @@ def _further_attacks(config: AuditConfig, promise: VotePrivacy) -> list[Attack]:
         attacks += [keyphrase_attack(name, part, *size) for name, part in _keyphrases(config, promise).items()]
     if "kd" in config.mechanisms:
         attacks += [teacher_attack(name, part, *size) for name, part in _teachers(config, promise).items()]
-    if "moments" in config.mechanisms:
-        attacks.append(moments_attack("moments", _moments(config, promise), *size))
     if "dp_sgd" in config.mechanisms:
         attacks.append(training_attack("dp_sgd training", _training(config, promise), *size))
     return attacks
@@ -122,19 +118,6 @@ def _density(promise: VotePrivacy) -> GuidanceNoise:
         )
     single = replace(promise, calibration="tight", releases=1, votes=1, sides=1, choice_share=0.0)
     return calibrate_density(single)
-
-
-def _moments(config: AuditConfig, promise: VotePrivacy) -> MomentsNoise:
-    choice = config.moments
-    privacy = MomentsPrivacy(
-        epsilon=choice.epsilon,
-        delta=promise.delta,
-        directions=choice.directions,
-        adjacency=promise.adjacency,
-        protects=promise.protects,
-        rows=promise.rows_per_person,
-    )
-    return calibrate_moments(privacy)
 
 
 def _training(config: AuditConfig, promise: VotePrivacy) -> TrainingNoise:

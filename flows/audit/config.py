@@ -65,13 +65,6 @@ class FederationParts(Strict):
         return self
 
 
-class MomentsParts(Strict):
-    """Attack on the moments that a student adapts to. Their guarantee holds for any number of directions."""
-
-    epsilon: float = Field(1.0, gt=0, description="Epsilon of the moments, as student.adaptation_epsilon of the run.")
-    directions: int = Field(8, ge=1, le=64, description="Directions of the moments.")
-
-
 class TrainingParts(Strict):
     """Attack on one training by DP-SGD with twice as many canaries as trials, each inserted with probability 1/2."""
 
@@ -130,17 +123,15 @@ class AuditConfig(Strict):
         5, ge=2, le=100, description="Generation iterations (T). WASP has T - 1 releases, private evolution T."
     )
     votes: int = Field(8, ge=1, le=32, description="Nearest and furthest texts that each private row votes for (Q).")
-    mechanisms: list[
-        Literal["wasp", "large_votes", "pe", "dp_kps", "kd", "federated", "guidance", "moments", "dp_sgd"]
-    ] = Field(
+    mechanisms: list[Literal["wasp", "large_votes", "pe", "dp_kps", "kd", "federated", "guidance", "dp_sgd"]] = Field(
         ["wasp"],
-        max_length=9,
+        max_length=8,
         json_schema_extra={"uniqueItems": True},
         description="wasp: near and far votes; large_votes: one vote of 200,000 counts, whose noise has its own "
         "sampler; pe: private evolution's histogram of nearest votes; dp_kps: vocabulary and density of keyphrases; "
         "kd: label counts and teachers' answers; federated: sums of several parties' votes; guidance: the density of "
-        "method.guidance: kernel. If wasp_config uses it, it is attacked instead of wasp; moments: those of "
-        "student.adaptation: coral; dp_sgd: a training on private rows.",
+        "method.guidance: kernel. If wasp_config uses it, it is attacked instead of wasp; dp_sgd: a "
+        "training on private rows.",
     )
     calibrations: list[Calibration] = Field(
         ["tight", "paper"],
@@ -152,7 +143,6 @@ class AuditConfig(Strict):
     )
     keyphrases: KeyphraseParts = Field(KeyphraseParts(), description="Attack on dp_kps.")
     teachers: TeacherParts = Field(TeacherParts(), description="Attack on kd releases.")
-    moments: MomentsParts = Field(MomentsParts(), description="Attack on moments.")
     training: TrainingParts = Field(TrainingParts(), description="Attack on dp_sgd.")
     federation: FederationParts = Field(FederationParts(), description="Attack on federated sums.")
     trials: int = Field(
@@ -176,9 +166,7 @@ class AuditConfig(Strict):
         if not self.mechanisms and self.method is None:
             raise ValueError("mechanisms: name at least one mechanism, or a method that brings attacks (method)")
         if len(set(self.mechanisms)) < len(self.mechanisms):
-            raise ValueError(
-                "mechanisms: each of wasp, pe, dp_kps, kd, federated, guidance, moments and dp_sgd at most once"
-            )
+            raise ValueError("mechanisms: each of wasp, pe, dp_kps, kd, federated, guidance and dp_sgd at most once")
         if math.isinf(self.privacy.epsilon):
             raise ValueError("privacy.epsilon is infinite: there is no guarantee and nothing to audit")
         defaults = [(name, type(self).model_fields[name].default) for name in ("privacy", "iterations", "votes")]

@@ -6,7 +6,6 @@ the nearest valid name (see `flows.config.files`).
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from operator import eq, is_
 from typing import Any, ClassVar, Literal, Self
@@ -163,13 +162,11 @@ class AnyConfig(Strict):
             raise ValueError(
                 f"plms: {fills[0]!r} is a fill_mask model, which only fills gaps. Choose a model that generates texts"
             )
-        if self.student.adaptation == "coral" and not self.student.pays and self.public is None:
+        if self.student.adapts_to_public and self.public is None:
             raise ValueError(
                 "student.adaptation is coral, but there are no public rows. Set public to texts that may be used "
-                "without protection, or pay for private moments: student.adaptation_from: moments with kind mlp"
+                "without protection"
             )
-        if self.student.pays:
-            self._can_pay_for_moments()
         self.student.need_density(self.method.releases_density)
         if self.evaluation.fid_reference == "public" and self.public is None:
             raise ValueError(
@@ -178,20 +175,6 @@ class AnyConfig(Strict):
         if self.filtering is not None and self.filtering.test_teachers and self.test is None:
             raise ValueError("discriminator.test_teachers needs test rows. Set test, or remove it")
         return self
-
-    def _can_pay_for_moments(self) -> None:
-        if self.private is None:
-            raise ValueError("student.adaptation_from is moments, but this run reads no private rows. Write public")
-        if math.isinf(self.epsilon) or self.method.tuning is not None:
-            raise ValueError(
-                "student.adaptation_from: moments need a budget for votes or counts, but this run trains on private "
-                "rows or adds no noise. Write public"
-            )
-        moments = self.student.adaptation_epsilon
-        if moments >= self.epsilon:
-            raise ValueError(
-                f"student.adaptation_epsilon ({moments:g}) must be below privacy.epsilon ({self.epsilon:g})"
-            )
 
 
 WITH_PERSON: Schema = {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}
@@ -312,7 +295,6 @@ class RunConfig(AnyConfig):
         if self.discriminator is not None and self.filter == "none":
             raise ValueError("discriminator: these settings need filter: discriminator. Set filter, or remove them")
         options = {"class_balance": self.class_balance != "balanced", "filter": self.filter != "none"}
-        options |= {"method.exam": self.method.exam_share is not None}
         used = [name for name, is_used in options.items() if is_used]
         if used and self.parties is not None:
             raise ValueError(f"{used[0]}: not available with several parties. Remove it")

@@ -47,27 +47,8 @@ class StudentChoice(Strict):
         "auto",
         exclude_if=partial(eq, "auto"),
         description="Domain adaptation. auto: density for linear if method.guidance is auto and releases one; mlp and "
-        "finetune then learn soft labels. coral: also align with unlabelled real texts (Deep CORAL); not for linear. "
+        "finetune then learn soft labels. coral: also align with the texts of `public` (Deep CORAL); not for linear. "
         "density: move the vectors of each class towards wasp's released density; uses no budget; not for finetune.",
-    )
-    adaptation_from: Literal["public", "moments"] = Field(
-        "public",
-        exclude_if=partial(eq, "public"),
-        description="Data for coral. public: the texts of `public`, without protection. moments: a noisy mean and "
-        "covariance of the private vectors, which use part of epsilon; for kind mlp.",
-    )
-    adaptation_epsilon: float = Field(
-        1.0,
-        gt=0,
-        exclude_if=partial(eq, 1.0),
-        description="Part of privacy.epsilon spent on the moments.",
-    )
-    adaptation_directions: int = Field(
-        32,
-        ge=1,
-        le=512,
-        exclude_if=partial(eq, 32),
-        description="Number of principal directions of the synthetic texts used for the moments.",
     )
     adaptation_weight: float = Field(
         1.0, gt=0, le=1e6, exclude_if=partial(eq, 1.0), description="Weight of the adaptation loss."
@@ -79,18 +60,12 @@ class StudentChoice(Strict):
         | rule("max_length", {"type": "integer"}, {"kind": {"const": "finetune"}})
         | rule("precision", {"const": "float32"}, {"kind": {"const": "finetune"}})
         | rule("adaptation", {"const": "coral"}, {"kind": {"enum": ["finetune", "mlp"]}})
-        | rule("adaptation_from", {"const": "moments"}, {"adaptation": {"const": "coral"}, "kind": {"const": "mlp"}})
     )
-
-    @property
-    def pays(self) -> bool:
-        """True if the student adapts to released moments of the private data."""
-        return self.adaptation_from == "moments"
 
     @property
     def adapts_to_public(self) -> bool:
         """True if the student adapts to the public data."""
-        return self.adaptation == "coral" and not self.pays
+        return self.adaptation == "coral"
 
     def need_density(self, released: bool) -> None:
         """Raise ValueError if the student adapts to a density and none is released."""
@@ -136,8 +111,6 @@ class StudentChoice(Strict):
             raise ValueError("adaptation: coral needs a network. Set kind to mlp or finetune")
         if self.adaptation == "density" and self.kind == "finetune":
             raise ValueError("adaptation: density needs embedding vectors. Set kind to linear or mlp")
-        if self.pays and (self.adaptation, self.kind) != ("coral", "mlp"):
-            raise ValueError("adaptation_from: moments needs adaptation coral and kind mlp. Set both, or write public")
         return self
 
 

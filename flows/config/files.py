@@ -17,6 +17,7 @@ from connectors.security.secret_patterns import PUBLIC, find_secrets, hide_secre
 from flows.config.form import Strict, explain_secret
 from flows.config.models import NAME
 from flows.config.named import FLOW_KEY, find_config
+from flows.config.removed import explain_removed, without_removed
 from flows.config.yaml_files import line_of, parse_yaml, read_yaml
 
 Config = TypeVar("Config", bound=BaseModel)
@@ -85,7 +86,7 @@ def check_config(
 
 def read_stored(model: type[Config], manifest: Mapping[str, Any]) -> Config:
     """Return the configuration in the manifest of a run, of this version or an earlier one."""
-    values = manifest["config"]
+    values = without_removed(manifest["config"])
     values = model.stored(values) if issubclass(model, Strict) else values
     return check_config(model, values, f"manifest of {manifest['run_id']}")
 
@@ -142,6 +143,9 @@ def _field(location: Sequence[str | int]) -> str:
 
 def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
     field = _field(problem["loc"]) or "the configuration"
+    removed = explain_removed(_field([part for part in problem["loc"] if isinstance(part, str)]), problem["input"])
+    if removed is not None:
+        return removed
     if problem["type"] == "extra_forbidden":
         names = _fields_at(model, problem["loc"][:-1])
         near = difflib.get_close_matches(str(problem["loc"][-1]), names, n=1, cutoff=0.5)

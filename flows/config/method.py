@@ -94,11 +94,6 @@ class AnyMethod(Strict):
         return self.samples
 
     @property
-    def exam_share(self) -> float | None:
-        """Share of epsilon for an exam of the zero-shot student on private rows; None without an exam."""
-        return None
-
-    @property
     def starts(self) -> dict[str, int]:
         """Text counts by field name; each must be large enough for every model and class."""
         return {"samples": self.samples}
@@ -198,14 +193,6 @@ class WaspMethod(RoundsMethod):
         description="Share of all texts that final_set: matched selects. Empty: 0.75.",
     )
 
-    exam: float | None = Field(
-        None,
-        gt=0,
-        le=0.5,
-        exclude_if=lambda value: value is None,
-        description="Share of epsilon, such as 0.15, for an exam: noisy counts of private records that a student of "
-        "the first texts gets right. A measure of usefulness without test data. Empty: no exam.",
-    )
     class_shares: bool = Field(
         False,
         exclude_if=partial(eq, False),
@@ -231,11 +218,6 @@ class WaspMethod(RoundsMethod):
         | rule("final_set", {"const": "matched"}, {"guidance": {"enum": list(DENSITIES)}})
         | rule("keep", {"type": "number"}, {"final_set": {"const": "matched"}})
     )
-
-    @property
-    def exam_share(self) -> float | None:
-        """Share of epsilon for the exam."""
-        return self.exam
 
     @property
     def density(self) -> Kernel | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
 PLOTS |= {"balance": balance_plot}
 SAMPLES_SHOWN = 2
-TOO_NOISY = "the noise on the moments exceeded their signal: the student was trained without adaptation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,12 +296,7 @@ def _degraded(run: Run, results: RunResults) -> tuple[str, ...]:
         for facts in results.facts
         for plm, why in facts.down.items()
     )
-    return short + down + run.remarks(results.releases) + adaptation_remarks(results.student)
-
-
-def adaptation_remarks(student: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a remark if the student was not adapted because the release was too noisy."""
-    return (TOO_NOISY,) if student.get("adapted_to") == 0 else ()
+    return short + down + run.remarks(results.releases)
 
 
 def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tasks.accounting.votes import Noise
     from tasks.audit.attacks import Attack
     from tasks.reporting.report_model import Section, Touched
-    from tasks.steps.students.evaluation import TrainJob
     from tasks.text.keyphrase_prompts import Seeding
     from tasks.text.prompts import TaskCard
 
@@ -93,7 +92,7 @@ class ReleasePlan:
 class ReleaseOutcome:
     """A release after a run, as shown by report, data card and ledger page.
 
-    `kind`: "votes", "training", "density", "keyphrases", "teachers", "moments" or a kind of the method.
+    `kind`: "votes", "training", "density", "keyphrases", "teachers" or a kind of the method.
     `text`: the released values, as a sentence without its full stop; empty for votes, whose noise the report describes.
     `affected`: the outputs that depend on the release. `unnoised`: values that were computed without noise.
     """
@@ -142,14 +141,6 @@ class Release(Protocol):
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audits of this release; empty means "never audited"."""
         return ()
-
-
-@runtime_checkable
-class TrainingAid(Protocol):
-    """A release that is made for the training of the student."""
-
-    def prepare_training(self, run: Run, job: TrainJob) -> TrainJob:
-        """Make the release; return the training job with it."""
 
 
 @dataclass(frozen=True, slots=True)

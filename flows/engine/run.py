@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ModelsDownError, TooFewTextsError, in_step
 from flows.engine.federation import traffic_of
-from flows.engine.method import TrainingAid
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_page import RunPage
@@ -64,8 +63,6 @@ class Run:
     guides_all = False
     soft: ArtifactRef | None = None
     """Soft labels of the final texts, once they exist."""
-    exam: ArtifactRef | None = None
-    """Counts of the exam, once they are released."""
     discriminator: DiscriminatorTest | None = None
     """Accuracy of the discriminator that selects texts, once it is measured."""
 
@@ -82,7 +79,6 @@ class Run:
         self.facts_so_far: list[Facts] = []
         self.page = RunPage()
         self.dropped = Dropped()
-        self.extra: tuple[ArtifactRef, ...] = ()
 
     @property
     def plms(self) -> tuple[str, ...]:
@@ -318,13 +314,10 @@ class Run:
         return self.soft
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
-        """Make the releases for the student's training; return the training job on all texts."""
+        """Return the training job on all texts."""
         prepared, labels = self.prepared, self.prepared.card.label_names
         unlabelled = prepared.public if self.config.student.adapts_to_public else None
         job = TrainJob(tuple(written), self.student_spec, labels, prepared.test, unlabelled, soft=self.soft)
-        for release in prepared.releases.items:
-            if isinstance(release, TrainingAid):
-                job = release.prepare_training(self, job)
         self.trained = job
         return job
 
@@ -382,6 +375,6 @@ class Run:
         """
         from flows.engine.finish import RunResults, finish_run
 
-        all_releases, generated = (*releases, *self.extra), tuple(generated or written)
-        results = RunResults(tuple(self.facts_so_far), tuple(written), generated, all_releases, synthetic, student)
+        generated = tuple(generated or written)
+        results = RunResults(tuple(self.facts_so_far), tuple(written), generated, tuple(releases), synthetic, student)
         return finish_run(self, results)

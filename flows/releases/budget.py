@@ -1,6 +1,6 @@
 """Divides the epsilon of a run among the releases of its method and the optional ones of any method.
 
-Order: label counts, exam, releases of the method, answers of teachers, moments for the student.
+Order: label counts, releases of the method, answers of teachers.
 """
 
 from __future__ import annotations
@@ -8,14 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flows.engine.method import Release, Releases
-from flows.releases.exam import ExamRelease
 from flows.releases.filter import TeacherAnswersRelease
 from flows.releases.label_counts import LabelCountsRelease
-from flows.releases.moments import MomentsRelease, add_moments_release
 from flows.releases.training import TrainingRelease, training_noise
 from flows.releases.votes import VotesRelease, vote_noise
 from tasks.accounting.composition import epsilon_of
@@ -50,14 +47,12 @@ def share_budget(
         wrap: returns the releases of the method for the noise of the whole run.
     """
     own: Callable[[Any], Noise] = calibrate
-    noise = add_teacher_releases(config, partial(add_moments_release, noise_of=own))
+    noise = add_teacher_releases(config, own)
     choice = config.filtering
     labels = [LabelCountsRelease(part) for part in noise.beside if part.privacy.part == "labels"]
-    exams = [ExamRelease(config, part) for part in noise.beside if part.privacy.part == "exam"]
     teaching = [part for part in noise.beside if part.privacy.part in ("checks", "answers")]
     answers = [TeacherAnswersRelease(part, choice, config.public is not None) for part in teaching if choice]
-    moments = [MomentsRelease(noise.moments)] if noise.moments else []
-    return Releases(noise, (*labels, *exams, *wrap(noise), *answers, *moments))
+    return Releases(noise, (*labels, *wrap(noise), *answers))
 
 
 def vote_releases(config: RunConfig) -> Releases:
@@ -107,10 +102,6 @@ def _parts(config: RunConfig) -> tuple[PartNoise, ...]:
                 config, TeacherPrivacy("labels", epsilon, delta, 1, adjacency=config.privacy.neighbours(config.private))
             )
         )
-    if config.method.exam_share is not None:
-        epsilon = config.privacy.epsilon * config.method.exam_share
-        adjacency = config.privacy.neighbours(config.private)
-        parts.append(_calibrated(config, TeacherPrivacy("exam", epsilon, delta, 1, adjacency=adjacency)))
     discriminator = config.filtering
     if discriminator is not None:
         parts += _teacher_noise(config, discriminator, [part.epsilon_stated for part in parts], delta)

@@ -1,4 +1,4 @@
-"""Small releases beside those of a method (label counts, exam, answers of teachers): their text in plan and report."""
+"""Small releases beside those of a method (label counts, answers of teachers): their text in plan and report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 TEXTS = {
     "labels": "the number of private rows in each class",
-    "exam": "the numbers of private rows that the zero-shot student gets right and wrong",
     "checks": "the confidence of the teachers in each of {numbers} queries",
     "answers": "the answers of the teachers to {numbers} queries",
 }

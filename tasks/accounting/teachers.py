@@ -4,7 +4,6 @@ Song et al. 2024, "LLM-based Privacy Data Augmentation Guided by Knowledge Disti
 Their proof covers one answer; here all answers of a run are one release, with the sensitivity of all of them together:
 
 - ``labels``: number of private rows of each class (the tutor, Eq. 3, noise on the counts)
-- ``exam``: number of private rows that a student of public texts gets right, and wrong
 - ``answers``: the teachers' probabilities, summed, for every query (Eq. 1)
 - ``checks``: the teachers' confidence in each query, where only confident ones are answered (Papernot et al. 2018,
   Confident-GNMax, Algorithm 1); nothing here depends on the true confidence
@@ -31,14 +30,11 @@ from tasks.accounting.composition import (
 )
 from tasks.accounting.sensitivity import need
 
-Part = Literal["labels", "exam", "checks", "answers"]
+Part = Literal["labels", "checks", "answers"]
 Kind = Literal["gaussian", "laplace", "none"]
 
-PARTS: Final[tuple[Part, ...]] = ("labels", "exam", "checks", "answers")
+PARTS: Final[tuple[Part, ...]] = ("labels", "checks", "answers")
 """The releases in order; their names identify them within a run."""
-
-COUNTS: Final[tuple[Part, ...]] = ("labels", "exam")
-"""The releases that count rows."""
 
 COUNT_STEPS: Final = 128
 """Integer steps of one row in a count, which makes the grid of the noise free."""
@@ -131,7 +127,7 @@ def part_sensitivity(privacy: TeacherPrivacy) -> float:
     The L2 norm, or the L1 norm for Laplace noise.
 
     Labels. A row counts for one class: 1. Replacing it by one of another class moves two counts by 1: sqrt(2), or 2 in
-    L1. Exam: the same for the two classes "right" and "wrong"; the student under test is a function of public texts.
+    L1.
 
     Answers. Claim: adding or removing a row changes one teacher. A row's shard is a keyed hash of its own text, rows
     with equal texts count once, and a teacher is a function of its shard, of public texts and of public seeds. Hence
@@ -147,7 +143,7 @@ def part_sensitivity(privacy: TeacherPrivacy) -> float:
     """
     laplace = privacy.kind == "laplace"
     exchanged = privacy.adjacency == "replace_one"
-    if privacy.part in COUNTS:
+    if privacy.part == "labels":
         return (2.0 if laplace else math.sqrt(2)) if exchanged else 1.0
     norm = 1.0 if privacy.part == "checks" else 2.0 if laplace else math.sqrt(2)
     queries = privacy.numbers if laplace else math.sqrt(privacy.numbers)
@@ -161,7 +157,7 @@ def calibrate_part(privacy: TeacherPrivacy) -> PartNoise:
     """
     _check(privacy)
     sensitivity = part_sensitivity(privacy)
-    steps = COUNT_STEPS if privacy.part in COUNTS else ANSWER_STEPS
+    steps = COUNT_STEPS if privacy.part == "labels" else ANSWER_STEPS
     if privacy.kind == "none":
         return PartNoise(privacy, 0.0, steps, sensitivity, math.inf, math.inf, privacy.delta)
     if privacy.kind == "laplace":
@@ -183,7 +179,7 @@ def part_noise(privacy: TeacherPrivacy, sigma: float) -> PartNoise:
     The cost may exceed the stated epsilon, as with the paper's noise.
     """
     sensitivity = part_sensitivity(privacy)
-    steps = COUNT_STEPS if privacy.part in COUNTS else ANSWER_STEPS
+    steps = COUNT_STEPS if privacy.part == "labels" else ANSWER_STEPS
     _require_grid(sigma * steps, privacy)
     exact = epsilon_of([discrete_gaussian_event(sigma / sensitivity, sigma * steps)], privacy.delta)
     return PartNoise(privacy, sigma, steps, sensitivity, privacy.epsilon, exact, privacy.delta)
@@ -250,8 +246,8 @@ def _require_grid(scale_int: float, privacy: TeacherPrivacy) -> None:
 
 def _reason(privacy: TeacherPrivacy, sensitivity: float) -> str:
     norm = "L1" if privacy.kind == "laplace" else "L2"
-    if privacy.part in COUNTS:
-        what = f"one row counts for one {'class' if privacy.part == 'labels' else 'of right and wrong'}"
+    if privacy.part == "labels":
+        what = "one row counts for one class"
     elif privacy.part == "checks":
         what = f"one row changes one teacher, and so how sure all are of each of {privacy.numbers} queries by at most 1"
     else:
@@ -261,7 +257,7 @@ def _reason(privacy: TeacherPrivacy, sensitivity: float) -> str:
 
 
 def _check(privacy: TeacherPrivacy) -> None:
-    need(privacy.part in PARTS, "part", "labels, exam, checks or answers", privacy.part)
+    need(privacy.part in PARTS, "part", "labels, checks or answers", privacy.part)
     need(privacy.kind in ("gaussian", "laplace", "none"), "kind", "gaussian, laplace or none", privacy.kind)
     finite = 0 < privacy.epsilon < math.inf or privacy.kind == "none"
     need(finite, "epsilon", "a positive number", privacy.epsilon)

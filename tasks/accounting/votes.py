@@ -33,7 +33,6 @@ from tasks.accounting.sensitivity import (
 )
 
 if TYPE_CHECKING:
-    from tasks.accounting.moments import MomentsNoise
     from tasks.accounting.teachers import PartNoise
 
 LEAST_SIGMA_INT: Final = 16.0
@@ -52,8 +51,8 @@ class Noise:
 
     `sigma` in votes (the largest single vote is 1), `sigma_int` in integer steps (`scale` steps are one vote),
     `noise_multiplier` = sigma / sensitivity. `epsilon_stated`: the requested epsilon. `epsilon_exact`: the exact joint
-    cost of all releases at `delta`. `moments`: a release for adapting the student, after all others. `beside`: label
-    counts before, and teachers' answers after, the releases of the method; each has its own noise.
+    cost of all releases at `delta`. `beside`: label counts before, and teachers' answers after, the releases of the
+    method; each has its own noise.
     """
 
     privacy: VotePrivacy
@@ -67,7 +66,6 @@ class Noise:
     epsilon_exact: float
     delta: float
     calibration: str
-    moments: MomentsNoise | None = None
     beside: tuple[PartNoise, ...] = ()
 
     @property
@@ -107,17 +105,12 @@ class Noise:
         """All releases as ledger charges, in order."""
         before = tuple(part.charge for part in self.beside if part.privacy.part == "labels")
         after = tuple(part.charge for part in self.beside if part.privacy.part != "labels")
-        return (*before, *self.own_charges, *after, *self.last)
+        return (*before, *self.own_charges, *after)
 
     @property
     def own_charges(self) -> tuple[Charge, ...]:
         """The releases of the method itself, in order."""
         return (self.charge,) * self.releases if self.releases else ()
-
-    @property
-    def last(self) -> tuple[Charge, ...]:
-        """The ledger charge of the moments; empty without moments."""
-        return (self.moments.charge,) if self.moments else ()
 
 
 # --- noise

@@ -6,7 +6,7 @@ them, and decides at the halfway point. The error rates give a lower bound on mu
 Roth and Su 2022, Section 2). A pass proves nothing; a bound above the claim proves that the noise is too small. This
 module attacks votes near and far (WASP) and near alone (private evolution). Other modules attack densities
 (tasks/audit/density.py), the two parts of DP-KPS (tasks/audit/keyphrases.py), teachers and label counts
-(tasks/audit/teachers.py), moments (tasks/audit/moments.py), trainings (tasks/audit/training.py), and sums of parties
+(tasks/audit/teachers.py), trainings (tasks/audit/training.py), and sums of parties
 (tasks/audit/federated.py).
 """
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from tasks.accounting.federated import Parties
     from tasks.accounting.keyphrases import KeyphraseNoise
-    from tasks.accounting.moments import MomentsNoise
     from tasks.accounting.teachers import PartNoise
 
     Ints = NDArray[np.int64]
@@ -63,7 +62,7 @@ class Attack:
     """
 
     name: str
-    noise: Noise | KeyphraseNoise | PartNoise | MomentsNoise
+    noise: Noise | KeyphraseNoise | PartNoise
     trials: int
     confidence: float
     parties: Parties | None = None

@@ -15,15 +15,12 @@ from connectors.interfaces.ledger import Look
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.prefect.runtime import in_flow_process, outcome, step
-from tasks.steps import density, dp_sgd, exam, keyphrases, label_counts, teachers
-from tasks.steps import moments as adapting
+from tasks.steps import density, dp_sgd, keyphrases, label_counts, teachers
 from tasks.steps import vote as voting
 from tasks.steps.density import GuideSpec
 from tasks.steps.dp_sgd import TuneSpec
-from tasks.steps.exam import ExamSpec
 from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec
 from tasks.steps.label_counts import LabelSpec
-from tasks.steps.moments import MomentsSpec
 from tasks.steps.students import dp_classifier
 from tasks.steps.students.dp_classifier import ClassifySpec
 from tasks.steps.students.plain_student import PlainJob, train_on_rows
@@ -98,27 +95,10 @@ def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> Any:
     return outcome(ref, ref, why)
 
 
-@step("estimate moments", retries=0)
-def estimate_moments(tools: Tools, spec: MomentsSpec, written: Sequence[Written]) -> Any:
-    """Release the moments of the private vectors under differential privacy.
-
-    A student adapts to them.
-    """
-    moments, why = adapting.estimate_moments(tools, spec, written)
-    return outcome(moments, moments.release, why)
-
-
 @step("count labels", retries=0)
 def count_labels(tools: Tools, spec: LabelSpec) -> Any:
     """Release under differential privacy the number of private records per class."""
     ref, why = label_counts.count_labels(tools, spec)
-    return outcome(ref, ref, why)
-
-
-@step("take exam", retries=0)
-def take_exam(tools: Tools, spec: ExamSpec, written: Sequence[Written]) -> Any:
-    """Release under differential privacy how many private records the zero-shot student gets right."""
-    ref, why = exam.take_exam(tools, spec, written)
     return outcome(ref, ref, why)
 
 

@@ -45,7 +45,7 @@ JOURNEYS = {
     "votes": Journey("tests.support.processes.release_path", {"iteration=0": "vote-0", "iteration=1": "vote-1"}),
     "dp_kps": Journey(
         "tests.support.processes.keyphrase_path",
-        {"vocabulary": "vocabulary", "density": "density", "adaptation": "moments"},
+        {"vocabulary": "vocabulary", "density": "density"},
         ("sequences", "texts"),
     ),
 }

@@ -30,13 +30,6 @@ MEANING = {
     ],
     "embed": ["tasks/steps/embed.py"],
     "soft_labels": ["tasks/steps/students/soft_labels.py", "tasks/density/soft_labels.py"],
-    "exam": [
-        "tasks/steps/exam.py",
-        "tasks/private/releases/exam.py",
-        "tasks/private/releases/label_counts.py",
-        *NOISE,
-        "tasks/private/data/rows.py",
-    ],
     "reference": ["tasks/steps/embed.py"],
     "vote": [
         *COUNTING,
@@ -122,14 +115,6 @@ MEANING = {
         "tasks/private/training/tuned_writer.py",
         "tasks/private/data/rows.py",
         "tasks/steps/dp_sgd.py",
-    ],
-    "plane": ["tasks/accounting/moments.py", "tasks/steps/moments.py"],
-    "moments": [
-        "tasks/accounting/moments.py",
-        "tasks/private/releases/moments.py",
-        "tasks/private/voting/persons.py",
-        *NOISE,
-        "tasks/private/data/rows.py",
     ],
     "labels": [
         "tasks/private/releases/label_counts.py",

@@ -129,9 +129,6 @@ class KdTutorConfig(OwnRowsConfig):
         """Planned calls: all generated texts."""
         return [Asks(self.writers, self.method.written)]
 
-    def _can_pay_for_moments(self) -> None:
-        raise ValueError("student.adaptation_from: label counts and teachers leave no budget for moments. Set public")
-
     @model_validator(mode="after")
     def _privacy_fits(self) -> Self:
         epsilon = self.privacy.tutor_epsilon

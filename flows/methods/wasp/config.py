@@ -74,8 +74,6 @@ class WaspConfig(RunConfig):
         others = {
             "class_balance": self.class_balance != "balanced",
             "filter": self.filter != "none",
-            "method.exam": self.method.exam is not None,
-            "student.adaptation_from": self.student.pays,
         }
         used = [name for name, is_used in others.items() if is_used]
         if not opening.opens:

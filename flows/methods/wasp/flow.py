@@ -14,7 +14,6 @@ from flows.config.files import Changes
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
-from flows.releases.exam import take_exam_once
 from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
@@ -58,9 +57,6 @@ def wasp(config: WaspConfig, resumes: str | None = None, changes: Changes = None
             jobs = run.write_jobs(iteration, weights, examples, written)
             written += embedded(run.tools, generate, jobs)
             run.require_texts(iteration, written)
-
-            # optional exam: does the student of the first texts know the private records already?
-            releases = [*releases, *take_exam_once(run, iteration, written)]
 
             # measure all texts so far (uses private records only if configured)
             result = run.select_result(iteration, written, releases)

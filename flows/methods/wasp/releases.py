@@ -11,7 +11,6 @@ from flows.methods.wasp.config import WaspConfig
 from flows.releases.budget import share_budget
 from flows.releases.density import DensityRelease, density_hint
 from flows.releases.density_expected import expected_lines, expected_of
-from flows.releases.exam import exam_sections
 from flows.releases.opening import LABEL_WIDTH, ClosedRows, opening_lines
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.density import GuidanceNoise, calibrate_density
@@ -49,12 +48,12 @@ class WaspDensity(DensityRelease):
 
 
 def wasp_sections(run: Run) -> tuple[Section, ...]:
-    """Return the sections of the report: the decision of `auto` with its forecast, and the exam if there was one."""
+    """Return the sections of the report: the decision of `auto` with its forecast."""
     opening = cast("WaspConfig", run.prepared.asked).opening
     if opening is None:
-        return exam_sections(run)
+        return ()
     zero_shot = run.facts_so_far[0].probe_accuracy if run.facts_so_far else None
-    return (_worth(opening_lines(replace(opening, zero_shot=zero_shot))), *exam_sections(run))
+    return (_worth(opening_lines(replace(opening, zero_shot=zero_shot))),)
 
 
 def _worth(lines: Sequence[str]) -> Section:

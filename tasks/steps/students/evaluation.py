@@ -23,7 +23,6 @@ from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_vers
 from tasks.private.diagnostics.internal import fid_against_private
 from tasks.reporting.report_model import MapPoints
 from tasks.steps.density import Shift, shift_parameters, shift_vectors
-from tasks.steps.moments import Moments, unlabelled_of
 from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, TrainingRows, settings
@@ -60,9 +59,9 @@ class MeasureJob:
 class TrainJob:
     """The texts that train the student and the real rows that test it.
 
-    `unlabelled`: public rows that the student adapts to; `moments`: moments of the private rows, used instead of public
-    rows. `shift`: how the training vectors are moved. `soft`: soft labels of the texts. A student that learns from
-    moved vectors keeps the labels that texts were written for: the move already contains what soft labels add.
+    `unlabelled`: public rows that the student adapts to. `shift`: how the training vectors are moved. `soft`: soft
+    labels of the texts. A student that learns from moved vectors keeps the labels that texts were written for: the move
+    already contains what soft labels add.
     """
 
     written: tuple[Written, ...]
@@ -70,14 +69,13 @@ class TrainJob:
     labels: tuple[str, ...]
     test: Reference | None
     unlabelled: Reference | None = None
-    moments: Moments | None = None
     shift: Shift | None = None
     soft: ArtifactRef | None = None
 
     @property
     def reads(self) -> str:
         """What the student learns from besides the exported texts; empty if it does not adapt."""
-        if self.moments is not None or self.shift is not None:
+        if self.shift is not None:
             return "the noisy release"
         return "public rows" if self.unlabelled is not None else ""
 
@@ -85,7 +83,7 @@ class TrainJob:
     def on_texts(self) -> TrainJob:
         """The job of a new student, trained on the exported texts and their labels alone."""
         plain = replace(self.student, adaptation="none")
-        return replace(self, student=plain, unlabelled=None, moments=None, shift=None)
+        return replace(self, student=plain, unlabelled=None, shift=None)
 
 
 def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
@@ -120,8 +118,6 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     parameters["test"] = _content(job.test)
     if job.unlabelled is not None:
         parameters["unlabelled"] = job.unlabelled.content
-    if job.moments is not None:
-        parameters["moments"] = job.moments.release.sha256
     if job.shift is not None:
         parameters |= shift_parameters(job.shift)
     if job.soft is not None:
@@ -198,8 +194,6 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
     if job.unlabelled is not None:
         frame, unlabelled = reference_rows(tools, job.unlabelled)
         rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(unlabelled))
-    if job.moments is not None and vectors is not None:
-        rows = replace(rows, unlabelled_vectors=unlabelled_of(tools, job.moments, vectors, job.student.seed))
     with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
         trained = train_student(job.student, rows, folder, advance)
     table = samples[["sample_id", "plm"]].assign(weight=trained.weights if trained.weights is not None else 1.0)

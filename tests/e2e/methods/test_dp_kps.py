@@ -136,23 +136,3 @@ def test_aug_pe_asks_with_words_of_a_private_vocabulary(api: str, tmp_path: Path
     assert all(len(set(words)) == 2 and set(words) <= known for words in named)
     assert len({tuple(words) for words in named}) > 5
     assert not prompts["text"].str.contains("login_problem|billing_question", regex=True).any()
-
-
-def test_a_student_adapts_to_the_private_rows_for_a_third_charge(finished: tuple[Pipeline, dict[str, Any]]) -> None:
-    pipeline, _ = finished
-    before = len(released(pipeline))
-    student = {"kind": "mlp", "adaptation": "coral", "adaptation_from": "moments", "adaptation_epsilon": 3.0}
-    settings = {"student": student | {"adaptation_directions": 3}, "privacy": {"epsilon": 5.0}}
-    summary = pipeline.run(**settings)
-    assert [entry["slot"] for entry in released(pipeline)][before:] == ["vocabulary", "density", "moments"]
-    assert (summary["releases"], summary["degraded"]) == (3, False)
-    assert summary["epsilon_spent"] == pytest.approx(5.0, rel=1e-4)
-    assert pipeline.run(**settings)["accuracy"] == summary["accuracy"]
-    assert len(released(pipeline)) == before + 3
-    run = pipeline.home / "runs" / summary["run_id"]
-    assert json.loads((run / "student.json").read_text())["adapted_to"] == 18
-    assert "which the student adapts to" in (run / "report.html").read_text()
-    assert pipeline.call("budget", "verify", "desk").returncode == 0
-    exported = pipeline.call("export", summary["run_id"], str(pipeline.home / "bundle"))
-    assert exported.returncode == 0, exported.stderr
-    assert not list((pipeline.home / "bundle").rglob("release.parquet"))

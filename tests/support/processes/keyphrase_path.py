@@ -1,4 +1,4 @@
-"""The release path of DP-KPS with a student that adapts to the private rows: three releases, what is drawn."""
+"""The release path of DP-KPS: two releases, and the texts that are drawn from them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from flows.engine.prepare import prepare
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
 from flows.runtime.manifest import open_book
-from tasks.core.refs import Written
 from tasks.steps import keyphrases
-from tasks.steps import moments as adapting
-from tasks.steps import texts as writing
 from tasks.steps.keyphrases import PhraseRows
-from tasks.steps.moments import MomentsSpec
 from tests.support.processes.release_path import Tell
 
 TERMS = ("private", "row", "number", "about", "login", "problem", "billing", "question", "slow", "internet", "delivery")
@@ -33,7 +29,6 @@ def open_run(home: Path, rows: str) -> DpKpsRun:
         "vocabulary": {"path": str(terms), "stop_words": False},
         "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 16}},
         "method": {"texts": "phrases", "samples": 96, "vocabulary_terms": 8, "length": 3, "frequencies": 8},
-        "student": {"kind": "mlp", "adaptation": "coral", "adaptation_from": "moments", "adaptation_directions": 2},
         "execution": {"seed": 0},
     }
     prepared = prepare("dp_kps", check_config(DpKpsConfig, values, "the test"), home)
@@ -41,7 +36,7 @@ def open_run(home: Path, rows: str) -> DpKpsRun:
 
 
 def release_path(home: Path, rows: str, tell: Tell) -> None:
-    """Reserve; charge, draw, write and read each part; draw sequences and texts; adapt; settle."""
+    """Reserve; charge, draw, write and read each part; draw sequences and texts; settle."""
     run = open_run(home, rows)
     tools, name, ledger = run.tools, run.tools.called, run.tools.ledger
     run.book.update()
@@ -59,13 +54,5 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     told("sequences", sequences)
     texts, _ = keyphrases.write(tools, PhraseRows(sequences, run.prepared.card.label_names, 96))
     told("texts", texts.samples)
-    vectors, _ = writing.embed_samples(tools, texts.samples)
-    written = [Written(texts.plm, texts.iteration, texts.samples, vectors)]
-    noise = run.prepared.noise.moments
-    assert noise is not None
-    moments, _ = adapting.estimate_moments(
-        tools, MomentsSpec(name.dataset, name.fingerprint, noise, respend=False), written
-    )
-    told("moments", moments.release)
     ledger.finish(name.dataset, name.run_id)
     tell("end")

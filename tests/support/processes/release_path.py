@@ -57,7 +57,6 @@ FILES = (
     "tasks/private/**/*.py",
     "tasks/steps/vote.py",
     "tasks/steps/keyphrases.py",
-    "tasks/steps/moments.py",
     "tasks/steps/release_artifact.py",
     "flows/storage/lost_releases.py",
     "flows/engine/prepare.py",

@@ -24,9 +24,10 @@ from connectors.interfaces.errors import (
 )
 from flows.cli.commands import plan
 from flows.compare.config import CompareConfig
-from flows.config.files import check_config, load_config
+from flows.config.files import check_config, load_config, read_stored
 from flows.config.models import listed_prices
 from flows.config.paths import default_name
+from flows.config.removed import REMOVED_FIELDS
 from flows.config.task_files import load_task
 from flows.config.yaml_files import parse_yaml
 from flows.engine import text as words
@@ -90,6 +91,18 @@ def test_numbers_and_choices_out_of_range_name_their_field(changes: dict[str, An
         check_config(WaspConfig, values(**changes), "run.yaml")
     assert field in str(refused.value)
     assert "run.yaml" in str(refused.value)
+
+
+@pytest.mark.parametrize("field", [field for field in REMOVED_FIELDS if "." in field])
+def test_a_removed_field_says_what_to_write(field: str) -> None:
+    group, name = field.split(".")
+    with pytest.raises(ConfigError, match=rf"{field}: removed in 0\.3\. {REMOVED_FIELDS[field][:6]}"):
+        check_config(WaspConfig, values(**{group: {name: 1}}), "run.yaml")
+
+
+def test_a_run_of_an_earlier_version_opens_without_its_removed_fields() -> None:
+    manifest = {"run_id": "old", "config": values(method={"exam": 0.15, "guidance": "votes"})}
+    assert read_stored(WaspConfig, manifest).method.guidance == "votes"
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_name() -> None:

@@ -188,34 +188,6 @@ def test_any_flow_offers_soft_and_hard_labels_without_private_rows(api: str, tmp
     assert set(table["label"]) <= set(names)
 
 
-@pytest.mark.runs
-def test_an_exam_measures_the_zero_shot_student_on_private_rows_within_epsilon(api: str, tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home", api)
-    private = {"path": str(ROWS), "declared_rows": 120}
-    summary = pipeline.run(method={"guidance": "kernel", "exam": 0.2}, private=private)
-    assert summary["releases"] == 2
-    assert 3.9 < summary["epsilon_spent"] <= 4.0
-    folder = pipeline.home / "runs" / summary["run_id"]
-    right, wrong = pd.read_parquet(folder / "exam" / "release.parquet")["sum"].tolist()
-    assert pytest.approx((right + wrong) / 128, abs=30) == 120
-    (section,) = json.loads((folder / "report.json").read_text())["sections"]
-    assert "95 % interval" in section["text"]
-    out = tmp_path / "bundle"
-    done = pipeline.call("export", summary["run_id"], str(out), "--json")
-    assert done.returncode == 0, done.stderr
-    assert section["text"] in (out / "README.md").read_text()
-
-
-def test_the_plan_of_an_exam_states_its_noise_and_its_interval() -> None:
-    made = config(600, method={"exam": 0.15, "guidance": "kernel"})
-    plan = numbers_of(made)
-    assert [part["part"] for part in plan["beside"]] == ["exam"]
-    assert plan["epsilon_exact"] <= 4.0
-    assert "with 600 rows the 95 % interval is about +-" in text.plan(plan)
-    with pytest.raises(ConfigError, match="keeps them closed"):
-        planned(config(20, method={"exam": 0.15}))
-
-
 def test_texts_need_no_private_rows_under_auto_and_other_guidance_does() -> None:
     made = check_config(WaspConfig, values(private=None, method={"guidance": "auto"}), "the test")
     assert not made.opens_rows

@@ -1,0 +1,40 @@
+"""Fields and values that earlier versions had, with what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+REMOVED_FIELDS: Final = {
+    "method.exam": "Remove it; test rows measure usefulness",
+    "moments": "Remove it",
+    "student.adaptation_directions": "Remove it",
+    "student.adaptation_epsilon": "Remove it",
+    "student.adaptation_from": "Remove it; coral adapts to the texts of `public`",
+}
+"""By the name of the field."""
+
+REMOVED_VALUES: Final = {
+    ("mechanisms", "moments"): "Remove it",
+}
+"""By the name of the field and its value."""
+
+
+def explain_removed(field: str, value: Any) -> str | None:
+    """Return the message for a removed field or value; None for any other."""
+    if field in REMOVED_FIELDS:
+        return f"{field}: removed in 0.3. {REMOVED_FIELDS[field]}"
+    if isinstance(value, str) and (field, value) in REMOVED_VALUES:
+        return f"{field}: '{value}' was removed in 0.3. {REMOVED_VALUES[field, value]}"
+    return None
+
+
+def without_removed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of a run of an earlier version without its removed fields and values."""
+    result = dict(values)
+    for group, fields in values.items():
+        if isinstance(fields, dict):
+            result[group] = {
+                name: value for name, value in fields.items() if explain_removed(f"{group}.{name}", value) is None
+            }
+    return result
