@@ -49,23 +49,19 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
     if "guidance" in config.mechanisms or ("wasp" in config.mechanisms and dense):
         attacks.append(density_attack("guidance density", _density(promise_of(config, "mean")), *size))
     if "wasp" in config.mechanisms and not dense:
-        for calibration in config.calibrations:  # the paper's noise does not cover first choices
-            share = promise.choice_share if calibration == "tight" else 0.0
-            noise = calibrate(replace(promise, calibration=calibration, choice_share=share))
-            attacks.append(Attack(f"wasp {calibration}", noise, *size))
+        for calibration in config.calibrations:
+            attacks.append(Attack(f"wasp {calibration}", calibrate(replace(promise, calibration=calibration)), *size))
     if "large_votes" in config.mechanisms:
-        single = calibrate(replace(promise, calibration="tight", releases=1, choice_share=0.0))
+        single = calibrate(replace(promise, calibration="tight", releases=1))
         attacks.append(large_vote_attack("large votes", single, *size))
     if "pe" in config.mechanisms:
-        evolution = replace(
-            promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight", choice_share=0.0
-        )
+        evolution = replace(promise, votes=1, sides=1, releases=promise.releases + 1, calibration="tight")
         attacks.append(Attack("pe", calibrate(evolution), *size))
     attacks += _further_attacks(config, promise)
     if config.method is not None:
         attacks += _own_attacks(config, config.method)
     if "federated" in config.mechanisms:
-        noise = calibrate(replace(promise, calibration="tight", choice_share=0.0))
+        noise = calibrate(replace(promise, calibration="tight"))
         attacks.append(Attack("federated", noise, *size, _parties(config, noise)))
     return attacks
 
@@ -103,12 +99,12 @@ def _releases_density(config: AuditConfig) -> bool:
     if config.wasp_config is None:
         return False
     wasp = load_config(WaspConfig, Path(config.wasp_config))
-    if wasp.method.releases_density and wasp.kernel is None:
+    if wasp.opening == "none":
         raise ConfigError(
             f"wasp_config: {config.wasp_config} keeps its private rows closed (method.guidance: auto), so there is "
             "nothing to attack. Name another file."
         )
-    return wasp.kernel is not None
+    return wasp.releases_density
 
 
 def _density(promise: VotePrivacy) -> GuidanceNoise:
@@ -116,7 +112,7 @@ def _density(promise: VotePrivacy) -> GuidanceNoise:
         raise ConfigError(
             "mechanisms: guidance averages a person's rows. Set privacy.joined_by to mean, or remove guidance."
         )
-    single = replace(promise, calibration="tight", releases=1, votes=1, sides=1, choice_share=0.0)
+    single = replace(promise, calibration="tight", releases=1, votes=1, sides=1)
     return calibrate_density(single)
 
 

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from operator import eq
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.form import Strict, rule
+from flows.config.form import Strict
 from tasks.accounting.dp_sgd import Training
-from tasks.accounting.sensitivity import MOST_CHOICE_SHARE
-from tasks.density.kernels import Kernel, KernelName
 
 DEFAULT_VOTES = 8
 """Default number of votes per record (Q)."""
-COUNTS_SHARE = 0.15
-"""Default share of a release's loss (mu squared) for counts; 10 to 20 % work well."""
-
-KEEP = 0.75
-"""Default share of all texts in a matched final set."""
-Guidance = Literal["auto", "votes", "votes_smoothed", "kernel", "subspace", "clusters"]
-DENSITIES = ("auto", "kernel", "subspace", "clusters")
+Guidance = Literal["auto", "votes", "kernel"]
+DENSITIES = ("auto", "kernel")
 """Values of `guidance` that release at most one density; with others, records vote."""
 
 
@@ -34,13 +25,11 @@ class Casting:
         releases: number of votes (releases).
         votes: votes per record (Q).
         sides: 1 for nearest texts, 2 for nearest and furthest.
-        choice_share: share of each release's loss for the counts of the PLMs of the records' nearest texts.
     """
 
     releases: int
     votes: int = 1
     sides: int = 1
-    choice_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,79 +141,12 @@ class WaspMethod(RoundsMethod):
     vote_scope: Literal["all", "latest"] = Field(
         "all", description="Candidates of a vote: all texts so far, or those of the latest iteration."
     )
-    weights_from: Literal["votes", "counts"] = Field(
-        "votes",
-        exclude_if=lambda value: value == "votes",
-        description="Source of the model weights. votes: the votes on each model's texts (paper). counts: a separate "
-        "noisy count of records by the model of their nearest text.",
-    )
-    counts_share: float | None = Field(
-        None,
-        gt=0,
-        le=MOST_CHOICE_SHARE,
-        exclude_if=lambda value: value is None,
-        description="Share of the budget for weights_from: counts; the votes use the rest. Empty: 0.15.",
-    )
-
     guidance: Guidance = Field(
         "auto",
         description="Release that guides generation. auto: by the declared number of rows, classes and epsilon, a "
         "density (kernel), or nothing, and the rows stay closed. votes: votes on texts in every iteration but the last "
-        "(paper). votes_smoothed: votes, smoothed over neighbouring texts. kernel: one noisy density of the private "
-        "vectors. subspace: moments along the main axes of the first iteration's texts. clusters: noisy counts of "
-        "records in clusters of these texts. `votes` (Q) is for votes only.",
+        "(paper). kernel: one noisy density of the private vectors. `votes` (Q) is for votes only.",
     )
-    kernel: KernelName = Field(
-        "cosine",
-        exclude_if=partial(eq, "cosine"),
-        description="Kernel of guidance: kernel; cosine, or gaussian (random Fourier features).",
-    )
-    final_set: Literal["all", "matched"] = Field(
-        "all",
-        exclude_if=partial(eq, "all"),
-        description="Final data set. all: every text. matched: a subset that matches the released density; not with "
-        "votes. Uses no budget.",
-    )
-    keep: float | None = Field(
-        None,
-        gt=0,
-        lt=1,
-        exclude_if=lambda value: value is None,
-        description="Share of all texts that final_set: matched selects. Empty: 0.75.",
-    )
-
-    class_shares: bool = Field(
-        False,
-        exclude_if=partial(eq, False),
-        description="Weigh the classes of soft labels by the released number of records of each class. Better accuracy "
-        "if the shares of the records are those of later data; rare classes lose. Needs a density. Uses no budget.",
-    )
-    bad_per_hub: int | None = Field(
-        None,
-        ge=1,
-        le=64,
-        exclude_if=lambda value: value is None,
-        description="Maximum number of bad examples of a class that are similar (cosine 0.8). Empty: no limit.",
-    )
-    appraise: bool = Field(
-        False,
-        exclude_if=partial(eq, False),
-        description="Measure the quality of examples and weights against the test data in each iteration.",
-    )
-
-    rules = (
-        rule("counts_share", {"type": "number"}, {"weights_from": {"const": "counts"}})
-        | rule("kernel", {"const": "gaussian"}, {"guidance": {"const": "kernel"}})
-        | rule("final_set", {"const": "matched"}, {"guidance": {"enum": list(DENSITIES)}})
-        | rule("keep", {"type": "number"}, {"final_set": {"const": "matched"}})
-    )
-
-    @property
-    def density(self) -> Kernel | None:
-        """Feature map of the configured density; None if private records vote, or if `auto` decides."""
-        if self.guidance == "votes" or self.guidance == "votes_smoothed" or self.guidance == "auto":
-            return None
-        return Kernel(self.kernel if self.guidance == "kernel" else self.guidance)
 
     @property
     def releases_density(self) -> bool:
@@ -232,65 +154,23 @@ class WaspMethod(RoundsMethod):
         return self.guidance in DENSITIES
 
     @property
-    def smooths(self) -> bool:
-        """True if votes are smoothed over neighbouring texts."""
-        return self.guidance == "votes_smoothed"
-
-    @property
-    def kept(self) -> float:
-        """Share of all texts in the final data set."""
-        return (self.keep or KEEP) if self.final_set == "matched" else 1.0
-
-    @property
-    def result_size(self) -> int:
-        """All texts, or the size of the matched final set."""
-        return round(self.kept * self.samples)
-
-    @property
     def casting(self) -> Casting:
         """T - 1 releases of Q votes on both sides, or a single release of a density."""
         if self.releases_density:
             return Casting(1)
-        share = (self.counts_share or COUNTS_SHARE) if self.weights_from == "counts" else 0.0
-        return Casting(self.iterations - 1, self.votes, 2, share)
-
-    @model_validator(mode="after")
-    def _check_counts(self) -> Self:
-        if self.counts_share is not None and self.weights_from == "votes":
-            raise ValueError("counts_share needs weights_from: counts. Remove it, or write counts")
-        if self.weights_from == "counts" and not self.weighting:
-            raise ValueError("weights_from: counts pays for weights that weighting: false does not use. Write votes")
-        return self
+        return Casting(self.iterations - 1, self.votes, 2)
 
     @model_validator(mode="after")
     def _check_guidance(self) -> Self:
-        if self.guidance != "kernel" and self.kernel != "cosine":
-            raise ValueError(f"kernel needs guidance: kernel, but guidance is {self.guidance}. Remove it")
-        if self.releases_density:
-            if self.votes != DEFAULT_VOTES:
-                raise ValueError(
-                    f"votes: {self.votes} has no effect with guidance: {self.guidance}, where private records do not "
-                    "vote. Set guidance: votes, or remove it"
-                )
-            if self.weights_from == "counts":
-                raise ValueError(
-                    f"weights_from: counts needs votes: with guidance {self.guidance} a density already determines the "
-                    "weights. Set guidance: votes, or weights_from: votes"
-                )
-            if self.iterations < 2:
-                raise ValueError(
-                    f"guidance: {self.guidance} takes effect after the first iteration. Set iterations to 2 or more, "
-                    "or guidance to votes"
-                )
-            if self.keep is not None and self.final_set == "all":
-                raise ValueError("keep needs final_set: matched. Remove it, or write matched")
-            return self
-        options = {"final_set": self.final_set != "all", "keep": self.keep is not None}
-        options |= {"class_shares": self.class_shares}
-        used = [name for name, is_used in options.items() if is_used]
-        if used:
+        if self.releases_density and self.votes != DEFAULT_VOTES:
             raise ValueError(
-                f"{used[0]} needs a released density, but guidance is {self.guidance}. Write guidance: kernel"
+                f"votes: {self.votes} has no effect with guidance: {self.guidance}, where private records do not vote. "
+                "Set guidance: votes, or remove it"
+            )
+        if self.releases_density and self.iterations < 2:
+            raise ValueError(
+                f"guidance: {self.guidance} takes effect after the first iteration. Set iterations to 2 or more, "
+                "or guidance to votes"
             )
         return self
 

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 REMOVED_FIELDS: Final = {
+    "method.appraise": "Remove it",
+    "method.bad_per_hub": "Remove it",
+    "method.class_shares": "Remove it",
+    "method.final_set": "Remove it; all texts are in the final data set",
+    "method.keep": "Remove it; all texts are in the final data set",
+    "method.kernel": "Remove it; the kernel is cosine",
+    "method.counts_share": "Remove it; the votes weigh the models",
     "method.exam": "Remove it; test rows measure usefulness",
+    "method.weights_from": "Remove it; the votes weigh the models",
     "moments": "Remove it",
     "student.adaptation_directions": "Remove it",
     "student.adaptation_epsilon": "Remove it",
@@ -16,6 +24,9 @@ REMOVED_FIELDS: Final = {
 
 REMOVED_VALUES: Final = {
     ("mechanisms", "moments"): "Remove it",
+    ("method.guidance", "clusters"): "Write kernel",
+    ("method.guidance", "subspace"): "Write kernel",
+    ("method.guidance", "votes_smoothed"): "Write votes",
 }
 """By the name of the field and its value."""
 

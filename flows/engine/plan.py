@@ -118,7 +118,6 @@ class RunPlan:
     calibration: str
     sigma: float
     noise_multiplier: float
-    choice_share: float
     epsilon_stated: float | None
     epsilon_exact: float | None
     delta: float
@@ -180,7 +179,6 @@ def plan_of(
         calibration=noise.calibration,
         sigma=noise.sigma,
         noise_multiplier=noise.noise_multiplier,
-        choice_share=noise.privacy.choice_share,
         epsilon_stated=finite(noise.epsilon_stated),
         epsilon_exact=finite(noise.epsilon_exact),
         delta=noise.delta,

@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from tasks.accounting.sensitivity import VotePrivacy
     from tasks.text.prompts import TaskCard
 
-KERNELS = {
-    "cosine": "the average of their vectors",
-    "gaussian": "random Fourier features of their vectors",
-    "subspace": "their vectors along the main axes of the first round's texts, and products of these",
-    "clusters": "the number in each cluster of the first round's texts",
-}
-
 TYPICAL_SHIFT = 0.3
 """Mean distance of private records from synthetic texts, measured on three data sets (0.25 to 0.6)."""
 
@@ -41,29 +34,17 @@ class DensityRelease(Release):
         return (self.noise.charge,)
 
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
-        """Return the kernel, the noise and the uses of the density."""
-        config, method, kernel, noise = self.config, self.config.method, self.config.kernel, self.noise
-        learns, moves = kernel is not None and kernel.learns, config.adapts
+        """Return the noise and the uses of the density."""
+        config, noise, moves = self.config, self.noise, self.config.adapts
         opening = config.opening
-        name = kernel.name if kernel else ""
-        values = {
-            "kernel": name,
-            "learns": learns,
-            "final_set": method.final_set,
-            "moves": moves,
-            "result": method.result_size,
-            "samples": method.samples,
-        }
+        values = {"moves": moves, "samples": config.method.samples}
         lines = [
             *(opening_lines(opening) if opening is not None else []),
-            f"releases      1 density of the private rows per class ({KERNELS[name]}), for all iterations; one "
-            f"{noise.privacy.protects} changes it by at most {noise.sensitivity:.4f} (L2)",
+            "releases      1 density of the private rows per class (the average of their vectors), for all iterations; "
+            f"one {noise.privacy.protects} changes it by at most {noise.sensitivity:.4f} (L2)",
             f"noise         sigma {noise.sigma:.4f}, of features of length 1",
-            "reuse         a later run with the same rows and privacy settings reuses this release without a charge"
-            + (" if the texts of its first iteration are the same" if learns else ""),
+            "reuse         a later run with the same rows and privacy settings reuses this release without a charge",
         ]
-        if method.final_set == "matched":
-            lines.append(f"final set     the {method.result_size} of {method.samples} texts that match it together")
         if moves:
             lines.append("student       is trained on vectors that the density shifts, class by class")
         return ReleasePlan({"density": values, "opening": opening.to_json() if opening else None}, tuple(lines))
@@ -124,7 +105,7 @@ def density_hint(config: WaspConfig, rows: int, classes: int, promise: VotePriva
     """Return a hint to replace too noisy votes by a density; empty if the density is too noisy as well."""
     if config.parties is not None or promise.protects == "person":
         return ""
-    noise = calibrate_density(replace(promise, calibration="tight", choice_share=0.0))
+    noise = calibrate_density(replace(promise, calibration="tight"))
     if not Opening(rows, classes, noise.sigma).opens:
         return ""
     return ". Or set method.guidance: auto, which releases one density if that is expected to help"

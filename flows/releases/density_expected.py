@@ -26,10 +26,7 @@ def expected_of(config: WaspConfig, classes: int) -> dict[str, Any] | None:
     measurement exists. Uses public numbers only.
     """
     rows = config.private.public_number if config.private else None
-    kernel = config.kernel.name if config.kernel else "cosine"
-    if rows is None or kernel == "gaussian":
-        return None
-    if math.isinf(config.epsilon) or config.method.iterations < 2:
+    if rows is None or math.isinf(config.epsilon) or config.method.iterations < 2:
         return None
     signal = _signal(rows, classes, config.epsilon, config.privacy.delta)
     similar = [

@@ -36,14 +36,11 @@ class VotesRelease(Release):
         noise = self.noise
         if not noise.releases:
             return ReleasePlan()
-        share = noise.privacy.choice_share
-        weights = (f"weights       {share:.0%} of the privacy loss counts first choices",) if share else ()
         return ReleasePlan(
             lines=(
                 f"releases      {noise.releases} noisy votes, one {noise.privacy.protects} changes each by at most "
                 f"{noise.sensitivity:.4f} (L2)",
                 f"noise         sigma {noise.sigma:.4f} votes, calibration {noise.calibration}",
-                *weights,
             )
         )
 
@@ -116,7 +113,6 @@ def vote_privacy(promise: Promise, casting: Casting, joined_by: Aggregation) -> 
         releases=casting.releases,
         votes=casting.votes,
         sides=casting.sides,
-        choice_share=casting.choice_share,
         adjacency=promise.adjacency,
         protects=promise.protects,
         rows_per_person=promise.rows_per_person if promise.protects == "person" else 1,

@@ -111,11 +111,8 @@ class Guarantee:
 def shared(noise: Noise, parties: Parties) -> SharedNoise:
     """Return `noise` as shares for `parties`.
 
-    Raises ConfigError if a share would have too few integer steps to sum well, or for noise with first choices: rounds
-    of several parties sum votes alone.
+    Raises ConfigError if a share would have too few integer steps to sum well.
     """
-    if noise.privacy.choice_share:
-        raise ConfigError("method.weights_from: several parties sum votes alone, not counts. Write votes.")
     shares = SharedNoise(noise, parties)
     if noise.sigma_int > 0:
         shares.require()

@@ -52,7 +52,7 @@ class WordsNoise(Noise):
     def own_charges(self) -> tuple[Charge, ...]:
         """The ledger charges of the method, in order."""
         assert self.vocabulary is not None
-        return (part_charge(self.vocabulary), *(vote_charge(self),) * self.releases, *self.last)
+        return (part_charge(self.vocabulary), *(vote_charge(self),) * self.releases)
 
 
 def calibrate_words(vocabulary: PartPrivacy, votes: VotePrivacy, epsilon: float) -> WordsNoise:

@@ -20,9 +20,6 @@ MOST_VOTES: Final = 32
 MOST_ROWS_PER_PERSON: Final = 1024
 """Largest m: averages over more rows would not fit 64 bits."""
 
-MOST_CHOICE_SHARE: Final = 0.5
-"""Largest part of a release's loss that first choices may have; the release exists for its votes."""
-
 
 @dataclass(frozen=True, slots=True)
 class VotePrivacy:
@@ -31,8 +28,7 @@ class VotePrivacy:
     `epsilon`, `delta`: for the whole run; infinite epsilon means no protection. `releases`: number of votes, T-1.
     `votes`: Q, candidates each row votes for on each side. `sides`: 2 for near and far, 1 for near only.
     `protects`: one record (row), or one person with at most `rows_per_person` rows joined by `aggregation`.
-    `paper`: the paper whose noise the calibration "paper" uses. `choice_share`: part of each release's loss (mu
-    squared) for counting which PLM wrote each row's nearest text; 0: nothing is counted.
+    `paper`: the paper whose noise the calibration "paper" uses.
     """
 
     epsilon: float
@@ -46,7 +42,6 @@ class VotePrivacy:
     aggregation: Aggregation = "max"
     calibration: Calibration = "tight"
     paper: Paper = "wasp"
-    choice_share: float = 0.0
 
 
 def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_remove") -> float:
@@ -86,27 +81,12 @@ def vote_scale(votes: int, shared_by: int = 1) -> int:
     return max(1 << (votes - 1), 128) << (shared_by - 1).bit_length()
 
 
-def choice_steps(privacy: VotePrivacy) -> int:
-    """Return the integer steps that a row's first choice adds to a PLM's bin.
-
-    The bin belongs to the PLM that wrote the row's nearest text; 0 means no such bins. D is the length of a row's
-    votes. With w = D sqrt(f / (1 - f)), rounded down, a row's squared norm is D^2 + w^2, of which first choices have at
-    most the part f = `choice_share`.
-    """
-    share, votes = privacy.choice_share, vote_sensitivity(privacy.votes, privacy.sides)
-    return math.floor(votes * math.sqrt(share / (1 - share)) * scale_of(privacy))
-
-
 def total_sensitivity(privacy: VotePrivacy) -> float:
     """Return the L2 sensitivity, in votes, of all bins of a release together.
 
-    First choices have their own bins, in addition to those of the votes. A row adds w to one of them, which turns its
-    votes of length D into sqrt(D^2 + w^2). These bins are not negative either, hence sqrt(2) for replacing a row as
-    before. `person_factor` holds for any non-negative bins, joined bin by bin.
+    `person_factor` holds for any non-negative bins, joined bin by bin.
     """
-    votes = vote_sensitivity(privacy.votes, privacy.sides, privacy.adjacency)
-    choice = choice_steps(privacy) / scale_of(privacy) * (math.sqrt(2) if privacy.adjacency == "replace_one" else 1.0)
-    one_row = math.hypot(votes, choice)
+    one_row = vote_sensitivity(privacy.votes, privacy.sides, privacy.adjacency)
     return one_row * person_factor(privacy.rows_per_person, privacy.aggregation)
 
 

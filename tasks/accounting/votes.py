@@ -21,10 +21,8 @@ from tasks.accounting.composition import (
     non_private_event,
 )
 from tasks.accounting.sensitivity import (
-    MOST_CHOICE_SHARE,
     MOST_ROWS_PER_PERSON,
     VotePrivacy,
-    choice_steps,
     need,
     person_factor,
     scale_of,
@@ -221,10 +219,6 @@ def _reason(privacy: VotePrivacy) -> str:
     one_row = vote_sensitivity(votes, sides)
     sentence = f"one row gives 1, 1/2, ... to {votes} bins on {sides} side(s), "
     sentence += f"sqrt({sides}*4/3*(1-4^-{votes})) = {one_row:.6g}"
-    if privacy.choice_share:
-        weight = choice_steps(privacy) / scale_of(privacy)
-        sentence += f"; and {weight:.6g} to the bin of the PLM that wrote its nearest text, together "
-        sentence += f"{math.hypot(one_row, weight):.6g}"
     if privacy.adjacency == "replace_one":
         sentence += "; times sqrt(2) for replacing it"
     if privacy.protects == "person":
@@ -244,7 +238,3 @@ def _check(privacy: VotePrivacy) -> None:
     most = privacy.rows_per_person <= MOST_ROWS_PER_PERSON
     need(most, "rows_per_person", f"at most {MOST_ROWS_PER_PERSON}", privacy.rows_per_person)
     need(privacy.aggregation in ("sum", "max", "mean"), "aggregation", "max, sum or mean", privacy.aggregation)
-    share = privacy.choice_share
-    need(0 <= share <= MOST_CHOICE_SHARE, "choice_share", f"a number from 0 to {MOST_CHOICE_SHARE}", share)
-    allowed = share == 0 or privacy.calibration == "tight"
-    need(allowed, "calibration", "tight: no paper counts first choices", privacy.calibration)

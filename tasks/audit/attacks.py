@@ -139,8 +139,7 @@ def audit_votes(
     candidates = _with_more_texts(candidates, texts)
 
     def visible(counts: Ints) -> Ints:
-        bins, choices = np.split(counts, [len(candidates.ids) * noise.privacy.sides])
-        return np.concatenate([bins.reshape(noise.privacy.sides, -1)[:, :watched].ravel(), choices])
+        return counts.reshape(noise.privacy.sides, -1)[:, :watched].ravel()
 
     baseline, all_votes = (visible(_flat(clean_votes(ballot, candidates, noise))) for ballot in (others, both))
     direction = (all_votes - baseline).astype(np.float64)
@@ -152,7 +151,7 @@ def audit_votes(
     claimed = claim_of(noise)
     strengths = [
         gaussian_finding(f"who took part, by {name} votes", claimed, sides, view, noise.releases, confidence)
-        for name, view in _views(direction, min(watched, len(candidates.ids)), noise.privacy.sides).items()
+        for name, view in _views(direction, min(watched, len(candidates.ids))).items()
     ]
     return [*strengths, *check_noise(sides, noise.releases, trials)]
 
@@ -162,10 +161,7 @@ def _with_more_texts(candidates: Candidates, texts: int) -> Candidates:
     more = max(0, texts - len(candidates.ids))
     labels = np.concatenate([candidates.labels, np.full(more, "class without rows", dtype=object)])
     vectors = np.concatenate([candidates.vectors, np.zeros((more, candidates.vectors.shape[1]), dtype=np.float32)])
-    writers = (
-        None if candidates.writers is None else np.concatenate([candidates.writers, np.zeros(more, dtype=np.int64)])
-    )
-    return Candidates(np.arange(len(labels), dtype=np.int64), labels, vectors, writers, candidates.models)
+    return Candidates(np.arange(len(labels), dtype=np.int64), labels, vectors)
 
 
 def audit_sums(
@@ -188,29 +184,28 @@ def audit_sums(
     return [finding, *check_noise(sides, noise.releases, trials)]
 
 
-def _views(direction: NDArray[np.float64], size: int, sides: int) -> dict[str, NDArray[np.float64]]:
+def _views(direction: NDArray[np.float64], size: int) -> dict[str, NDArray[np.float64]]:
     """Return the views of an attack.
 
     All bins together and, where there are several kinds, each kind alone.
     """
     kinds = np.arange(len(direction)) // size
-    kinds[sides * size :] = 2
     views = {
         name: np.where(kinds == kind, direction, 0.0)
-        for kind, name in enumerate(("near", "far", "first choices"))
+        for kind, name in enumerate(("near", "far"))
         if (kinds == kind).any()
     }
     return views if len(views) == 1 else {" and ".join(views): direction} | views
 
 
 def _flat(votes: RawVotes) -> Ints:
-    """Return the clean counts of all bins: near, far, then first choices."""
-    return np.concatenate([votes.counts.T.ravel(), votes.choices])
+    """Return the clean counts of all bins: near, then far."""
+    return np.ascontiguousarray(votes.counts.T).ravel()
 
 
 def _counts(votes: NoisyVotes) -> Ints:
-    """Return the counts of all bins of one release: near, far, then first choices."""
-    return np.concatenate([part for part in (votes.near, votes.far, votes.choices) if part is not None])
+    """Return the counts of all bins of one release: near, then far."""
+    return np.concatenate([part for part in (votes.near, votes.far) if part is not None])
 
 
 def claim_of(noise: Noise) -> float:
@@ -241,8 +236,7 @@ def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
     line = np.concatenate([np.arange(size) + 1000.0 * number for number in range(classes)])
     labels = np.repeat([f"class {number}" for number in range(classes)], size).astype(object)
     vectors = line.astype(np.float32)[:, None]
-    writers = np.repeat(np.arange(classes), size)  # first choices in different bins, at the largest distance
-    candidates = Candidates(np.arange(len(line), dtype=np.int64), labels, vectors, writers, classes)
+    candidates = Candidates(np.arange(len(line), dtype=np.int64), labels, vectors)
     positions = [1000.0 * (number % classes) for number in range(rows)]
     own = np.array(positions, dtype=np.float32)[:, None]
     own_labels = [f"class {number % classes}" for number in range(rows)]

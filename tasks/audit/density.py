@@ -18,7 +18,6 @@ from connectors.interfaces.progress import Advance
 from tasks.accounting.density import GuidanceNoise
 from tasks.audit.attacks import Attack, likely_vote
 from tasks.audit.bounds import CONFIDENCE, Finding, check_noise, gaussian_finding, ignore_progress, run_sides
-from tasks.density.kernels import Kernel
 from tasks.private.releases.density import clean_sums, noisy_density
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.private.voting.ballot import Ballot
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LABELS: Final = ("here", "there")
-KERNEL: Final = Kernel()
 
 Mechanism = Callable[[Ballot, GuidanceNoise], list[NoisySums]]
 """All releases of one run about some rows."""
@@ -35,7 +33,7 @@ Mechanism = Callable[[Ballot, GuidanceNoise], list[NoisySums]]
 
 def release_of_a_run(ballot: Ballot, noise: GuidanceNoise) -> list[NoisySums]:
     """Return the releases of a run: one density."""
-    return [noisy_density(ballot, LABELS, KERNEL, noise)]
+    return [noisy_density(ballot, LABELS, noise)]
 
 
 def density_attack(name: str, noise: GuidanceNoise, trials: int, confidence: float) -> Attack:
@@ -53,7 +51,6 @@ def audit_guidance(
     run: Mechanism = release_of_a_run,
     advance: Advance = ignore_progress,
     confidence: float = CONFIDENCE,
-    kernel: Kernel = KERNEL,
 ) -> list[Finding]:
     """Attack the density `2 * trials` times.
 
@@ -61,7 +58,7 @@ def audit_guidance(
     and no budget spent.
     """
     others, both = canary_rows(noise)
-    baseline, with_canary = (clean_sums(rows, LABELS, kernel, noise).sums.ravel() for rows in (others, both))
+    baseline, with_canary = (clean_sums(rows, LABELS, noise).sums.ravel() for rows in (others, both))
     direction = (with_canary - baseline).astype(np.float64)
 
     def release(ballot: Ballot) -> list[NDArray[np.int64]]:

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 TEMPTING: Final = 0.1
 """Part of a class that is good enough, or bad enough, for an example."""
 
-AT_ONCE: Final = 4000
-"""Number of texts in one selection, which compares every pair of them."""
-
 
 def herd(points: Floats, target: Floats, count: int) -> Ints:
     """Return positions of `count` points whose mean embedding is close to `target`.

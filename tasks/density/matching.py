@@ -1,4 +1,4 @@
-"""Uses of a released density: examples, weights of texts, a matching set of texts.
+"""Uses of a released density: examples and weights of texts.
 
 All of it is post-processing of noisy sums and of public texts; it costs no privacy. Each class has an estimated mean
 embedding m of the private rows, and a mean embedding of its texts. Their difference is the witness function of maximum
@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tasks.accounting.density import COUNTING
-from tasks.density.herding import AT_ONCE, TEMPTING, herd
+from tasks.density.herding import TEMPTING, herd
 from tasks.density.kernels import body, counted
 from tasks.selection.examples import bad_of
-from tasks.selection.hubs import spaced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,9 +53,6 @@ ANYWHERE: Final = 0.1
 
 TAME: Final = 0.03
 """Ridge of the weights that tilt texts towards the density; larger values follow it less."""
-
-STIFF: Final = 0.01
-"""Ridge of the linear map from features to points, in units of the mean variance of features."""
 
 TINY: Final = 1e-12
 
@@ -105,27 +101,6 @@ def expect(density: Density, points: Floats, labels: NDArray[Any]) -> Expected:
     return Expected(density.labels, means, rows)
 
 
-def map_expectations(expected: Expected, features: Floats, points: Floats, labels: NDArray[Any]) -> Expected:
-    """Map expectations of `features` (n, width) to expectations of `points` (n, d).
-
-    A few estimated coordinates, such as the cluster of a row, determine all coordinates as far as they do for texts.
-    The map is a linear fit through texts of all classes, each class relative to its own mean (ridge regression).
-    """
-    present = [index for index, label in enumerate(expected.labels) if (labels == label).any()]
-    members = [labels == expected.labels[index] for index in present]
-    source, target = (np.stack([values[own].mean(axis=0) for own in members]) for values in (features, points))
-    inputs, outputs = (
-        np.concatenate([values[own] - mean for own, mean in zip(members, means, strict=True)])
-        for values, means in ((features, source), (points, target))
-    )
-    gram = inputs.T @ inputs
-    ridge = STIFF * float(np.trace(gram)) / len(gram) + TINY
-    slope = np.linalg.solve(gram + ridge * np.eye(len(gram)), inputs.T @ outputs)
-    means = np.full((len(expected.labels), points.shape[1]), np.nan)
-    means[present] = target + (expected.means[present] - source) @ slope
-    return Expected(expected.labels, means, expected.rows)
-
-
 def witness(expected: Expected, points: Floats, labels: NDArray[Any]) -> Floats:
     """Return MMD's witness of each text.
 
@@ -138,7 +113,7 @@ def witness(expected: Expected, points: Floats, labels: NDArray[Any]) -> Floats:
     return scores
 
 
-def examples(points: Floats, target: Floats, surplus: Floats, count: int, per_hub: int = 0) -> tuple[Ints, Ints]:
+def examples(points: Floats, target: Floats, surplus: Floats, count: int) -> tuple[Ints, Ints]:
     """Return positions of good and of bad examples of one class.
 
     At most `count` each, and none twice. Good: a subset that matches the mean of private rows, `target`, chosen from
@@ -146,8 +121,7 @@ def examples(points: Floats, target: Floats, surplus: Floats, count: int, per_hu
     texts, chosen to match the mean of that tenth: one odd region supplies a few and not all. (Good examples by the
     witness do not lower FID either, and are often far from any private row.) If a tenth of a class is less than
     `count`, it has fewer good ones. It has at least half of `count`, the number that a prompt shows, because the best
-    eight of twelve are no better than the rest. A small class keeps half of its texts as bad ones. `per_hub`: most bad
-    examples close to each other; 0: no limit.
+    eight of twelve are no better than the rest. A small class keeps half of its texts as bad ones.
     """
     number = len(points)
     bad = bad_of(number, count)
@@ -156,7 +130,7 @@ def examples(points: Floats, target: Floats, surplus: Floats, count: int, per_hu
     first = np.argsort(-(points @ target), kind="stable")[: max(int(number * TEMPTING), good)]
     taken = first[herd(points[first], target, good)]
     rest = np.argsort(-surplus, kind="stable")
-    last = spaced(points, rest[~np.isin(rest, taken)], max(pool, bad), per_hub)
+    last = rest[~np.isin(rest, taken)][: max(pool, bad)]
     worst = points[last].mean(axis=0) if len(last) else target
     return taken, last[herd(points[last], worst, bad)]
 
@@ -184,30 +158,12 @@ def tilt(points: Floats, target: Floats, tame: float = TAME) -> Floats:
 
 
 def tilted(expected: Expected, points: Floats, labels: NDArray[Any]) -> Floats:
-    """Return the weight of every text in a matching set; each class has mean 1."""
+    """Return the weight of every text that moves each class to its expected mean; each class has mean 1."""
     weights = np.ones(len(points))
     for label in np.unique(labels):
         own = labels == label
         weights[own] = tilt(points[own], expected.of(str(label)))
     return weights
-
-
-def matched(expected: Expected, points: Floats, labels: NDArray[Any], counts: dict[str, int], seed: int) -> Ints:
-    """Return sorted positions of `counts` texts per class that match the density.
-
-    A large class is first split into random parts by `seed`, and each part is selected separately.
-    """
-    selected: list[Ints] = []
-    for class_number, (label, count) in enumerate(counts.items()):
-        own = np.flatnonzero(labels == label)
-        parts = max(1, -(-len(own) // AT_ONCE))
-        own = np.random.default_rng([seed, class_number]).permutation(own) if parts > 1 else own
-        remaining = count
-        for index, part in enumerate(np.array_split(own, parts)):
-            share = round(remaining / (parts - index))
-            selected.append(part[herd(points[part], expected.of(label), min(share, len(part)))])
-            remaining -= len(selected[-1])
-    return np.sort(np.concatenate(selected)) if selected else np.empty(0, dtype=np.int64)
 
 
 def _rows(density: Density) -> Floats:

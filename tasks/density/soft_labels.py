@@ -29,7 +29,6 @@ def soft_labels(
     moved: NDArray[np.floating],
     labels: NDArray[Any],
     classes: Sequence[str],
-    shares: Floats | None = None,
 ) -> Floats:
     """Return the probability of each class for each text, (texts, classes); rows sum to 1.
 
@@ -38,28 +37,14 @@ def soft_labels(
         moved: the same vectors, moved towards the private rows; equal to `vectors` without a release.
         labels: class of each text.
         classes: names of the classes, in the order of the columns.
-        shares: shares of the classes among private rows, (classes,); None: as among the texts.
     """
     targets = np.array([list(classes).index(str(label)) for label in labels], dtype=np.int64)
     if len(np.unique(targets)) < 2:
         return np.asarray(np.eye(len(classes))[targets])
-    weights = np.ones(len(targets)) if shares is None else share_weights(targets, shares)
+    weights = np.ones(len(targets))
     slopes, offsets = fit_logistic(np.asarray(moved, np.float32), targets, weights, len(classes), PROBE_STRENGTH)
     scores = np.asarray(vectors, np.float64) @ slopes.T.astype(np.float64) + offsets
     return np.asarray(softmax(scores), dtype=np.float64)
-
-
-def share_weights(targets: NDArray[np.int64], shares: Floats) -> Floats:
-    """Return weights (texts,) of mean 1 that give each class its share of the total weight."""
-    present = np.bincount(targets, minlength=len(shares)) / len(targets)
-    factors = np.where(present > 0, shares / np.maximum(present, 1e-12), 0.0)
-    weights = factors[targets]
-    return np.asarray(weights / weights.mean())
-
-
-def class_shares(rows: Floats) -> Floats:
-    """Return the shares of the classes from their expected numbers of private rows, (classes,)."""
-    return np.asarray(rows / rows.sum())
 
 
 def harden(probabilities: Floats, classes: Sequence[str]) -> list[str]:

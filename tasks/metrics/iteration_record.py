@@ -31,8 +31,8 @@ class Facts:
     iteration. `fid` and `probe_accuracy` are None where they were not measured; `not_private` marks numbers that were
     computed on private rows without noise. `fid_equal`: FID of as many texts as the first iteration wrote; `mmd`:
     squared, x 1000. `text_precision`: the share of texts that are among real rows; `text_recall`: the share of real
-    rows that are among the texts. `traffic`: bytes of parties. `guided`: the
-    measured metrics without a field of their own, such as those of guidance (`tasks.steps.appraisal`). `endpoints`: the
+    rows that are among the texts. `traffic`: bytes of parties. `guided`: the measured metrics without a field of their
+    own. `endpoints`: the
     calls of each language model's endpoint, by "model at host".
     """
 

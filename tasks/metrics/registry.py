@@ -192,30 +192,6 @@ METRICS = (
             ("noisy_teachers_accuracy", "the teachers with noise", True),
         )
     ),
-    # The step "appraise" measures these four (tasks/steps/appraisal.py).
-    Metric(
-        name="picks",
-        title="Percentile of the good examples by similarity to test rows (chance 0.5)",
-        higher_is_better=True,
-        summary="mean",
-    ),
-    Metric(
-        name="overlap",
-        title="Share of good examples that test rows would select without noise",
-        higher_is_better=True,
-        summary="mean",
-    ),
-    Metric(
-        name="weights_tv",
-        title="Model weights: total variation from weights of test rows without noise",
-        higher_is_better=False,
-        summary="mean",
-    ),
-    Metric(
-        name="equal_tv",
-        title="Equal weights: total variation from weights of test rows without noise",
-        summary="mean",
-    ),
 )
 FIRST_METRICS = frozenset({"fid", "fid_equal", "mmd", "text_precision", "text_recall", "probe_accuracy"})
 """Metrics with a field of their own in `Facts`. The version of the step "measure" identifies them; its keys name the

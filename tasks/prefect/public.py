@@ -21,10 +21,8 @@ from tasks.core.tools import Tools
 from tasks.metrics.iteration_record import Facts, sentence, table
 from tasks.prefect import page
 from tasks.prefect.runtime import in_flow_process, outcome, results, step, submit_step, value_of
-from tasks.steps import appraisal, density, discriminator, evolution, fusegen, keyphrases, texts
+from tasks.steps import density, discriminator, evolution, fusegen, keyphrases, texts
 from tasks.steps import selection as guiding
-from tasks.steps.appraisal import AppraiseJob
-from tasks.steps.density import SettleJob
 from tasks.steps.discriminator import DiscriminatorTestJob, SelectSpec
 from tasks.steps.dp_sgd import Tuned
 from tasks.steps.evolution import SurviveJob
@@ -118,20 +116,6 @@ def weigh_models(tools: Tools, job: WeighJob, release: ArtifactRef, written: Seq
     """Compute the weight of each PLM from the release (Eq. 8)."""
     ref, why = density.weigh_models(tools, job, release, written)
     return outcome(guiding.read_weights(tools, ref), ref, why)
-
-
-@step("appraise t={job.select.iteration}")
-def appraise(tools: Tools, job: AppraiseJob, selection: ArtifactRef, written: Sequence[Written]) -> Any:
-    """Measure on test rows how good the chosen examples and weights are."""
-    ref, why = appraisal.appraise(tools, job, selection, written)
-    return outcome(tools.artifacts.read_json(ref), ref, why)
-
-
-@step("settle")
-def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
-    """Select the texts that together match the released density."""
-    selected, why = density.settle(tools, job, release, written)
-    return outcome(selected, selected.samples, why)
 
 
 @step("label softly")

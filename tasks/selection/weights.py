@@ -19,7 +19,7 @@ from tasks.selection.examples import match_rows
 Floats = NDArray[np.float64]
 
 
-Source = Literal["histogram", "choices", "uniform"]
+Source = Literal["histogram", "uniform"]
 Transform = Literal["linear", "softmax"]
 
 
@@ -27,7 +27,7 @@ Transform = Literal["linear", "softmax"]
 class Weighting:
     """Source and scaling of weights.
 
-    Sources: the noisy histogram, noisy first choices, or uniform. Scaling: linear, or softmax.
+    Sources: the noisy histogram, or uniform. Scaling: linear, or softmax.
     """
 
     source: Source = "histogram"
@@ -41,16 +41,14 @@ def weigh(
     plms: Sequence[str],
     weighting: Weighting = Weighting(),
     previous: Mapping[str, float] | None = None,
-    choices: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
     """Weigh each PLM by its near votes and its share of the samples (Eq. 8).
 
     s_i = H_i / sum H;  w_k = (sum of s_i over D_k) / (|D_k| / |D|); a PLM's negative total counts as 0. If the sum of
     all noisy votes is not positive, it contains no information and the previous weights stay (uniform at first). A PLM
-    without samples has w_k = 1, the mean. With source "choices" the noisy number of rows whose nearest text a PLM wrote
-    replaces the sum of noisy votes on its texts, whose noise grows with their number.
+    without samples has w_k = 1, the mean.
 
-    `release`: sample_id, near; `samples`: sample_id, plm; `choices`: by PLM. Returns plm, share (of the votes, adds up
+    `release`: sample_id, near; `samples`: sample_id, plm. Returns plm, share (of the votes, adds up
     to 1), weight (normalised, adds up to 1), in the order of `plms`.
     """
     uniform = np.full(len(plms), 1 / len(plms))
@@ -58,8 +56,6 @@ def weigh(
     shares, weights = uniform, uniform
     if weighting.source != "uniform":
         totals, sizes = totals_of(release, samples, plms)
-        if weighting.source == "choices":
-            totals = np.array([(choices or {})[plm] for plm in plms], dtype=np.float64)
         shares, weights = before, before
         if totals.sum() > 0:
             shares = _normalised(np.maximum(totals, 0))

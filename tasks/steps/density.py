@@ -1,4 +1,4 @@
-"""Steps of guidance by a density: release, examples, weights and final set.
+"""Steps of guidance by a density: release, examples and weights.
 
 Only tasks/private/releases/density.py reads private rows, once. If the rows vote instead, the steps of
 tasks/steps/selection.py run.
@@ -17,28 +17,16 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.density import GuidanceNoise
-from tasks.core.allocation import allocate
 from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.slots import GUIDANCE
 from tasks.core.tools import Tools
-from tasks.density.kernels import Kernel, body
-from tasks.density.matching import (
-    TINY,
-    Density,
-    Expected,
-    examples,
-    expect,
-    map_expectations,
-    matched,
-    tilted,
-    witness,
-)
+from tasks.density.kernels import KERNEL, body, features_of
+from tasks.density.matching import TINY, Density, Expected, examples, expect, tilted, witness
 from tasks.private.releases.density import GuidanceJob, release_guidance
 from tasks.selection.examples import concat_examples, example_table
 from tasks.selection.weights import Weighting, weigh
 from tasks.steps import selection
-from tasks.steps.generate import ROW_TYPES
 from tasks.steps.release_artifact import sums_table, write_release
 from tasks.steps.selection import SelectJob, WeighJob
 from tasks.steps.texts import content, read_samples, read_vectors
@@ -54,9 +42,6 @@ WEIGHT_EXPONENT = 3
 UNMOVED = 4
 """One text of this many keeps its vector (measured in docs/results/guidance_auto.md)."""
 
-MATCHED = "matched"
-"""Name in place of a language model for the final set, which mixes texts of several models."""
-
 
 @dataclass(frozen=True, slots=True)
 class GuideSpec:
@@ -65,23 +50,9 @@ class GuideSpec:
     dataset: str
     fingerprint: str
     noise: GuidanceNoise
-    kernel: Kernel
     labels: tuple[str, ...]
     respend: bool
     needed: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class SettleJob:
-    """The share `keep` of the texts that match the released density best.
-
-    `seed` partitions large classes.
-    """
-
-    iteration: int
-    kernel: Kernel
-    keep: float
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +60,6 @@ class Shift:
     """A translation of the vectors of each class towards a released density."""
 
     release: ArtifactRef
-    kernel: Kernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,12 +90,10 @@ class Texts:
 def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Release the density of the private rows once to guidance/release.parquet.
 
-    `written`: the texts of the first round with vectors. A kernel that learns from them is part of the release key.
-    Other kernels only need the dimension of the vectors. For these, the same rows, guarantee, embedder and kernel give
-    the same release in any run, independent of the texts.
+    `written`: the texts of the first round with vectors, of which only the dimension is used. The same rows, guarantee
+    and embedder give the same release in any run.
     """
     privacy, where = spec.noise.privacy, tools.private.where
-    kernel, basis = _learned(tools, spec.kernel, written)
     dimension = int(read_vectors(tools, written[:1]).shape[1])
     parameters: dict[str, object] = {
         "event": spec.noise.event,
@@ -135,10 +103,9 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
         "protects": [privacy.protects, privacy.rows_per_person],
         "private": spec.fingerprint,
         "rows": where.choice,
-        "kernel": spec.kernel.name,
+        "kernel": KERNEL,
         "labels": list(spec.labels),
         "embedder": tools.embedder.identity,
-        **({"basis": basis.sha256} if basis else {}),
     }
     key = step_key("guidance", parameters, {})
     job = GuidanceJob(
@@ -147,7 +114,6 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
         step_key=key.key,
         noise=spec.noise,
         charge=spec.noise.charge,
-        kernel=kernel,
         labels=spec.labels,
         dimension=dimension,
         respend=spec.respend,
@@ -155,8 +121,7 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
 
     def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
         table, info = sums_table(output)
-        learned = {"basis": asdict(replace(basis, reused=False))} if basis else {}
-        return table, info | {"labels": list(spec.labels)} | learned
+        return table, info | {"labels": list(spec.labels)}
 
     def draw() -> StoredRelease:
         return release_guidance(tools, job)
@@ -167,48 +132,19 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
     )
 
 
-def _learned(tools: Tools, kernel: Kernel, written: Sequence[Written]) -> tuple[Kernel, ArtifactRef | None]:
-    """Return the kernel fitted to public texts and its basis, None if unfitted."""
-    if not kernel.learns:
-        return kernel, None
-    path = f"runs/{tools.run_id}/{GUIDANCE}/basis.parquet"
-    key = step_key("basis", {"map": kernel.name}, {"texts": _content(written)})
-
-    def make() -> ArtifactRef:
-        texts = read_texts(tools, written)
-        basis = kernel.learn(texts.vectors).basis
-        assert basis is not None
-        return tools.artifacts.write_matrix(path, basis.astype(np.float32), key)
-
-    ref, _ = make_once(tools.artifacts, path, key, make)
-    return replace(kernel, basis=tools.artifacts.read_matrix(ref).astype(np.float64)), ref
-
-
-def load_kernel(tools: Tools, kernel: Kernel, release: ArtifactRef) -> Kernel:
-    """Return the kernel of a release with its learned basis."""
-    if not kernel.learns:
-        return kernel
-    basis = tools.artifacts.read_matrix(ArtifactRef(**tools.artifacts.info(release)["basis"]))
-    return replace(kernel, basis=basis.astype(np.float64))
-
-
 def select_examples(
     tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
     """Write the examples of each class: by votes (Eq. 7), or by the released density."""
-    if job.kernel is None:
+    if not job.dense:
         return selection.select_examples(tools, job, release, written)
-    kernel, path = job.kernel, f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
-    key = step_key(
-        "select_matching",
-        {"examples": job.examples, "per_hub": job.per_hub, "kernel": kernel.name},
-        _inputs(release, written),
-    )
+    path = f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
+    parameters: dict[str, object] = {"examples": job.examples, "per_hub": 0, "kernel": KERNEL}
+    key = step_key("select_matching", parameters, _inputs(release, written))
 
     def make() -> ArtifactRef:
-        return tools.artifacts.write_table(
-            path, choose_examples(_open(tools, kernel, release, written), job.examples, job.per_hub), key
-        )
+        chosen = choose_examples(_open(tools, release, written), job.examples)
+        return tools.artifacts.write_table(path, chosen, key)
 
     return make_once(tools.artifacts, path, key, make)
 
@@ -217,43 +153,18 @@ def weigh_models(
     tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
     """Write the weight of each model (Eq. 8): by votes, or by a density match."""
-    if job.kernel is None or not job.weighting:
+    if not (job.dense and job.weighting):
         return selection.weigh_models(tools, job, release, written)
-    kernel, path = job.kernel, f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
+    path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
     weighting = Weighting("histogram", job.transform, job.temperature)
-    parameters: dict[str, object] = {"weighting": asdict(weighting), "kernel": kernel.name, "plms": list(job.plms)}
+    parameters: dict[str, object] = {"weighting": asdict(weighting), "kernel": KERNEL, "plms": list(job.plms)}
     key = step_key("weigh_matching", parameters, _inputs(release, written))
 
     def make() -> ArtifactRef:
-        table = weigh_by_density(_open(tools, kernel, release, written), job.plms, weighting)
+        table = weigh_by_density(_open(tools, release, written), job.plms, weighting)
         return tools.artifacts.write_table(path, table, key)
 
     return make_once(tools.artifacts, path, key, make)
-
-
-def settle(tools: Tools, job: SettleJob, release: ArtifactRef, written: Sequence[Written]) -> tuple[Written, str]:
-    """Write the final set: the texts that match the density best.
-
-    Class proportions do not change.
-    """
-    path = f"runs/{tools.run_id}/{MATCHED}/samples.parquet"
-    parameters: dict[str, object] = {"keep": job.keep, "kernel": job.kernel.name, "seed": job.seed}
-    key = step_key("settle", parameters, _inputs(release, written))
-    vectors_path = path.replace("samples", "vectors")
-
-    def make() -> ArtifactRef:
-        texts = _open(tools, job.kernel, release, written)
-        selected = matched(*texts.with_density, _counts(texts.samples, job.keep), job.seed)
-        samples = texts.samples.iloc[selected].reset_index(drop=True)
-        tools.artifacts.write_matrix(vectors_path, texts.vectors[selected], key)
-        return tools.artifacts.write_table(path, samples[list(ROW_TYPES)], key)
-
-    def stale(_: ArtifactRef) -> str:
-        vectors = tools.artifacts.find(vectors_path, key)
-        return "" if vectors else "recomputed because the vectors of the final set are incomplete"
-
-    ref, why = make_once(tools.artifacts, path, key, make, stale)
-    return Written(MATCHED, job.iteration, ref, tools.artifacts.find(vectors_path, key)), why
 
 
 def shift_vectors(
@@ -265,7 +176,7 @@ def shift_vectors(
     vectors. Classes differ mainly in their means, and the means of synthetic texts are biased. One text in `UNMOVED`
     stays: where texts are as good as private rows, moving all of them loses accuracy.
     """
-    expected, points, of_texts = _open(tools, shift.kernel, shift.release, written).with_density
+    expected, points, of_texts = _open(tools, shift.release, written).with_density
     lengths, shifted = np.linalg.norm(vectors, axis=1), np.array(vectors, dtype=np.float64)
     for label in np.unique(labels):
         own = labels == label
@@ -285,18 +196,12 @@ def shift_parameters(shift: Shift | None) -> dict[str, object]:
     return {"shift": shift.release.sha256, "unmoved": UNMOVED} if shift else {"shift": ""}
 
 
-def expected_rows(tools: Tools, shift: Shift, written: Sequence[Written], labels: Sequence[str]) -> NDArray[np.float64]:
-    """Return the expected number of private rows of each class of `labels`, from the constant feature."""
-    expected, _, _ = _open(tools, shift.kernel, shift.release, written).with_density
-    return np.array([expected.rows[expected.labels.index(label)] for label in labels])
-
-
 def nearest_means(tools: Tools, density: Shift, vectors: Matrix) -> NDArray[Any]:
     """Return the class (n,) whose noisy mean has the smallest angle to each vector (n, d); no text takes part."""
     released = _density(tools, density.release)
     means = body(released.sums)
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), TINY)
-    points = body(load_kernel(tools, density.kernel, density.release).features(vectors))
+    points = body(features_of(vectors))
     return np.asarray(np.array(released.labels)[(points @ means.T).argmax(axis=1)])
 
 
@@ -315,24 +220,20 @@ def read_texts(tools: Tools, written: Sequence[Written]) -> Texts:
     return Texts(samples[first].reset_index(drop=True), read_vectors(tools, written)[first])
 
 
-def relate_to_density(texts: Texts, kernel: Kernel, density: Density) -> Texts:
+def relate_to_density(texts: Texts, density: Density) -> Texts:
     """Return the texts with features and expected means of a density."""
-    features = body(kernel.features(texts.vectors))
-    if not kernel.learns:
-        return replace(texts, points=features, expected=expect(density, features, texts.labels))
-    points = body(Kernel().features(texts.vectors))
-    expected = expect(density, features, texts.labels)
-    return replace(texts, points=points, expected=map_expectations(expected, features, points, texts.labels))
+    points = body(features_of(texts.vectors))
+    return replace(texts, points=points, expected=expect(density, points, texts.labels))
 
 
-def choose_examples(texts: Texts, top: int, per_hub: int = 0) -> pd.DataFrame:
+def choose_examples(texts: Texts, top: int) -> pd.DataFrame:
     """Return the examples of each class, in the format of `select`."""
     expected, points, labels = texts.with_density
     missing, parts = witness(expected, points, labels), []
     for label in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == label)
         target = expected.of(label)
-        good, bad = examples(points[own], target, -missing[own], top, per_hub)
+        good, bad = examples(points[own], target, -missing[own], top)
         for kind, picked, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
             parts.append(example_table(texts.samples, own[picked], kind, score[picked]))
     return concat_examples(parts)
@@ -349,9 +250,9 @@ def weigh_by_density(texts: Texts, plms: Sequence[str], weighting: Weighting) ->
     return table.assign(weight=powers / powers.sum())
 
 
-def _open(tools: Tools, kernel: Kernel, release: ArtifactRef, written: Sequence[Written]) -> Texts:
+def _open(tools: Tools, release: ArtifactRef, written: Sequence[Written]) -> Texts:
     """Return texts with the features and expected means of a release."""
-    return relate_to_density(read_texts(tools, written), load_kernel(tools, kernel, release), _density(tools, release))
+    return relate_to_density(read_texts(tools, written), _density(tools, release))
 
 
 def _density(tools: Tools, release: ArtifactRef) -> Density:
@@ -360,9 +261,3 @@ def _density(tools: Tools, release: ArtifactRef) -> Density:
     labels, steps = tuple(info["labels"]), info["steps"]
     sums = tools.artifacts.read_table(release)["sum"].to_numpy(dtype=np.float64).reshape(len(labels), -1) / steps
     return Density(labels, sums, info["scale_int"] / steps)
-
-
-def _counts(samples: pd.DataFrame, keep: float) -> dict[str, int]:
-    """Return the number of texts to keep per class, in class proportions."""
-    sizes = {str(label): float(size) for label, size in samples["label"].value_counts(sort=False).items()}
-    return allocate(max(round(keep * len(samples)), min(len(sizes), len(samples))), sizes, floor=0.0)

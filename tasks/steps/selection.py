@@ -6,20 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.allocation import allocate
 from tasks.core.refs import Weights, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.density.kernels import Kernel
 from tasks.private.voting.ballot import Candidates
 from tasks.selection.examples import select
-from tasks.selection.hubs import select_spaced
-from tasks.selection.smoothing import select_smoothly, weigh_smoothly
 from tasks.selection.weights import Source, Transform, Weighting, weigh
-from tasks.steps.texts import content, read_samples, read_vectors, read_writers
+from tasks.steps.texts import read_samples, read_vectors, read_writers
 from tasks.text.cleaning import normalised
 
 
@@ -27,15 +23,12 @@ from tasks.text.cleaning import normalised
 class SelectJob:
     """Selection of `examples` (S) good and bad texts per class from a release.
 
-    `kernel`: kernel of the released density; None for votes. `smooth`: smooth the votes over neighbouring texts.
-    `per_hub`: maximum number of bad examples that are close together; 0 means no limit.
+    `dense`: whether the release is a density; otherwise votes.
     """
 
     iteration: int
     examples: int
-    kernel: Kernel | None = None
-    smooth: bool = False
-    per_hub: int = 0
+    dense: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +36,7 @@ class WeighJob:
     """Conversion of the release of `iteration` to weights.
 
     The `previous` weights apply if the noisy votes are not informative.
-    `transform`, `temperature`: linear, or softmax(w / temperature). `kernel`, `smooth` as in SelectJob.
+    `transform`, `temperature`: linear, or softmax(w / temperature). `dense` as in SelectJob.
     """
 
     iteration: int
@@ -52,8 +45,7 @@ class WeighJob:
     previous: Mapping[str, float]
     transform: Transform = "linear"
     temperature: float = 1.0
-    kernel: Kernel | None = None
-    smooth: bool = False
+    dense: bool = False
 
 
 def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
@@ -65,14 +57,10 @@ def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
     samples = read_samples(tools, written)
     key = samples["label"] + "\x00" + samples["text"].map(normalised)
     first = ~key.duplicated().to_numpy()
-    writers = pd.Index(tools.plms).get_indexer(pd.Index(samples["plm"])).astype(np.int64)
-    writers_known = bool((writers >= 0).all())  # a model that only varies texts has no count of first choices
     return Candidates(
         ids=samples["sample_id"].to_numpy(dtype=np.int64)[first],
         labels=samples["label"].to_numpy(dtype=str)[first],
         vectors=read_vectors(tools, written)[first],
-        writers=writers[first] if writers_known else None,
-        models=len(tools.plms) if writers_known else 0,
     )
 
 
@@ -81,22 +69,11 @@ def select_examples(
 ) -> tuple[ArtifactRef, str]:
     """Write the best and worst texts of each class (Eq. 7)."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
-    inputs = {"release": release.sha256}
-    if job.smooth or job.per_hub:
-        inputs["vectors"] = content([entry.vectors for entry in written if entry.vectors is not None])
-    step = "select_smoothed" if job.smooth else "select_spaced" if job.per_hub else "select"
-    parameters: dict[str, object] = {"examples": job.examples, **({"per_hub": job.per_hub} if job.per_hub else {})}
-    key = step_key(step, parameters, inputs)
+    key = step_key("select", {"examples": job.examples}, {"release": release.sha256})
 
     def make() -> ArtifactRef:
         votes, samples = tools.artifacts.read_table(release), read_samples(tools, written)
-        if job.smooth:
-            chosen = select_smoothly(votes, samples, read_vectors(tools, written), job.examples, job.per_hub)
-        elif job.per_hub:
-            chosen = select_spaced(votes, samples, read_vectors(tools, written), job.examples, job.per_hub)
-        else:
-            chosen = select(votes, samples, job.examples)
-        return tools.artifacts.write_table(path, chosen, key)
+        return tools.artifacts.write_table(path, select(votes, samples, job.examples), key)
 
     return make_once(tools.artifacts, path, key, make)
 
@@ -106,21 +83,14 @@ def weigh_models(
 ) -> tuple[ArtifactRef, str]:
     """Write the weight of each language model (Eq. 8)."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
-    choice_counts = tools.artifacts.info(release).get("choices") if job.weighting else None
-    source: Source = "uniform" if not job.weighting else "histogram" if choice_counts is None else "choices"
+    source: Source = "histogram" if job.weighting else "uniform"
     weighting = Weighting(source, job.transform, job.temperature)
     parameters: dict[str, object] = {"weighting": asdict(weighting), "previous": dict(job.previous)}
-    smooth = job.smooth and source == "histogram"
-    key = step_key("weigh_smoothed" if smooth else "weigh", parameters, {"release": release.sha256})
+    key = step_key("weigh", parameters, {"release": release.sha256})
 
     def make() -> ArtifactRef:
         votes = tools.artifacts.read_table(release)
-        if smooth:
-            sigma = float(tools.artifacts.info(release)["sigma_int"])
-            table = weigh_smoothly(votes, read_samples(tools, written), job.plms, weighting, sigma)
-            return tools.artifacts.write_table(path, table, key)
-        choices = dict(zip(tools.plms, choice_counts, strict=True)) if choice_counts is not None else None
-        table = weigh(votes, read_writers(tools, written), job.plms, weighting, job.previous, choices)
+        table = weigh(votes, read_writers(tools, written), job.plms, weighting, job.previous)
         return tools.artifacts.write_table(path, table, key)
 
     return make_once(tools.artifacts, path, key, make)

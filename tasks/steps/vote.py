@@ -14,7 +14,7 @@ import pandas as pd
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.ledger import StoredRelease
-from tasks.accounting.sensitivity import VotePrivacy, choice_steps
+from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, vote_charge
 from tasks.core.refs import Written
 from tasks.core.reuse import step_key
@@ -51,10 +51,7 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
 
     def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
         votes = NoisyVotes.from_bytes(output)
-        info: dict[str, Any] = {"scale": votes.scale, "sigma_int": votes.sigma_int}
-        if votes.choices is not None:
-            info["choices"] = votes.choices.tolist()
-        return pd.DataFrame(votes.columns()), info
+        return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int}
 
     def draw() -> StoredRelease:
         return release_votes(tools, _job(spec, key), candidates(tools, written))
@@ -65,11 +62,7 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
 
 
 def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
-    privacy, where = spec.noise.privacy, tools.private.where
-    more: dict[str, Any] = {"rows": where.choice}
-    if privacy.choice_share:
-        more |= {"choices": choice_steps(privacy), "plms": list(tools.plms)}
-    return vote_key("vote", tools, spec, written, more)
+    return vote_key("vote", tools, spec, written, {"rows": tools.private.where.choice})
 
 
 def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written], more: Mapping[str, Any]) -> StepKey:

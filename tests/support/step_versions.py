@@ -70,7 +70,6 @@ MEANING = {
     ],
     "select_matching": [
         "tasks/density/kernels.py",
-        "tasks/selection/hubs.py",
         "tasks/density/herding.py",
         "tasks/density/matching.py",
         "tasks/steps/density.py",
@@ -80,23 +79,6 @@ MEANING = {
         "tasks/density/matching.py",
         "tasks/steps/density.py",
         "tasks/selection/weights.py",
-    ],
-    "basis": ["tasks/density/kernels.py"],
-    "select_smoothed": [
-        "tasks/selection/smoothing.py",
-        "tasks/density/herding.py",
-        "tasks/selection/hubs.py",
-        "tasks/selection/examples.py",
-        "tasks/density/kernels.py",
-    ],
-    "select_spaced": ["tasks/selection/hubs.py", "tasks/selection/examples.py", "tasks/density/kernels.py"],
-    "weigh_smoothed": ["tasks/selection/smoothing.py", "tasks/selection/weights.py"],
-    "settle": ["tasks/density/kernels.py", "tasks/density/matching.py", "tasks/steps/density.py"],
-    "appraise": [
-        "tasks/steps/appraisal.py",
-        "tasks/density/kernels.py",
-        "tasks/density/matching.py",
-        "tasks/steps/density.py",
     ],
     "choose_terms": ["tasks/steps/keyphrases.py"],
     "density": [

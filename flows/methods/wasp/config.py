@@ -14,7 +14,6 @@ from flows.config.privacy import Calibration
 from flows.config.task_files import load_task
 from flows.releases.opening import Opening
 from tasks.core.allocation import LEAST_SHARE
-from tasks.density.kernels import Kernel
 
 
 class WaspConfig(RunConfig):
@@ -37,8 +36,6 @@ class WaspConfig(RunConfig):
 
     @model_validator(mode="after")
     def _check_parties(self) -> Self:
-        if self.parties is not None and self.method.weights_from == "counts":
-            raise ValueError("method.weights_from is 'counts', which does not support several parties. Set it to votes")
         if self.parties is not None and self.method.iterations == 1:
             raise ValueError(
                 "method.iterations: 1 needs no votes, so no party is asked. Write 2 or more, or no parties"
@@ -120,11 +117,9 @@ class WaspConfig(RunConfig):
         return default if stated is None else stated
 
     @property
-    def kernel(self) -> Kernel | None:
-        """Feature map of the density; None if private records vote or stay closed."""
-        if self.method.guidance != "auto":
-            return self.method.density
-        return Kernel() if self.opens_rows else None
+    def releases_density(self) -> bool:
+        """True if the run releases a density; false if private records vote or stay closed."""
+        return self.method.releases_density and (self.method.guidance != "auto" or self.opens_rows)
 
     @property
     def opens_rows(self) -> bool:
@@ -136,7 +131,7 @@ class WaspConfig(RunConfig):
         """True if the student learns from vectors that the density moves; under `auto` others learn soft labels."""
         choice = self.student
         automatic = choice.adaptation == "auto" and self.method.guidance == "auto" and choice.kind == "linear"
-        return (choice.adaptation == "density" or automatic) and self.kernel is not None
+        return (choice.adaptation == "density" or automatic) and self.releases_density
 
     @property
     def labels_texts(self) -> bool:
@@ -152,18 +147,16 @@ class WaspConfig(RunConfig):
         """Return the configuration of the same run without private rows, if they stay closed."""
         if self.opens_rows:
             return self
-        method = self.method.model_copy(update={"final_set": "all", "keep": None})
         student = self.student.model_copy(update={"adaptation": "none"} if self.student.adaptation == "density" else {})
         reference = "none" if self.evaluation.fid_reference == "private" else self.evaluation.fid_reference
         evaluation = self.evaluation.model_copy(update={"fid_reference": reference})
-        parts = {"method": method, "student": student, "evaluation": evaluation}
+        parts = {"student": student, "evaluation": evaluation}
         return self.model_copy(update={"private": None, **parts})
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
         """Possible values of `privacy.calibration`; the paper's noise covers votes only."""
-        paper = self.method.weights_from == "votes" and not self.method.releases_density
-        return ("tight", "paper") if paper else ("tight",)
+        return ("tight",) if self.method.releases_density else ("tight", "paper")
 
     @property
     def asks(self) -> list[Asks]:

@@ -49,7 +49,6 @@ def wasp(config: WaspConfig, resumes: str | None = None, changes: Changes = None
         written: list[Written] = []
         # optional: class proportions from noisy label counts
         releases: list[ArtifactRef] = release_labels(run)
-        result: list[Written] = []
         examples, weights = None, run.equal_weights()
 
         for iteration in range(run.iterations):
@@ -59,8 +58,7 @@ def wasp(config: WaspConfig, resumes: str | None = None, changes: Changes = None
             run.require_texts(iteration, written)
 
             # measure all texts so far (uses private records only if configured)
-            result = run.select_result(iteration, written, releases)
-            measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, result))
+            measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, written))
 
             # private records vote in every iteration except the last (its vote has no use), or their density guides;
             # rows that are too few for any release stay closed
@@ -70,12 +68,11 @@ def wasp(config: WaspConfig, resumes: str | None = None, changes: Changes = None
                 select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
                 examples = run_step(select_examples, run.tools, select, releases[-1], votable)
                 weights = run_step(weigh_models, run.tools, weigh, releases[-1], votable)
-                measured = run.add_appraisal(measured, (releases[-1], examples), (select, weigh, weights), votable)
 
             run_step(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
 
         # optional filter: texts that teachers trained on the private records classify as private
-        selected, answers = filter_texts(run, result)
+        selected, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
         student = run_step(train_student, run.tools, run.train_job(selected))
         return run.finish(selected, [*releases, *answers], synthetic, student, written)

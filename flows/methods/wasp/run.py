@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
@@ -13,13 +13,10 @@ from tasks.accounting.density import GuidanceNoise
 from tasks.core.refs import Weights, Written
 from tasks.core.slots import GUIDANCE
 from tasks.prefect.private import estimate_density
-from tasks.prefect.public import appraise, settle
 from tasks.prefect.runtime import run_step
-from tasks.steps.appraisal import AppraiseJob
-from tasks.steps.density import GuideSpec, SettleJob, Shift
+from tasks.steps.density import GuideSpec, Shift
 from tasks.steps.selection import SelectJob, WeighJob
 from tasks.steps.students.evaluation import TrainJob
-from tasks.steps.students.soft_labels import SoftJob
 
 
 class WaspRun(Run):
@@ -76,44 +73,16 @@ class WaspRun(Run):
     @property
     def guide_spec(self) -> GuideSpec:
         """Specification of the density release."""
-        name, noise, kernel = self.tools.called, self.prepared.noise, self.config.kernel
+        name, noise = self.tools.called, self.prepared.noise
         assert isinstance(noise, GuidanceNoise)
-        assert kernel is not None
         return GuideSpec(
             dataset=name.dataset,
             fingerprint=name.fingerprint,
             noise=noise,
-            kernel=kernel,
             labels=self.prepared.card.label_names,
             respend=self.config.privacy.respends,
             needed=self.needed,
         )
-
-    def add_appraisal(
-        self,
-        measured: dict[str, Any],
-        outputs: tuple[ArtifactRef, ArtifactRef],
-        jobs: tuple[SelectJob, WeighJob, Weights],
-        votable: Sequence[Written],
-    ) -> dict[str, Any]:
-        """Add the measured quality of the guidance if configured; `outputs` are release and examples."""
-        test = self.prepared.test
-        if test is None or not self.config.method.appraise:
-            return measured
-        job = AppraiseJob(
-            outputs[0], jobs[0], jobs[1], self.prepared.noise, self.prepared.card.label_names, jobs[2], test
-        )
-        return measured | cast("dict[str, Any]", run_step(appraise, self.tools, job, outputs[1], votable))
-
-    def select_result(
-        self, iteration: int, written: Sequence[Written], releases: Sequence[ArtifactRef]
-    ) -> list[Written]:
-        """Return the data set so far: all texts, or in the end the configured subset that fits the density."""
-        method, kernel = self.config.method, self.config.kernel
-        if method.final_set == "all" or kernel is None or iteration < self.iterations - 1:
-            return list(written)
-        job = SettleJob(iteration, kernel, method.kept, self.config.execution.seed)
-        return [cast(Written, run_step(settle, self.tools, job, releases[-1], written))]
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Return the training job, with the density if the student adapts to it."""
@@ -125,12 +94,7 @@ class WaspRun(Run):
 
     def shift_of(self) -> Shift | None:
         """Return how the released density moves vectors; None without one."""
-        kernel = self.config.kernel
-        return Shift(self.density, kernel) if self.density is not None and kernel is not None else None
-
-    def soft_job(self) -> SoftJob:
-        """Return the job that labels texts softly, with the released class shares if configured."""
-        return replace(super().soft_job(), shares=self.config.method.class_shares)
+        return Shift(self.density) if self.density is not None else None
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
         """Return the ledger slots of the votes, or of the density."""
@@ -138,8 +102,7 @@ class WaspRun(Run):
 
     def select_job(self, iteration: int) -> SelectJob:
         """Return the job that selects the top S texts of each class (Eq. 7)."""
-        method = self.config.method
-        return SelectJob(iteration, method.examples, self.config.kernel, method.smooths, method.bad_per_hub or 0)
+        return SelectJob(iteration, self.config.method.examples, self.config.releases_density)
 
     @property
     def least_share(self) -> float:
@@ -149,5 +112,5 @@ class WaspRun(Run):
     def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
         """Return the job that weighs the PLMs by the votes of their texts (Eq. 8)."""
         method = self.config.method
-        manner = (method.weights_by, method.temperature, self.config.kernel, method.smooths)
+        manner = (method.weights_by, method.temperature, self.config.releases_density)
         return WeighJob(iteration, self.plms, method.weighting, weights, *manner)

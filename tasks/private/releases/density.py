@@ -1,11 +1,11 @@
 """Releases the density of private rows: per class, the noisy sum of the features of its rows. One release per run.
 
 A kernel mean embedding (Smola et al. 2007; under differential privacy: Balog, Tolstikhin and Schoelkopf 2018). The
-release does not depend on synthetic texts. It serves every round of a run, its final set, and any later run on the same
+release does not depend on synthetic texts. It serves every round of a run, and any later run on the same
 rows with the same guarantee, which reads it from the ledger.
 
-Proof of sensitivity 1. `Kernel.features` gives a row features f of length at most 1: [sqrt(s), sqrt(1 - s) b], with
-|b| <= 1 for every map. Here they are truncated towards zero to whole steps, which lengthens no coordinate: |f'| <=
+Proof of sensitivity 1. `features_of` gives a row features f of length at most 1: [sqrt(s), sqrt(1 - s) b], with
+|b| <= 1. Here they are truncated towards zero to whole steps, which lengthens no coordinate: |f'| <=
 |f| <= 1; a row for which floating-point rounding violates this adds nothing. Row z of class c adds f'(z) to the sum
 of c and to no other sum. So adding or removing it changes the concatenation of all sums by |f'(z)| <= 1. A person's
 rows are averaged first: the average of vectors of length at most 1, each in the block of its class, has length at
@@ -26,6 +26,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES, Charge, ReleaseRequest, StoredRelease
 from tasks.accounting.density import COUNTING
 from tasks.core.slots import GUIDANCE
+from tasks.density.kernels import features_of
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
 from tasks.private.noise.discrete import add_discrete_gaussian
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     from tasks.accounting.density import GuidanceNoise
     from tasks.core.tools import Tools
-    from tasks.density.kernels import Kernel
 
     Ints = NDArray[np.int64]
 
@@ -57,7 +57,6 @@ class GuidanceJob:
     step_key: str
     noise: GuidanceNoise
     charge: Charge
-    kernel: Kernel
     labels: tuple[str, ...]
     dimension: int
     respend: bool = False
@@ -69,11 +68,11 @@ def release_guidance(tools: Tools, job: GuidanceJob) -> StoredRelease:
     Raises ConfigError before any row is read if the sums do not fit into the ledger; BudgetError, LedgerError or
     PrivateInputError. Error details are written to the private zone, never to the message.
     """
-    size = 8 * len(job.labels) * job.kernel.width(job.dimension)
+    size = 8 * len(job.labels) * (job.dimension + 1)
     if size > MOST_BYTES:
         raise ConfigError(
             f"The density of {len(job.labels)} classes takes {size / 1e6:.1f} MB in the ledger, the limit is "
-            f"{MOST_BYTES / 1e6:g} MB; use an embedder with fewer dimensions, or method.kernel: gaussian"
+            f"{MOST_BYTES / 1e6:g} MB; use an embedder with fewer dimensions"
         )
     request = ReleaseRequest(
         dataset=job.dataset,
@@ -86,7 +85,7 @@ def release_guidance(tools: Tools, job: GuidanceJob) -> StoredRelease:
     return tools.ledger.release_once(request, lambda: _draw(tools, job))
 
 
-def noisy_density(ballot: Ballot, labels: Sequence[str], kernel: Kernel, noise: GuidanceNoise) -> NoisySums:
+def noisy_density(ballot: Ballot, labels: Sequence[str], noise: GuidanceNoise) -> NoisySums:
     """Return the noisy sums of features, a row per label; fresh noise on every number.
 
     Nothing in `ballot` can make it fail. Raises ConfigError if the noise is for persons and the rows name none, or vice
@@ -94,25 +93,24 @@ def noisy_density(ballot: Ballot, labels: Sequence[str], kernel: Kernel, noise: 
     """
     if (noise.privacy.protects == "person") != (ballot.persons is not None):
         raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")
-    clean = clean_sums(ballot, labels, kernel, noise)
+    clean = clean_sums(ballot, labels, noise)
     sums = add_discrete_gaussian(clean.sums, noise.sigma_int, non_private=noise.non_private)
     return NoisySums(sums, noise.scale, noise.sigma_int)
 
 
-def clean_sums(ballot: Ballot, labels: Sequence[str], kernel: Kernel, noise: GuidanceNoise) -> CleanSums:
+def clean_sums(ballot: Ballot, labels: Sequence[str], noise: GuidanceNoise) -> CleanSums:
     """Return the sums without noise, (classes, width), in steps; private.
 
     A row of an unknown class, or whose vector is not finite or zero, adds nothing.
     """
     codes = {label: code for code, label in enumerate(labels)}
-    width = kernel.width(ballot.vectors.shape[1])
-    sums = np.zeros((len(labels), width), dtype=np.int64)
+    sums = np.zeros((len(labels), ballot.vectors.shape[1] + 1), dtype=np.int64)
     selected = selected_rows(ballot, noise.privacy.rows_per_person)
     for rows in _units(ballot, selected):
         unit_sums = np.zeros_like(sums)
         for row in rows:
             if ballot.labels[row] in codes:
-                unit_sums[codes[ballot.labels[row]]] += _steps(ballot, row, kernel, noise.scale)
+                unit_sums[codes[ballot.labels[row]]] += _steps(ballot, row, noise.scale)
         sums += np.sign(unit_sums) * (np.abs(unit_sums) // len(rows))  # truncation towards zero shortens
     return CleanSums(sums)
 
@@ -127,9 +125,9 @@ def _units(ballot: Ballot, selected: NDArray[np.bool_]) -> list[list[int]]:
     return list(rows_of.values())
 
 
-def _steps(ballot: Ballot, row: int, kernel: Kernel, scale: int) -> Ints:
+def _steps(ballot: Ballot, row: int, scale: int) -> Ints:
     """Return one row's contribution, which does not depend on any other row."""
-    features = kernel.features(ballot.vectors[row : row + 1])[0] * (scale * SAFELY)
+    features = features_of(ballot.vectors[row : row + 1])[0] * (scale * SAFELY)
     steps = np.trunc(features).astype(np.int64)
     return steps if int((steps[1:] ** 2).sum()) <= (1 - COUNTING) * scale**2 else np.zeros_like(steps)
 
@@ -140,4 +138,4 @@ def _draw(tools: Tools, job: GuidanceJob) -> bytes:
         vectors = private_vectors(tools, rows)
         persons = rows.persons if job.noise.privacy.protects == "person" else None
         ballot = Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1)
-        return noisy_density(ballot, job.labels, job.kernel, job.noise).to_bytes()
+        return noisy_density(ballot, job.labels, job.noise).to_bytes()

@@ -40,7 +40,6 @@ class Unprintable:
 class Candidates:
     """Public synthetic rows that receive votes: `ids` (n,) unique, from 0; `labels` (n,); `vectors` (n, d).
 
-    `writers` (n,): the number, below `models`, of the PLM that wrote each candidate; only if first choices are counted.
     `squares` (n,): squared lengths in float32, computed here because they also show whether a vector is usable.
     The caller removes exact duplicate texts. Raises InputError for ids that are not int64, unique and from 0, and for
     vectors that are not finite float32.
@@ -49,13 +48,9 @@ class Candidates:
     ids: Ints
     labels: NDArray[Any]
     vectors: Vectors
-    writers: Ints | None = None
-    models: int = 0
     squares: Vectors = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.writers is not None:
-            self._check_writers(self.writers)
         shapes = self.ids.shape, self.labels.shape, self.vectors.shape[:1]
         if self.vectors.ndim != 2 or len(set(shapes)) != 1:
             raise InputError(f"Candidates: ids, labels and vectors have shapes {shapes}; the lengths must be equal.")
@@ -72,15 +67,7 @@ class Candidates:
 
     def take(self, indices: Ints) -> Candidates:
         """Return the candidates at these indices, in this order."""
-        writers = None if self.writers is None else self.writers[indices]
-        ids, labels, vectors = self.ids[indices], self.labels[indices], self.vectors[indices]
-        return Candidates(ids, labels, vectors, writers, self.models)
-
-    def _check_writers(self, writers: Ints) -> None:
-        if writers.shape != self.ids.shape or writers.dtype != np.int64:
-            raise InputError("Each candidate needs the int64 number of its writer.")
-        if len(writers) and not 0 <= writers.min() <= writers.max() < self.models:
-            raise InputError(f"The writer of a candidate is none of the {self.models} models.")
+        return Candidates(self.ids[indices], self.labels[indices], self.vectors[indices])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -1,9 +1,7 @@
 """The vote: every private row gives 1, 1/2, ... to its nearest candidates and the same to its furthest.
 
-WASP, section 4.4 and Eq. 3. With one side (nearest only) it is the histogram of private evolution. If the noise was
-calibrated for it, a row also counts in the bin of the PLM that wrote its nearest candidate: K more bins of the same
-release. Counts are integers; one vote is `scale` counts. Clean counts exist only inside `noisy_votes`; its result has
-noise on every bin.
+WASP, section 4.4 and Eq. 3. With one side (nearest only) it is the histogram of private evolution. Counts are integers;
+one vote is `scale` counts. Clean counts exist only inside `noisy_votes`; its result has noise on every bin.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from tasks.accounting.sensitivity import choice_steps
 from tasks.private.nearest.search import rank
 from tasks.private.noise.discrete import add_discrete_gaussian
 from tasks.private.voting.ballot import Ballot, Candidates, Unprintable
@@ -31,22 +28,20 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b"WASPVOTE"
 HEADER: Final = struct.Struct("<8sBBqqd")
-SIDES_OF_FORMAT: Final = {1: 2, 2: 1, 3: 2, 4: 1}
-"""Number of histograms in a stored release of each format; in formats 3 and 4 first choices follow them."""
-WITH_CHOICES: Final = 2
-"""Added to the number of the format if first choices are counted."""
+SIDES_OF_FORMAT: Final = {1: 2, 2: 1}
+"""Number of histograms in a stored release of each format."""
 
 
 class RawVotes(Unprintable):
-    """Votes without noise: `counts` (n, sides) int64, near and far; `choices` (K,), empty if they are not counted.
+    """Votes without noise: `counts` (n, sides) int64, near and far.
 
     As private as the rows; cannot be stored.
     """
 
-    __slots__ = ("choices", "counts")
+    __slots__ = ("counts",)
 
-    def __init__(self, counts: Ints, choices: Ints) -> None:
-        self.counts, self.choices = counts, choices
+    def __init__(self, counts: Ints) -> None:
+        self.counts = counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,8 +49,7 @@ class NoisyVotes:
     """The output of a release: noisy `near` and `far` counts (n,) of the candidates `ids` (n,), all int64.
 
     `far` is None if rows vote for the nearest only. One vote is `scale` counts. `sigma_int` is the noise in counts, 0
-    only if the run is non-private. `choices` (K,): noisy first choices of each PLM's texts, None if they are not
-    counted.
+    only if the run is non-private.
     """
 
     ids: Ints
@@ -63,14 +57,12 @@ class NoisyVotes:
     far: Ints | None
     scale: int
     sigma_int: float
-    choices: Ints | None = None
 
     def to_bytes(self) -> bytes:
         """Serialise the votes; equal votes give the same bytes on every machine."""
-        parts = [part for part in (self.ids, self.near, self.far, self.choices) if part is not None]
+        parts = [part for part in (self.ids, self.near, self.far) if part is not None]
         wide = max(int(np.abs(part).max(initial=0)) for part in parts) >= 2**31
         kind, form = "<i8" if wide else "<i4", 1 if self.far is not None else 2
-        form += WITH_CHOICES if self.choices is not None else 0
         head = HEADER.pack(MAGIC, form, 8 if wide else 4, len(self.ids), self.scale, self.sigma_int)
         body = head + b"".join(part.astype(kind).tobytes() for part in parts)
         return body + hashlib.sha256(body).digest()
@@ -84,15 +76,14 @@ class NoisyVotes:
         magic, form, width, number, scale, sigma_int = HEADER.unpack_from(body)
         sides = SIDES_OF_FORMAT.get(form, 0)
         values, rest = divmod(len(body) - HEADER.size, width) if width else (0, 1)
-        models = values - (1 + sides) * number
-        if magic != MAGIC or not sides or rest or (models <= 0 if form > WITH_CHOICES else models != 0):
+        if magic != MAGIC or not sides or rest or values != (1 + sides) * number:
             formats = " or ".join(map(str, SIDES_OF_FORMAT))
             raise ArtifactError(
                 f"The stored output is not a vote of format {formats}; a newer version wrote it. Update wasp."
             )
         flat = np.frombuffer(body, dtype=f"<i{width}", offset=HEADER.size).astype(np.int64)
-        bins, choices = flat[: len(flat) - models].reshape(1 + sides, number), flat[len(flat) - models :]
-        return cls(bins[0], bins[1], bins[2] if sides == 2 else None, scale, sigma_int, choices if models else None)
+        bins = flat.reshape(1 + sides, number)
+        return cls(bins[0], bins[1], bins[2] if sides == 2 else None, scale, sigma_int)
 
     def columns(self) -> dict[str, Ints]:
         """Return table columns: sample_id, near and, if far votes exist, far."""
@@ -109,19 +100,15 @@ class NoisyVotes:
 def noisy_votes(ballot: Ballot, candidates: Candidates, noise: Noise) -> NoisyVotes:
     """Return the noisy votes on `candidates`.
 
-    Draws fresh noise once, on every bin of each side and of first choices. Nothing in `ballot` can make it
+    Draws fresh noise once, on every bin of each side. Nothing in `ballot` can make it
     fail. Raises ConfigError if public numbers contradict each other: `noise` calibrated for other votes, for persons,
-    for no release, or for first choices while the writers of the candidates are unknown.
+    or for no release.
     """
     require_fitting(ballot, noise)
-    require_writers(candidates, noise)
     raw = clean_votes(ballot, candidates, noise)
-    flat = np.concatenate([raw.counts.ravel(), raw.choices])
-    noisy = add_discrete_gaussian(flat, noise.sigma_int, non_private=noise.non_private)
-    counts, choices = noisy[: raw.counts.size].reshape(raw.counts.shape), noisy[raw.counts.size :]
+    counts = add_discrete_gaussian(raw.counts, noise.sigma_int, non_private=noise.non_private)
     near, *far = (np.ascontiguousarray(side) for side in counts.T)
-    counted = choices if len(choices) else None
-    return NoisyVotes(candidates.ids, near, far[0] if far else None, noise.scale, noise.sigma_int, counted)
+    return NoisyVotes(candidates.ids, near, far[0] if far else None, noise.scale, noise.sigma_int)
 
 
 def clean_votes(ballot: Ballot, candidates: Candidates, noise: Noise) -> RawVotes:
@@ -138,13 +125,7 @@ def clean_votes(ballot: Ballot, candidates: Candidates, noise: Noise) -> RawVote
         rows, ranks = np.nonzero((ids >= 0) & selected[:, None])
         bins = bins_of.find(ids[rows, ranks])
         _add(counts[:, side], ballot, noise, selected, (rows, bins, weights[ranks]))
-    weight = choice_steps(noise.privacy)
-    choices = np.zeros(candidates.models if weight else 0, dtype=np.int64)
-    if weight and candidates.writers is not None:
-        rows = np.flatnonzero((ranking.near_ids[:, 0] >= 0) & selected)
-        chosen = bins_of.find(ranking.near_ids[rows, 0])
-        _add(choices, ballot, noise, selected, (rows, candidates.writers[chosen], np.full(len(rows), weight)))
-    return RawVotes(counts, choices)
+    return RawVotes(counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,9 +171,3 @@ def require_fitting(ballot: Ballot, noise: Noise) -> None:
         )
     if (noise.privacy.protects == "person") != (ballot.persons is not None):
         raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")
-
-
-def require_writers(candidates: Candidates, noise: Noise) -> None:
-    """Raise ConfigError if first choices are counted and a candidate's PLM is unknown."""
-    if choice_steps(noise.privacy) and (candidates.writers is None or candidates.models < 1):
-        raise ConfigError("First choices are counted per PLM; every candidate must name the PLM that wrote it.")

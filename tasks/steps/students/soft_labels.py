@@ -13,8 +13,8 @@ from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.density.soft_labels import DIGITS, class_shares, harden, soft_labels
-from tasks.steps.density import Shift, expected_rows, shift_parameters, shift_vectors
+from tasks.density.soft_labels import DIGITS, harden, soft_labels
+from tasks.steps.density import Shift, shift_parameters, shift_vectors
 from tasks.steps.texts import content, read_samples, read_vectors
 
 if TYPE_CHECKING:
@@ -29,30 +29,26 @@ class SoftJob:
     """The labels of texts.
 
     `labels`: the classes. `shift`: the release that moves the vectors; None: no private row is involved. `hard`: the
-    most likely class also replaces the label. `shares`: use the released shares of the classes.
+    most likely class also replaces the label.
     """
 
     labels: tuple[str, ...]
     shift: Shift | None = None
     hard: bool = False
-    shares: bool = False
 
 
 def label_softly(tools: Tools, job: SoftJob, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Write soft_labels.parquet: sample_id, label and `label_soft` of every text."""
     path = f"runs/{tools.run_id}/soft_labels.parquet"
-    parameters: dict[str, object] = {"labels": list(job.labels), "hard": job.hard, "shares": job.shares}
+    parameters: dict[str, object] = {"labels": list(job.labels), "hard": job.hard, "shares": False}
     parameters |= {"embedder": tools.embedder.identity, **shift_parameters(job.shift)}
     key = step_key("soft_labels", parameters, {"samples": content([entry.samples for entry in written])})
 
     def make() -> ArtifactRef:
         samples, vectors = read_samples(tools, written), np.asarray(read_vectors(tools, written))
         labels = samples["label"].to_numpy(dtype=str)
-        moved, shares = vectors, None
-        if job.shift is not None:
-            moved = shift_vectors(tools, job.shift, written, labels, vectors)
-            shares = class_shares(expected_rows(tools, job.shift, written, job.labels)) if job.shares else None
-        probabilities = np.round(soft_labels(vectors, moved, labels, job.labels, shares), DIGITS)
+        moved = vectors if job.shift is None else shift_vectors(tools, job.shift, written, labels, vectors)
+        probabilities = np.round(soft_labels(vectors, moved, labels, job.labels), DIGITS)
         table = samples[["sample_id", "label"]].assign(**{SOFT: probabilities.tolist()})
         if job.hard:
             table["label"] = harden(probabilities, job.labels)

@@ -61,28 +61,6 @@ def test_the_answer_tells_how_much_of_the_texts_is_real_and_of_the_real_is_there
         assert summary[name] == course[-1]
 
 
-def test_weights_come_from_counted_first_choices_and_are_read_back_from_the_book(api: str, tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home", api)
-    asked = {"weights_from": "counts", "counts_share": 0.2}
-    counted = pipeline.run(method=asked)
-    folder = pipeline.home / "runs" / counted["run_id"]
-    assert 3.9 < counted["epsilon_spent"] <= 4.0
-    kept = folder / "iteration=0" / "_release.parquet.json"
-    choices = json.loads(kept.read_text())["info"]["choices"]
-    assert len(choices) == 2
-    weights = pd.read_parquet(folder / "iteration=0/weights.parquet").set_index("plm")["share"]
-    if sum(choices) > 0:
-        wanted = [max(one, 0) / sum(max(one, 0) for one in choices) for one in choices]
-        assert weights[["clerk", "novelist"]].tolist() == pytest.approx(wanted)
-    page = Path(counted["report"]).read_text(encoding="utf-8")
-    assert "to the bin of the PLM that wrote its nearest text" in page
-    (folder / "iteration=0/release.parquet").unlink()
-    again = pipeline.run(method=asked)
-    assert again["epsilon_spent"] == counted["epsilon_spent"]
-    assert json.loads(kept.read_text())["info"]["choices"] == choices
-
-
-@pytest.mark.core
 def test_every_step_left_its_artifact(finished) -> None:
     pipeline, summary = finished
     folder = pipeline.home / "runs" / summary["run_id"]

@@ -26,11 +26,7 @@ from tests.support.runs.public_traces import blamed, durations, traces
 
 FLOWS: dict[str, tuple[str, dict[str, Any]]] = {
     "wasp": ("wasp", {}),
-    "wasp with first choices": ("wasp", {"method": {"weights_from": "counts"}}),
-    "wasp votes_smoothed": ("wasp", {"method": {"guidance": "votes_smoothed"}}),
     "wasp kernel": ("wasp", {"method": {"guidance": "kernel"}}),
-    "wasp subspace": ("wasp", {"method": {"guidance": "subspace"}}),
-    "wasp clusters": ("wasp", {"method": {"guidance": "clusters"}}),
     "aug_pe": ("aug_pe", {}),
     "pre_text": ("pre_text", {}),
     "fusegen": ("fusegen", {}),

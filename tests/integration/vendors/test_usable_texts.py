@@ -118,10 +118,7 @@ def test_a_resumed_run_judges_new_answers_and_not_the_stored_ones(tmp_path: Path
     ("flow", "method"),
     [
         ("wasp", {}),
-        ("wasp", {"guidance": "votes_smoothed"}),
         ("wasp", {"guidance": "kernel"}),
-        ("wasp", {"guidance": "subspace"}),
-        ("wasp", {"guidance": "clusters"}),
         ("aug_pe", {}),
         ("pre_text", {}),
         ("kd_tutor", {}),

@@ -280,32 +280,6 @@ def test_the_student_s_precision_reaches_it() -> None:
     assert "precision" not in type(config.student)(kind="finetune").settings
 
 
-def test_counted_first_choices_stay_within_the_budget_and_are_told() -> None:
-    path = ROOT / "deployments/configs/demo.yaml"
-    votes = ["method.guidance=votes"]
-    plain, counted = (commands.plan("wasp", path, [*votes, *more]) for more in ([], ["method.weights_from=counts"]))
-    assert counted["epsilon_exact"] <= counted["epsilon_stated"] == plain["epsilon_stated"]
-    assert plain["sigma"] < counted["sigma"] < 1.1 * plain["sigma"]
-    assert counted["other_calibration"] is None
-    assert "15% of the privacy loss counts first choices" in words.plan(counted)
-    assert "first choices" not in words.plan(plain)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        (["method.counts_share=0.1"], "counts_share needs weights_from: counts"),
-        (["method.weights_from=counts", "method.weighting=false"], "weighting: false does not use"),
-        (["method.weights_from=counts", "privacy.calibration=paper"], "no paper counts first choices"),
-        (["method.weights_from=counts", "method.counts_share=0.9"], "less than or equal to 0.5"),
-    ],
-    ids=["no count", "no weights", "noise of the paper", "too much"],
-)
-def test_counts_that_make_no_sense_are_refused(changes: list[str], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", ["method.guidance=votes", *changes])
-
-
 def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
     changes = ["privacy={epsilon: 6, vocabulary_epsilon: 1, setting: paper}"]
     plan = commands.plan("dp_kps", ROOT / "deployments/configs/dp_kps_here.yaml", changes)

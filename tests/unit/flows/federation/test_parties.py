@@ -42,12 +42,6 @@ def test_distance_to_private_rows_is_no_choice_where_parties_have_them() -> None
         check_config(WaspConfig, values, "the test")
 
 
-def test_first_choices_are_not_counted_by_parties() -> None:
-    values = SMALL | {"private": None, "parties": BOTH, "method": {"guidance": "votes", "weights_from": "counts"}}
-    with pytest.raises(ConfigError, match="does not support several parties"):
-        check_config(WaspConfig, values, "the test")
-
-
 def test_a_run_without_votes_asks_no_party() -> None:
     values = SMALL | {"private": None, "parties": BOTH, "method": {"guidance": "votes", "iterations": 1}}
     with pytest.raises(ConfigError, match="needs no votes, so no party is asked"):

@@ -121,7 +121,6 @@ def test_a_setting_of_guidance_without_effect_is_refused(setting: dict[str, Any]
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"method": {"weights_from": "counts"}}, "needs votes"),
         ({"method": {"iterations": 1}}, "Set iterations to 2 or more"),
     ],
 )

@@ -66,7 +66,6 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
         ({"privacy": {"calibration": "paper"}}, {"vote"}),
         ({"private": {"rows": 60, "of": 120}}, {"private"}),
         ({"plms_used": ["novelist"]}, {"write", "weigh", "votable"}),
-        ({"method": {"weights_from": "counts"}}, {"vote"}),
         ({"method": {"guidance": "kernel"}}, {"vote", "select", "weigh"}),
         ({"student": {"kind": "finetune", "max_length": 64}}, {"student"}),
         ({"student": {"kind": "finetune", "precision": "float32"}}, {"student"}),

@@ -19,7 +19,7 @@ from flows.methods.wasp.config import WaspConfig
 from tests.support.runs.pipeline import SMALL, Pipeline, last_json
 
 Ran = tuple[Pipeline, dict[str, Any]]
-DENSITY = {"guidance": "kernel", "final_set": "matched"}
+DENSITY = {"guidance": "kernel"}
 
 
 def config(**changes: Any) -> WaspConfig:
@@ -33,18 +33,14 @@ def ran(api: str, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return pipeline, pipeline.run(method=DENSITY)
 
 
-def test_a_run_releases_one_density_and_ends_with_the_texts_that_match_it(ran: Ran) -> None:
+def test_a_run_releases_one_density_and_ends_with_all_texts(ran: Ran) -> None:
     pipeline, summary = ran
     folder = pipeline.home / "runs" / summary["run_id"]
     assert summary["releases"] == 1
     assert 3.99 < summary["epsilon_spent"] <= 4
     assert list(pipeline.releases(summary["run_id"])) == ["guidance/release.parquet"]
-    assert summary["n_synthetic"] == 54
+    assert summary["n_synthetic"] == 72
     assert not summary["degraded"], summary["problems"]
-    every = pd.concat([pd.read_parquet(one) for one in sorted(folder.glob("iteration=*/plm=*/samples.parquet"))])
-    kept = pipeline.synthetic(summary["run_id"])
-    assert set(kept["sample_id"]) < set(every["sample_id"])
-    assert kept["label"].value_counts().nunique() == 1
     chosen = pd.read_parquet(folder / "iteration=1" / "selection.parquet")
     assert chosen.groupby(["label", "kind"]).size().tolist() == [4, 2] * 6, "as many good ones as a prompt shows"
     report = json.loads((folder / "report.json").read_text())
@@ -66,15 +62,9 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"method": {"final_set": "matched"}}, "final_set needs a released density"),
-        ({"method": {"keep": 0.5}}, "keep needs a released density"),
-        ({"method": {"kernel": "gaussian"}}, "kernel needs guidance: kernel"),
-        ({"method": {"guidance": "clusters", "kernel": "gaussian"}}, "guidance is clusters"),
-        ({"method": {"guidance": "votes_smoothed", "final_set": "matched"}}, "final_set needs a released density"),
+        ({"method": {"guidance": "clusters"}}, "'clusters' was removed in 0.3. Write kernel"),
         ({"student": {"kind": "linear", "adaptation": "density"}}, "this run releases none"),
         ({"method": DENSITY, "student": {"kind": "finetune", "adaptation": "density"}}, "Set kind to linear or mlp"),
-        ({"method": {"guidance": "kernel", "keep": 0.5}}, "keep needs final_set: matched"),
-        ({"method": {"guidance": "kernel", "weights_from": "counts"}}, "a density already determines the weights"),
         ({"method": {"guidance": "kernel", "iterations": 1}}, "Set iterations to 2 or more"),
         ({"method": {"guidance": "kernel", "votes": 1}}, "votes: 1 has no effect with guidance: kernel"),
         ({"method": {"guidance": "kernel"}, "privacy": {"calibration": "paper"}}, "Set method.guidance: votes"),
@@ -88,15 +78,9 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
         ),
     ],
     ids=[
-        "final set",
-        "keep",
-        "kernel",
-        "no kernel",
-        "smoothed",
+        "removed value",
         "no density",
         "finetune",
-        "keep all",
-        "counts",
         "one round",
         "votes",
         "paper",
@@ -118,11 +102,10 @@ def test_several_parties_and_attacks_on_whole_runs_are_for_votes(ran: Ran) -> No
         planned_pipeline(AuditConfig(wasp_config=str(named), pipeline=PipelineAttack()))
 
 
-def test_the_plan_tells_of_one_release_and_of_the_final_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_plan_shows_one_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     told = text.plan(planned(config(method=DENSITY, private={"rows": 6, "of": 120})))
     assert "1 density of the private rows per class" in told
-    assert "the 54 of 72 texts that match it together" in told
     assert "signal index" in told
     assert "each class has 4 texts in the first iteration" in told
     assert "noisy votes" not in told
@@ -130,20 +113,6 @@ def test_the_plan_tells_of_one_release_and_of_the_final_set(monkeypatch: pytest.
     told = text.plan(planned(fewest))
     assert "nearly all become examples. Write more texts" in told
     assert "Set method.iterations" not in told
-
-
-def test_the_plan_says_what_clusters_and_a_subspace_release_and_that_texts_bind_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-    moving = {"kind": "linear", "adaptation": "density"}
-    told = text.plan(planned(config(method={"guidance": "clusters"}, student=moving)))
-    assert "number in each cluster" in told
-    assert "if the texts of its first iteration are the same" in told
-    assert "vectors that the density shifts" in told
-    assert "along the main axes" in text.plan(planned(config(method={"guidance": "subspace"})))
-    votes, smoothed = (planned(config(method={"guidance": one})) for one in ("votes", "votes_smoothed"))
-    assert (votes["sigma"], votes["releases"]) == (smoothed["sigma"], smoothed["releases"]), "it is the same release"
 
 
 def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
@@ -204,22 +173,3 @@ def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
     card = (tmp_path / "bundle" / "README.md").read_text()
     assert "Released with noise: one sum of features per class" in " ".join(card.split())
     assert "only voted" not in " ".join(card.split())
-
-
-def test_a_round_is_appraised_against_test_rows_alone_and_tells_how_well_it_was_guided(ran: Ran) -> None:
-    pipeline, _ = ran
-    for guidance in ("votes_smoothed", "subspace", "kernel"):
-        student = {"kind": "linear", "adaptation": "density" if guidance == "subspace" else "none"}
-        method = {"guidance": guidance, "appraise": True, "samples": 108, "examples": 2}
-        privacy = {"epsilon": 100.0 if guidance == "kernel" else 4.0}  # so little noise that picks are sure to be good
-        summary = pipeline.run(method=method, student=student, privacy=privacy)
-        assert summary["releases"] == (2 if guidance == "votes_smoothed" else 1)
-        folder = pipeline.home / "runs" / summary["run_id"]
-        told = [json.loads((folder / f"iteration={t}" / "appraisal.json").read_text()) for t in (0, 1)]
-        for name in ("picks", "overlap", "weights_tv", "equal_tv"):
-            assert all(0 <= one[name] <= 1 for one in told)
-            assert summary[name] == pytest.approx((told[0][name] + told[1][name]) / 2)
-        assert summary["iterations"][0]["picks"] == told[0]["picks"]
-        assert "picks" not in summary["iterations"][2]
-        if guidance == "kernel":
-            assert summary["picks"] > 0.6

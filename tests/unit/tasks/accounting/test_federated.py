@@ -231,9 +231,3 @@ def test_the_sum_of_noisy_masked_votes_has_the_stated_spread():
     )
     assert noise.sum_int(6) == pytest.approx(USUAL.sigma_int * math.sqrt(2))
     assert abs((total.astype(float) ** 2).mean() / noise.sum_int(6) ** 2 - 1) < 4.9 * math.sqrt(2 / 6000)
-
-
-def test_first_choices_are_refused_where_several_parties_vote() -> None:
-    noise = calibrate(VotePrivacy(4, 1e-5, 4, choice_share=0.15))
-    with pytest.raises(ConfigError, match="weights_from"):
-        shared(noise, Parties(3, 3))

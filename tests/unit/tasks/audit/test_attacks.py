@@ -105,7 +105,6 @@ def test_a_sabotaged_mechanism_is_caught(name: str) -> None:
     [
         VotePrivacy(4, 1e-5, 4),
         VotePrivacy(4, 1e-5, 4, calibration="paper"),
-        VotePrivacy(4, 1e-5, 4, choice_share=0.5),
         VotePrivacy(4, 1e-5, 5, votes=1, sides=1),
         VotePrivacy(4, 1e-5, 3, votes=1, sides=1, protects="person", rows_per_person=4),
         VotePrivacy(4, 1e-5, 2, votes=2, adjacency="replace_one"),
@@ -152,25 +151,12 @@ def test_the_canary_moves_the_votes_as_far_as_the_promise_allows(how: str) -> No
         VotePrivacy(4, 1e-5, 4),
         VotePrivacy(4, 1e-5, 4, votes=1, sides=1),
         VotePrivacy(4, 1e-5, 4, 4, protects="person", rows_per_person=3),
-        VotePrivacy(4, 1e-5, 4, 4, protects="person", rows_per_person=3, choice_share=0.2),
     ):
         noise = calibrate(replace(privacy, aggregation=how))  # type: ignore[arg-type]
         candidates, others, both = canary_election(noise)
         with_canary, without = (clean_votes(one, candidates, noise) for one in (both, others))
-        moved = np.concatenate([(with_canary.counts - without.counts).ravel(), with_canary.choices - without.choices])
+        moved = (with_canary.counts - without.counts).ravel()
         assert np.linalg.norm(moved) / noise.scale == pytest.approx(noise.sensitivity, rel=0.02)
-
-
-def test_first_choices_without_noise_are_found_although_the_votes_have_theirs() -> None:
-    noise = calibrate(VotePrivacy(4, 1e-5, 4, choice_share=0.15))
-
-    def careless(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
-        clean = clean_votes(ballot, candidates, noise).choices
-        return [replace(one, choices=clean) for one in releases_of_a_run(ballot, candidates, noise)]
-
-    found = {one.what: one.passed for one in audit_votes(noise, FEW, careless)}
-    assert not found["who took part, by first choices votes"]
-    assert found["who took part, by near votes"]
 
 
 def test_the_claim_is_told_as_an_epsilon_beside_the_proven_one() -> None:

@@ -15,7 +15,7 @@ from flows.engine.tools import RunName, RunTools
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import step_key
-from tasks.density.kernels import Kernel
+from tasks.density.kernels import features_of
 from tasks.metrics.registry import compared_names
 from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, Usefulness, usefulness_of
 from tasks.steps.density import Shift, nearest_means
@@ -197,13 +197,13 @@ def test_the_student_that_reads_a_density_is_not_the_one_of_the_exported_texts(d
     """Texts of wrong classes, a density of the right ones: only what reads the density is right."""
     wrong = desk.written("wrong", 20, shift=1)
     labels, vectors = desk.rows["label"].to_numpy(dtype=str), desk.tools.embedder.embed(desk.rows["text"].tolist())
-    sums = np.stack([Kernel().features(vectors[labels == label]).sum(axis=0) for label in desk.labels])
+    sums = np.stack([features_of(vectors[labels == label]).sum(axis=0) for label in desk.labels])
     table = pd.DataFrame({"sum": np.rint(sums * 2**20).astype(np.int64).ravel()})
     info = {"labels": list(desk.labels), "steps": 2**20, "scale_int": 1}
     release = desk.tools.artifacts.write_table(
         "runs/r/guidance/release.parquet", table, step_key("guidance", {}, {}), info
     )
-    shift = Shift(release, Kernel())
+    shift = Shift(release)
     assert (nearest_means(desk.tools, shift, vectors) == labels).mean() > 0.5
 
     job = TrainJob((wrong,), StudentSpec("linear"), desk.labels, desk.test)

@@ -167,7 +167,7 @@ def test_clean_votes_and_rows_cannot_be_stored_or_shown():
     voters = ballot(np.full((1, 2), 0.625), 2, ["secret-label"])
     standing = candidates(np.zeros((3, 2)))
     ranking = rank(voters, standing)
-    for value in (RawVotes(np.full((2, 2), 640), np.full(2, 640)), voters, ranking):
+    for value in (RawVotes(np.full((2, 2), 640)), voters, ranking):
         for store in (pickle.dumps, copy.copy, copy.deepcopy, json.dumps):
             with pytest.raises(TypeError):
                 store(value)
