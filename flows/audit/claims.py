@@ -99,7 +99,7 @@ def _releases_density(config: AuditConfig) -> bool:
     if config.wasp_config is None:
         return False
     wasp = load_config(WaspConfig, Path(config.wasp_config))
-    if wasp.opening == "none":
+    if wasp.method.releases_density and not wasp.releases_density:
         raise ConfigError(
             f"wasp_config: {config.wasp_config} keeps its private rows closed (method.guidance: auto), so there is "
             "nothing to attack. Name another file."
