@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = "wasp-synth"
-UNPINNED = ("litellm", "vllm")
+UNPINNED = ("litellm",)
 """Extras whose packages need other versions than the constraints of the checkout."""
 
 

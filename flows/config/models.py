@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from connectors.interfaces.money import format_dollars
 from connectors.security.secret_patterns import REFERENCE
 from flows.config.form import Schema, Strict, connectors, rule
+from flows.config.removed import explain_removed
 
 PAID = ("anthropic", "litellm", "openai")
 """Connectors of hosted models, whose calls may cost money."""
@@ -67,8 +68,7 @@ class Plm(Strict):
         "ngram",
         json_schema_extra=connectors,
         description="ngram (embedded stub), recorded (a Parquet file), hf (local transformers), openai (or a "
-        "compatible server), anthropic, litellm (other vendors), vllm (its engine, or with an "
-        "endpoint its server).",
+        "compatible server), anthropic, litellm (other vendors).",
     )
     model: str = Field("", description="Model of the connector: a corpus name, a file, or a model id.")
     temperature: float | None = Field(
@@ -97,9 +97,17 @@ class Plm(Strict):
 
     rules = rule(
         "connector",
-        {"enum": ["anthropic", "fill_mask", "hf", "litellm", "ngram", "openai", "recorded", "vllm"]},
+        {"enum": ["anthropic", "fill_mask", "hf", "litellm", "ngram", "openai", "recorded"]},
         {"model": {"minLength": 1}},
     ) | rule("batch_api", {"const": True}, {"connector": {"enum": ["openai", "anthropic"]}})
+
+    @field_validator("connector")
+    @classmethod
+    def _refuse_removed(cls, connector: str) -> str:
+        removed = explain_removed("plms.connector", connector)
+        if removed is not None:
+            raise ValueError(removed)
+        return connector
 
     @model_validator(mode="after")
     def _check_price(self) -> Self:

@@ -24,6 +24,8 @@ REMOVED_FIELDS: Final = {
 
 REMOVED_VALUES: Final = {
     ("mechanisms", "moments"): "Remove it",
+    ("plms.connector", "faulty"): "Write the connector that it wraps",
+    ("plms.connector", "vllm"): "Write openai, with the address of vLLM's server as endpoint and key: none",
     ("method.guidance", "clusters"): "Write kernel",
     ("method.guidance", "subspace"): "Write kernel",
     ("method.guidance", "votes_smoothed"): "Write votes",

@@ -36,7 +36,6 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "unit/connectors/interfaces/test_threads.py",
         "unit/connectors/ledger/test_ledger.py::TestRacing",
         "unit/connectors/ledger/test_ledger.py::TestGrouping",
-        "unit/connectors/models/base/test_faulty.py",
         "unit/connectors/models/transformers/test_loading.py",
         "unit/connectors/tracking/",
         "unit/flows/federation/",

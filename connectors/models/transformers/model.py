@@ -19,7 +19,6 @@ from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, Weights, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
-from connectors.models.transformers.continuous_batching import answer_continuously
 from connectors.models.transformers.loading import Loaded, check_files, content_of, dtype_of, load, model_folder
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
@@ -44,9 +43,8 @@ class HfModel:
     Thread-safe, one batch at a time. Prompts of similar length share a batch; causal models are padded on the left,
     with attention masks. Each row is sampled from a stream seeded by its prompt and this model's identity (see
     `sampling`). Therefore a prompt's completion is the same alone, in any batch and after a crash, up to rounding:
-    always in practice in float32, mostly in half precision. With `continuous` the library samples from its own
-    generator, and completions differ between runs. A batch that exceeds the accelerator's memory is halved until it
-    fits.
+    always in practice in float32, mostly in half precision. A batch that exceeds the accelerator's memory is halved
+    until it fits.
     """
 
     connector = "hf"
@@ -124,9 +122,6 @@ class HfModel:
                 deliver(position, request)
             else:
                 requests.append(request)
-        if self._options.continuous and not loaded.seq2seq and hasattr(loaded.model, "generate_batch"):
-            answer_continuously(loaded, self._options, requests, deliver)
-            return
         for batch in self._batches(loaded, requests):
             self._run(loaded, batch, deliver)
 

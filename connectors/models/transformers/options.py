@@ -25,7 +25,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
 }
 WHOLE: Mapping[str, int] = {"top_k": 0, "no_repeat_ngram_size": 0, "batch": 1, "token_budget": 1, "max_tokens": 1}
 """Integer options and their minimums."""
-FLAGS = ("continuous", "keep_loaded", "offline", "trust_remote_code", "bin_weights")
+FLAGS = ("keep_loaded", "offline", "trust_remote_code", "bin_weights")
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
@@ -42,8 +42,8 @@ class HfOptions:
     no_repeat_ngram_size (0: off). temperature 1 and top_p 0.9 are the values of the published WASP code.
 
     Execution: device (auto, cpu, cuda, cuda:1, mps), dtype (auto: bfloat16 or float16 on an accelerator, float32 on a
-    CPU), batch (maximum rows), token_budget (maximum tokens per batch, including padding and completions), continuous
-    (continuous batching of transformers; see HfModel), keep_loaded (false: free the memory after each round).
+    CPU), batch (maximum rows), token_budget (maximum tokens per batch, including padding and completions), keep_loaded
+    (false: free the memory after each round).
 
     Files: revision, offline (never use the hub), bin_weights (accept pytorch_model*.bin without safetensors; only
     weights are read, no code), trust_remote_code (run Python files of the model's authors).
@@ -64,7 +64,6 @@ class HfOptions:
     dtype: str = "auto"
     batch: int | None = None
     token_budget: int | None = None
-    continuous: bool = False
     keep_loaded: bool = True
     revision: str | None = None
     offline: bool = False
@@ -98,8 +97,9 @@ class HfOptions:
             "top_p",
             "top_k",
         )
-        more = ("repetition_penalty", "no_repeat_ngram_size", "continuous")
-        return {name: getattr(self, name) for name in (*names, *more)}
+        more = ("repetition_penalty", "no_repeat_ngram_size")
+        # Identities of earlier versions contain `continuous`; without it their completions would be paid again.
+        return {name: getattr(self, name) for name in (*names, *more)} | {"continuous": False}
 
 
 def _choices(options: HfOptions, name: str) -> None:
@@ -140,12 +140,6 @@ def _texts(options: HfOptions, name: str) -> None:
 def _together(options: HfOptions, name: str) -> None:
     if options.template and options.chat == "yes":
         raise ConfigError(f"Model '{name}': set either template or chat: \"yes\", not both.")
-    own = options.stop or options.repetition_penalty != 1 or options.no_repeat_ngram_size
-    if options.continuous and own:
-        raise ConfigError(
-            f"Model '{name}': continuous batching does not support stop, repetition_penalty and no_repeat_ngram_size. "
-            "Remove them, or set continuous: false."
-        )
 
 
 def _check_model(spec: ModelSpec) -> None:

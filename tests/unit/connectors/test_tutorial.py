@@ -14,7 +14,6 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.registry import check_connector, open_model
-from connectors.models.transformers.vllm import VllmModel
 from connectors.models.vendors.anthropic import AnthropicModel
 from connectors.models.vendors.openai import OpenAIModel
 from tests.support.contracts.connectors import LanguageModelContract
@@ -71,7 +70,7 @@ def test_the_class_is_short():
 
 
 def test_the_models_of_the_example_can_be_opened():
-    known = {"openai": OpenAIModel, "anthropic": AnthropicModel, "vllm": VllmModel}
+    known = {"openai": OpenAIModel, "anthropic": AnthropicModel}
     for entry in yaml.safe_load(block("yaml"))["plms"]:
         model = known[entry["connector"]].from_spec(ModelSpec(**entry))
         assert model.name == entry["name"]

@@ -22,12 +22,13 @@ from connectors.interfaces.errors import (
     ProblemsError,
     WaspError,
 )
+from flows.audit.config import AuditConfig
 from flows.cli.commands import plan
 from flows.compare.config import CompareConfig
 from flows.config.files import check_config, load_config, read_stored
 from flows.config.models import listed_prices
 from flows.config.paths import default_name
-from flows.config.removed import REMOVED_FIELDS
+from flows.config.removed import REMOVED_FIELDS, REMOVED_VALUES
 from flows.config.task_files import load_task
 from flows.config.yaml_files import parse_yaml
 from flows.engine import text as words
@@ -98,6 +99,19 @@ def test_a_removed_field_says_what_to_write(field: str) -> None:
     group, name = field.split(".")
     with pytest.raises(ConfigError, match=rf"{field}: removed in 0\.3\. {REMOVED_FIELDS[field][:6]}"):
         check_config(WaspConfig, values(**{group: {name: 1}}), "run.yaml")
+
+
+@pytest.mark.parametrize(("place", "value"), list(REMOVED_VALUES))
+def test_a_removed_value_says_what_to_write(place: str, value: str) -> None:
+    changed = {
+        "plms.connector": {"plms": [{"name": "a", "connector": value}]},
+        "method.guidance": {"method": {"guidance": value}},
+    }
+    model, made = (WaspConfig, values(**changed[place])) if place in changed else (AuditConfig, {place: [value]})
+    with pytest.raises(
+        ConfigError, match=rf"{place}: '{value}' was removed in 0\.3\. {REMOVED_VALUES[place, value][:5]}"
+    ):
+        check_config(model, made, "run.yaml")
 
 
 def test_a_run_of_an_earlier_version_opens_without_its_removed_fields() -> None:

@@ -227,16 +227,6 @@ def test_memory_is_freed_after_each_call_when_asked(tiny_models):
     assert model.complete(prompts(3)) == first
 
 
-def test_continuous_batching_answers_every_prompt(tiny_models):
-    asked = prompts(10)
-    kept = {}
-    answers = opened(tiny_models["llama"], continuous=True, temperature=0.0).complete(asked, kept.__setitem__)
-    assert [kept[i] for i in range(10)] == answers
-    assert answers == opened(tiny_models["llama"], temperature=0.0).complete(asked)
-    same = [replace(asked[0], seed=seed) for seed in range(6)]
-    assert len({a.text for a in opened(tiny_models["llama"], continuous=True).complete(same)}) == 6
-
-
 def test_half_precision_is_another_model(tiny_models):
     half = opened(tiny_models["llama"], dtype="bfloat16")
     assert half.identity != opened(tiny_models["llama"]).identity
@@ -276,7 +266,6 @@ def test_a_missing_package_is_named(tiny_models, monkeypatch):
         ({"stop": [""]}, "stop must be strings"),
         ({"template": "USER:"}, "must contain {prompt}"),
         ({"trust_remote_code": "sure"}, "must be true or false"),
-        ({"continuous": True, "stop": ["x"]}, "continuous batching does not support"),
     ],
 )
 def test_wrong_options_say_what_to_write(options, message, tiny_models):
