@@ -11,12 +11,12 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from connectors.data.grammar import __file__ as grammar
+import connectors
 from flows.config.named import SHIPPED
 from flows.config.task_files import SHIPPED as TASKS
 from tests.support.runs.pipeline import Pipeline
 
-DATA = Path(grammar).parent / "support_desk" / "private.parquet"
+DATA = Path(connectors.__file__).parent / "data" / "support_desk" / "private.parquet"
 FAST = ("--set", "method.samples=90", "--set", "embedder={connector: hashing, model: '', options: {dimension: 128}}")
 RARE = "a text that nobody else wrote"
 

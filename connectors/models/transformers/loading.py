@@ -17,7 +17,7 @@ _SETTINGS = (".json", ".txt", ".model", ".jinja")
 _PATTERNS = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
 _UNKNOWN_BYTES = 2**20
 EMBEDDED = Path(__file__).parents[2] / "data" / "small_gpt"
-"""The model `embedded`: a small GPT-2 of this project (connectors/data/make_small_gpt.py)."""
+"""The model `embedded`: a small GPT-2 of this project (infra/data/make_small_gpt.py)."""
 
 _log = logging.getLogger(__name__)
 

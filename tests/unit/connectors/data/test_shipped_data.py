@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import connectors
-from connectors.data import make_corpora, make_recordings, make_support_desk, make_vocabulary
 from connectors.models.ngram.tokens import tokenise
+from infra.data import make_corpora, make_recordings, make_support_desk, make_vocabulary
 
 DATA = Path(connectors.__file__).parent / "data"
 DETAIL = re.compile(r"\b(?:[A-Z]{1,2}-?\d{5,7}|C/\d{4}/\d\d)\b|#\d{6}")

@@ -1,6 +1,6 @@
 """Create the demo task `support_desk`.
 
-Run `python -m connectors.data.make_support_desk --to FOLDER`. It has six classes, 120 private, 300 test and 60
+Run `python -m infra.data.make_support_desk --to FOLDER`. It has six classes, 120 private, 300 test and 60
 public rows, and no text in two of them. The texts are our own, from `phrases/support_desk.txt`.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from connectors.data.grammar import Grammar, distinct_texts
+from infra.data.grammar import DATA, Grammar, distinct_texts
 
 LABELS = (
     "login_problem",
@@ -86,7 +86,7 @@ def write_tables(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
 def main() -> None:
     """Write the tables as Parquet."""
     parser = argparse.ArgumentParser(description="Make the demo task support_desk.")
-    parser.add_argument("--to", type=Path, default=Path(__file__).parent / "support_desk")
+    parser.add_argument("--to", type=Path, default=DATA / "support_desk")
     write_tables(make(), parser.parse_args().to)
 
 

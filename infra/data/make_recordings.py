@@ -1,6 +1,6 @@
 """Create the recorded completions of the demo's three language models.
 
-Run `python -m connectors.data.make_recordings --to FOLDER`. Each voice has its own phrase file: `terse` chat messages,
+Run `python -m infra.data.make_recordings --to FOLDER`. Each voice has its own phrase file: `terse` chat messages,
 `formal` letters and `story`, long digressions. None shares a sequence of six words with the demo task's rows.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from connectors.data.grammar import Grammar, distinct_texts
-from connectors.data.make_support_desk import LABELS, write_tables
+from infra.data.grammar import DATA, Grammar, distinct_texts
+from infra.data.make_support_desk import LABELS, write_tables
 
 CARELESS_RATE = {"terse": 0.5, "formal": 0.0, "story": 0.0}
 """Share of texts in lower case, by voice."""
@@ -45,7 +45,7 @@ def make(voice: str) -> pd.DataFrame:
 def main() -> None:
     """Write `terse.parquet`, `formal.parquet` and `story.parquet`."""
     parser = argparse.ArgumentParser(description="Make the recorded completions of the demo.")
-    parser.add_argument("--to", type=Path, default=Path(__file__).parent / "recordings")
+    parser.add_argument("--to", type=Path, default=DATA / "recordings")
     write_tables({voice: make(voice) for voice in CARELESS_RATE}, parser.parse_args().to)
 
 

@@ -1,6 +1,6 @@
 """Create the small GPT-2 of the embedded transformer.
 
-Run `python -m connectors.data.make_small_gpt --to FOLDER`. The model is trained from scratch on the shipped corpora,
+Run `python -m infra.data.make_small_gpt --to FOLDER`. The model is trained from scratch on the shipped corpora,
 each text after a few of its own words, so the words of a class influence it. Its purpose is to run the pipeline
 anywhere, not to write well. Weights are stored in half precision. Another machine's arithmetic gives other last digits,
 so the script does not reproduce the file exactly.
@@ -15,7 +15,9 @@ from typing import Any
 
 import pandas as pd
 
-CORPORA = Path(__file__).parent / "corpora"
+from infra.data.grammar import DATA
+
+CORPORA = DATA / "corpora"
 SEED, STEPS, ROWS, TOKENS = 1905, 1500, 24, 96
 VOCABULARY, WIDTH, LAYERS, HEADS = 2000, 96, 2, 4
 START, END = "<s>", "</s>"
@@ -88,7 +90,7 @@ def make_model(tokenizer: Any, steps: int = STEPS) -> Any:
 def main() -> None:
     """Write the folder `small_gpt`."""
     parser = argparse.ArgumentParser(description="Make the small GPT-2 of the embedded transformer.")
-    parser.add_argument("--to", type=Path, default=Path(__file__).parent / "small_gpt")
+    parser.add_argument("--to", type=Path, default=DATA / "small_gpt")
     parser.add_argument("--steps", type=int, default=STEPS)
     arguments = parser.parse_args()
     tokenizer = make_tokenizer(lines(SEED))

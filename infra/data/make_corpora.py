@@ -1,6 +1,6 @@
 """Create the corpora of the embedded language models.
 
-Run `python -m connectors.data.make_corpora --to FOLDER`. `helpdesk` is close to the demo task, `letters` half way,
+Run `python -m infra.data.make_corpora --to FOLDER`. `helpdesk` is close to the demo task, `letters` half way,
 `stories` far. Each has its own phrase file; none shares phrases with the demo task's rows.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from connectors.data.grammar import Grammar, distinct_texts
-from connectors.data.make_support_desk import write_tables
+from infra.data.grammar import DATA, Grammar, distinct_texts
+from infra.data.make_support_desk import write_tables
 
 TEXTS_PER_LABEL = {"helpdesk": 550, "letters": 500, "stories": 800}
 SEED = 1905
@@ -33,7 +33,7 @@ def make(name: str) -> pd.DataFrame:
 def main() -> None:
     """Write `helpdesk.parquet`, `letters.parquet` and `stories.parquet`."""
     parser = argparse.ArgumentParser(description="Make the corpora of the embedded language models.")
-    parser.add_argument("--to", type=Path, default=Path(__file__).parent / "corpora")
+    parser.add_argument("--to", type=Path, default=DATA / "corpora")
     write_tables({name: make(name) for name in TEXTS_PER_LABEL}, parser.parse_args().to)
 
 

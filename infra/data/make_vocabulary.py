@@ -1,6 +1,6 @@
 """Create the demo's public vocabulary from the corpora of the embedded models.
 
-`python -m connectors.data.make_vocabulary --to FOLDER` writes demo.parquet. Terms are sequences of one or two words in
+`python -m infra.data.make_vocabulary --to FOLDER` writes demo.parquet. Terms are sequences of one or two words in
 at least TEXTS texts of the three corpora, by descending frequency. Sequences that start or end with a common English
 word are excluded.
 """
@@ -15,9 +15,9 @@ from pathlib import Path
 import pandas as pd
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from connectors.data.make_support_desk import write_tables
+from infra.data.grammar import DATA
+from infra.data.make_support_desk import write_tables
 
-DATA = Path(__file__).parent
 CORPORA = ("helpdesk", "letters", "stories")
 TEXTS = 12
 LONGEST = 2

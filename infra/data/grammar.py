@@ -8,6 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import connectors
+
+DATA = Path(connectors.__file__).parent / "data"
+"""The shipped data, which the programs of this folder make."""
+
 PHRASES = Path(__file__).parent / "phrases"
 
 _CHOICE = re.compile(r"\(([^()]*\|[^()]*)\)")
