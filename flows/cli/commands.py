@@ -67,8 +67,8 @@ def _run_flow(entry: FlowEntry, config: Any, resumes: str | None = None) -> dict
     from flows.runtime.heartbeat import own_heartbeat
     from flows.runtime.prefect_server import require_response
 
-    require_response()
     with ended_in_order(), full_disk_told(home), own_heartbeat(), show_progress() as display:
+        require_response()
         if entry.continued:
             display.say("Checking data, models and privacy budget ...")
         summary: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
@@ -256,8 +256,8 @@ def _export_approved(arguments: tuple[str, str, str, bool]) -> dict[str, Any]:
     from flows.runtime.prefect_server import require_response
 
     require_server()
-    require_response()
     with ended_in_order(), show_progress():
+        require_response()
         summary: dict[str, Any] = flow(*arguments)
     return summary
 

@@ -85,16 +85,16 @@ def test_independent_phrases_are_drawn_from_the_whole_density_and_may_repeat() -
     wanted = Shape("independent", "logarithmic", 5, 2000)
     members = members_of(wanted, np.eye(TERMS), 0)
     sums = 10 * features_at(members[0].of(np.array([[0], [0], [1]])), None).mean(axis=0, keepdims=True)
-    count = 40_000
+    count = 8_000
     drawn = draw_sequences(wanted, members, sums, count, SequenceChoice(repeats=True), np.random.default_rng(0))
     scores = np.maximum(estimates(members[0], sums, np.zeros((1, 0), dtype=np.int64), 0)[0], 0)
     expected = scores / scores.sum()
     for position in range(wanted.length):
         share = np.bincount(drawn[:, position], minlength=TERMS) / count
-        assert np.abs(share - expected).max() < 0.015
+        assert np.abs(share - expected).max() < 0.033
     pairs = np.zeros((TERMS, TERMS))
     np.add.at(pairs, (drawn[:, 0], drawn[:, 1]), 1 / count)
-    assert np.abs(pairs - np.outer(expected, expected)).max() < 0.015, "a phrase does not depend on the one before"
+    assert np.abs(pairs - np.outer(expected, expected)).max() < 0.033, "a phrase does not depend on the one before"
     assert any(len(set(row)) < wanted.length for row in drawn.tolist())
 
 
