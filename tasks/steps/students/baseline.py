@@ -19,7 +19,7 @@ from tasks.core.tools import Tools
 from tasks.density.soft_labels import soft_labels
 from tasks.metrics.usefulness import Accuracy, Baseline
 from tasks.steps.density import Shift, nearest_means
-from tasks.steps.students.evaluation import TrainJob, correct_of, test_on_texts
+from tasks.steps.students.evaluation import TrainJob, correct_of, score_texts
 from tasks.steps.students.soft_labels import SOFT, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, settings
@@ -101,7 +101,7 @@ def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
     chosen = sample_indices(guided["label"].to_numpy(dtype=str), texts, seed)
     vectors = read_vectors(tools, trained.written)[chosen]
     arms["guided"] = with_soft_labels(tools, guided.iloc[chosen], trained.soft), vectors
-    correct = {name: correct_of(test_on_texts(tools, plain, *arm)) for name, arm in arms.items()}
+    correct = {name: correct_of(score_texts(tools, plain, *arm)) for name, arm in arms.items()}
     return values | correct | {"texts": texts, "student": job.student.kind}
 
 

@@ -136,7 +136,7 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
             samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
             vectors = read_vectors(tools, job.written)
             scores["adapted"] = correct_of(scores["test"])
-            scores["test"] = test_on_texts(tools, job.on_texts, samples, vectors)
+            scores["test"] = score_texts(tools, job.on_texts, samples, vectors)
         return tools.artifacts.write_json(path, scores, key)
 
     def stale(_: ArtifactRef) -> str:
@@ -220,7 +220,7 @@ def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student
     return {"test": evaluate(frame["label"].tolist(), predicted.labels, labels)}
 
 
-def test_on_texts(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix) -> dict[str, Any]:
+def score_texts(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix) -> dict[str, Any]:
     """Return the scores on the test rows of a student trained on texts (with vectors) and their labels alone.
 
     If soft labels make one class the most likely one of every text, that class is the prediction.

@@ -20,8 +20,7 @@ from tasks.metrics.registry import compared_names
 from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, Usefulness, usefulness_of
 from tasks.steps.density import Shift, nearest_means
 from tasks.steps.students.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
-from tasks.steps.students.evaluation import TrainJob, train_and_test
-from tasks.steps.students.evaluation import test_on_texts as scores_on_texts
+from tasks.steps.students.evaluation import TrainJob, score_texts, train_and_test
 from tasks.steps.texts import embed_samples
 from tasks.students.spec import StudentSpec
 from tests.support.data.reports import made_up_report
@@ -216,7 +215,7 @@ def test_the_student_that_reads_a_density_is_not_the_one_of_the_exported_texts(d
 
     share = [0.9] + [0.1 / (len(desk.labels) - 1)] * (len(desk.labels) - 1)
     one_class = desk.rows.assign(label_soft=[share] * len(desk.rows))
-    scores = scores_on_texts(desk.tools, job, one_class, vectors)
+    scores = score_texts(desk.tools, job, one_class, vectors)
     assert scores["accuracy"] == (labels == desk.labels[0]).mean()
 
     measured = BaselineJob(job, (), False, shift, "no zero-shot texts")
