@@ -17,6 +17,8 @@ from connectors.interfaces.redaction import guard_logs, redact
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 LITTLE_BYTES = 1_000_000
+SERVER_TOO_SLOW = "attempting to connect to ephemeral Prefect API server"
+"""Part of Prefect's error if its temporary server does not start in time."""
 
 
 class UnexpectedError(WaspError):
@@ -93,13 +95,18 @@ def disk_is_full(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def full_disk_told(home: Path) -> Iterator[None]:
-    """Report a full disk of the state folder when Prefect fails on it first."""
+def explain_prefect_failure(home: Path) -> Iterator[None]:
+    """Report a full disk, or a machine too busy for Prefect's temporary server, where Prefect fails first."""
     try:
         yield
     except WaspError:
         raise
     except Exception as error:
+        if SERVER_TOO_SLOW in str(error):
+            raise WaspError(
+                "Prefect's temporary server did not start in time: the machine is busy. Nothing was spent. Repeat the "
+                "command, or set PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS=600 to wait longer."
+            ) from error
         if not disk_is_full(error) and shutil.disk_usage(home).free > LITTLE_BYTES:
             raise
         raise ArtifactError(

@@ -17,7 +17,7 @@ from connectors.interfaces.errors import (
     in_step,
     step_of,
 )
-from flows.runtime.failure import Story, UnexpectedError, disk_is_full, full_disk_told, told
+from flows.runtime.failure import Story, UnexpectedError, disk_is_full, explain_prefect_failure, told
 
 
 def failing(error: Exception, story: Story) -> WaspError:
@@ -74,9 +74,9 @@ def test_a_full_disk_is_told_in_words_wherever_it_is_noticed(tmp_path: Path) -> 
     assert disk_is_full(sqlite3.OperationalError("database or disk is full"))
     assert not disk_is_full(OSError(errno.EACCES, "Permission denied"))
     assert "The disk is full. Free space" in str(failing(deep, begun(tmp_path)))
-    with pytest.raises(ArtifactError, match="Prefect failed"), full_disk_told(tmp_path):
+    with pytest.raises(ArtifactError, match="Prefect failed"), explain_prefect_failure(tmp_path):
         raise deep
-    with pytest.raises(RuntimeError), full_disk_told(tmp_path):
+    with pytest.raises(RuntimeError), explain_prefect_failure(tmp_path):
         raise RuntimeError("something else")
 
 
@@ -87,3 +87,9 @@ def test_a_stop_on_purpose_passes_as_it_is() -> None:
         cancellation.raise_if_stopped()
     with told(Story()):  # what begins afterwards, in a notebook, is not ended
         cancellation.raise_if_stopped()
+
+
+def test_a_machine_too_busy_for_prefects_server_is_named(tmp_path: Path) -> None:
+    slow = RuntimeError("Timed out while attempting to connect to ephemeral Prefect API server.")
+    with pytest.raises(WaspError, match="the machine is busy. Nothing was spent"), explain_prefect_failure(tmp_path):
+        raise slow
