@@ -356,7 +356,7 @@ def _loaded(text: str, name: str, line_of: Callable[[int], int]) -> Any:
         return json.loads(text, parse_int=_integer)
     except json.JSONDecodeError as error:
         line, reason = line_of(error.lineno), error.msg
-    raise InputError(f"{name}, line {line}: not JSON ({reason}).")
+    raise InputError(f"{name}, line {line}: not JSON ({reason}). Correct the line.")
 
 
 def _integer(digits: str) -> int | str:
