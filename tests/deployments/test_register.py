@@ -16,8 +16,8 @@ from deployments.registry import Deployment, deployments
 from tests.support.runs.served_flow import Refused, ask
 from tests.support.servers.prefect import prefect_server
 
-WASP, DENSITY, KD = "wasp/demo", "wasp/density", "kd_tutor/demo"
-CATALOGUE = {name: one for one in deployments() if (name := f"{one.flow}/{one.name}") in (WASP, DENSITY, KD)}
+WASP, VOTES, KD = "wasp/demo", "wasp/votes", "kd_tutor/demo"
+CATALOGUE = {name: one for one in deployments() if (name := f"{one.flow}/{one.name}") in (WASP, VOTES, KD)}
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +85,10 @@ def test_a_new_server_gets_the_catalogue_and_the_second_time_nothing_is_written(
 
 def test_a_stale_deployment_is_updated_and_the_edits_of_others_stay(client: SyncPrefectClient, api: str) -> None:
     switch_on(client, WASP)
-    set_epsilon(client, api, DENSITY, 3.5)
-    edit(client, api, DENSITY, tags=["wasp", "density", "mine"])
-    before = {name: seen(client, name) for name in (WASP, DENSITY)}
-    catalogue = [CATALOGUE[WASP], CATALOGUE[DENSITY], stale(KD, samples=48)]
+    set_epsilon(client, api, VOTES, 3.5)
+    edit(client, api, VOTES, tags=["wasp", "votes", "mine"])
+    before = {name: seen(client, name) for name in (WASP, VOTES)}
+    catalogue = [CATALOGUE[WASP], CATALOGUE[VOTES], stale(KD, samples=48)]
     lines = report(register(client, catalogue))
     assert lines == [
         "deployments: 1 registered, 2 unchanged",
@@ -100,19 +100,19 @@ def test_a_stale_deployment_is_updated_and_the_edits_of_others_stay(client: Sync
 
 
 def test_edits_of_the_stale_deployment_itself_stay_and_are_named(client: SyncPrefectClient, api: str) -> None:
-    found = client.read_deployment_by_name(DENSITY)
-    switch_on(client, DENSITY)
+    found = client.read_deployment_by_name(VOTES)
+    switch_on(client, VOTES)
     for slug in ("often", None):  # the UI adds schedules without a slug
         schedule = {"schedule": {"cron": "5 4 * * *"}, "active": True, "slug": slug, "parameters": {"resumes": None}}
         ask(api, f"/deployments/{found.id}/schedules", [schedule])
-    set_epsilon(client, api, DENSITY, 3.5)
-    edit(client, api, DENSITY, tags=["density", "mine"], description="Ours.", paused=True, concurrency_limit=2)
+    set_epsilon(client, api, VOTES, 3.5)
+    edit(client, api, VOTES, tags=["votes", "mine"], description="Ours.", paused=True, concurrency_limit=2)
     for samples in (120, 180):  # the second update still knows what was edited before the first
-        lines = report(register(client, [stale(DENSITY, samples=samples)]))
-        after = client.read_deployment_by_name(DENSITY)
+        lines = report(register(client, [stale(VOTES, samples=samples)]))
+        after = client.read_deployment_by_name(VOTES)
         config = after.parameters["config"]
         assert (config["method"]["samples"], config["privacy"]["epsilon"]) == (samples, 3.5)
-        assert (after.tags, after.description, after.paused) == (["density", "mine"], "Ours.", True)
+        assert (after.tags, after.description, after.paused) == (["votes", "mine"], "Ours.", True)
         assert after.global_concurrency_limit is not None
         assert after.global_concurrency_limit.limit == 2
         assert {(schedule.slug, schedule.active) for schedule in after.schedules} == {
@@ -122,9 +122,9 @@ def test_edits_of_the_stale_deployment_itself_stay_and_are_named(client: SyncPre
         }
         assert lines[:2] == [
             "deployments: 1 registered, 0 unchanged",
-            f"  updated {DENSITY}: parameters.config.method.samples",
+            f"  updated {VOTES}: parameters.config.method.samples",
         ]
-        catalogue = CATALOGUE[DENSITY].parameters["config"]["privacy"]["epsilon"]
+        catalogue = CATALOGUE[VOTES].parameters["config"]["privacy"]["epsilon"]
         for kept in (
             f"parameters.config.privacy.epsilon = 3.5 (catalogue: {catalogue})",
             "tags = density, mine (catalogue: wasp, density)",
@@ -140,7 +140,7 @@ def test_schedules_follow_the_catalogue_unless_they_were_moved_or_removed(
     client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switch_on(client, WASP)
-    removed = client.read_deployment_by_name(DENSITY)
+    removed = client.read_deployment_by_name(VOTES)
     client.delete_deployment_schedule(removed.id, removed.schedules[0].id)
     moved = client.read_deployment_by_name(KD)
     cron = moved.schedules[0].schedule.model_copy(update={"cron": "0 5 * * *"})
@@ -152,7 +152,7 @@ def test_schedules_follow_the_catalogue_unless_they_were_moved_or_removed(
     crons = {name: {slug: one["cron"] for slug, one in seen(client, name)["schedules"].items()} for name in CATALOGUE}
     assert crons == {
         WASP: {"nightly": "0 4 * * *", "weekly": "0 4 * * *"},
-        DENSITY: {"weekly": "0 4 * * *"},
+        VOTES: {"weekly": "0 4 * * *"},
         KD: {"nightly": "0 5 * * *", "weekly": "0 4 * * *"},
     }
     assert seen(client, WASP)["active"] == {"nightly": True, "weekly": False}
@@ -161,19 +161,17 @@ def test_schedules_follow_the_catalogue_unless_they_were_moved_or_removed(
 def test_edited_parameters_that_no_longer_fit_stay_and_the_way_out_works(
     client: SyncPrefectClient, api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_epsilon(client, api, DENSITY, 3.5)
-    before = seen(client, DENSITY)
+    set_epsilon(client, api, VOTES, 3.5)
+    before = seen(client, VOTES)
     narrower = narrow_schema(client, monkeypatch)
     lines = report(register(client, [narrower, stale(KD, samples=48)]))
     assert lines[0] == "deployments: 1 registered, 0 unchanged, 1 NOT REGISTERED"
-    (refused,) = (
-        line for line in lines if line.startswith(f"  NOT REGISTERED {DENSITY}: edited parameters do not fit")
-    )
+    (refused,) = (line for line in lines if line.startswith(f"  NOT REGISTERED {VOTES}: edited parameters do not fit"))
     assert "privacy.epsilon" in refused
-    assert f"python -m deployments.register --reset {DENSITY}" in refused
-    assert seen(client, DENSITY) == before
-    assert [outcome.state for outcome in register(client, [narrower], reset=[DENSITY])] == ["updated"]
-    after = seen(client, DENSITY)
+    assert f"python -m deployments.register --reset {VOTES}" in refused
+    assert seen(client, VOTES) == before
+    assert [outcome.state for outcome in register(client, [narrower], reset=[VOTES])] == ["updated"]
+    after = seen(client, VOTES)
     assert after["version"] == narrower.version
     assert after["parameters"] == narrower.parameters
 
@@ -191,7 +189,7 @@ def narrow_schema(client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch) ->
         return found
 
     monkeypatch.setattr(module, "_schema", schema)
-    return stale(DENSITY, samples=120)
+    return stale(VOTES, samples=120)
 
 
 def test_the_server_still_checks_runs_and_shows_the_record_nowhere_else(client: SyncPrefectClient, api: str) -> None:
@@ -209,19 +207,19 @@ def test_the_server_still_checks_runs_and_shows_the_record_nowhere_else(client: 
 def test_a_deployment_without_a_record_is_told_apart_by_its_version(
     client: SyncPrefectClient, api: str, edited: bool
 ) -> None:
-    found = client.read_deployment_by_name(DENSITY)
+    found = client.read_deployment_by_name(VOTES)
     schema = dict(found.parameter_openapi_schema or {})
     schema["definitions"] = {name: value for name, value in schema["definitions"].items() if name != RECORD}
-    edit(client, api, DENSITY, parameter_openapi_schema=schema)
+    edit(client, api, VOTES, parameter_openapi_schema=schema)
     if edited:
-        set_epsilon(client, api, DENSITY, 3.5)
-    register(client, [stale(DENSITY, samples=120)])
-    config = seen(client, DENSITY)["parameters"]["config"]
+        set_epsilon(client, api, VOTES, 3.5)
+    register(client, [stale(VOTES, samples=120)])
+    config = seen(client, VOTES)["parameters"]["config"]
     assert config["privacy"]["epsilon"] == (
-        3.5 if edited else CATALOGUE[DENSITY].parameters["config"]["privacy"]["epsilon"]
+        3.5 if edited else CATALOGUE[VOTES].parameters["config"]["privacy"]["epsilon"]
     )
     assert config["method"]["samples"] == (
-        CATALOGUE[DENSITY].parameters["config"]["method"]["samples"] if edited else 120
+        CATALOGUE[VOTES].parameters["config"]["method"]["samples"] if edited else 120
     )
 
 
