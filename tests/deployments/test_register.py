@@ -127,7 +127,7 @@ def test_edits_of_the_stale_deployment_itself_stay_and_are_named(client: SyncPre
         catalogue = CATALOGUE[VOTES].parameters["config"]["privacy"]["epsilon"]
         for kept in (
             f"parameters.config.privacy.epsilon = 3.5 (catalogue: {catalogue})",
-            "tags = density, mine (catalogue: wasp, density)",
+            "tags = votes, mine (catalogue: wasp, votes)",
             "description",
             "concurrency_limit = 2 (catalogue: 1)",
             "schedules.often",
