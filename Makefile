@@ -13,7 +13,7 @@ export WASP_HOME ?= $(CURDIR)/.wasp
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status deployments test ci test-nightly mutants check test-all test-e2e docs bench bench-scale format clean
+.PHONY: help setup demo up down status deployments test ci test-nightly mutants check test-all test-e2e docs bench format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -82,9 +82,6 @@ docs: $(READY) ## build the documentation site into build/site; every broken lin
 
 bench: $(READY) ## benchmarks: ratios against a peer or a floor of the same run
 	$(BIN)/python -m tests.benchmarks
-
-bench-scale: $(READY) ## a million texts, a hundred thousand private rows: time and memory as they grow (minutes; tests/output)
-	$(BIN)/python -m tests.benchmarks.scale
 
 format: $(READY) ## put the code into the house's form
 	$(BIN)/ruff check --fix .

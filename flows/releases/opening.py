@@ -63,8 +63,8 @@ class Curve:
 
     def share(self, kind: Kind, index: float) -> float:
         """Return the share at the largest measured index up to `index`."""
-        place = sum(measured <= index for measured in self.indices)
-        return self.shares[kind][max(place - 1, 0)]
+        reached = sum(measured <= index for measured in self.indices)
+        return self.shares[kind][max(reached - 1, 0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def forecast_lines(opening: Opening) -> list[str]:
     quality = "depends on how good the texts already are"
     if opening.zero_shot is not None:
         quality = f"with the measured accuracy of texts alone, {100 * opening.zero_shot:.1f} %"
-    gains = [f"{100 * fmean(cell['gain'][place] for cell in measured_cells()):+.1f}" for place in (0, 1)]
+    gains = [f"{100 * fmean(cell['gain'][kind] for cell in measured_cells()):+.1f}" for kind in (0, 1)]
     return [
         f"expect        {_range(opening.gains('head'))} points of accuracy over texts alone for the adapted student, "
         f"{_range(opening.gains('soft'))} for the exported texts; {quality}",

@@ -74,7 +74,7 @@ class TrainJob:
 
     @property
     def reads(self) -> str:
-        """What the student learns from besides the exported texts; empty if it does not adapt."""
+        """The further source of the student besides the exported texts; empty if it does not adapt."""
         if self.shift is not None:
             return "the noisy release"
         return "public rows" if self.unlabelled is not None else ""
