@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,24 +111,11 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
             records = split_view(zone, view, source.test_share, classes, (private, files["test"]))
             view = DatasetView(path=str(private), person=person and "person")
         view = view.model_copy(update={"declared_rows": choices.declared_rows or records.declared_rows})
-        task_values = {
-            "name": name.replace("-", "_"),
-            "item": choices.item,
-            "language": records.language,
-            "labels": [{"name": label, "description": ""} for label in classes],
-        }
-        values = {
-            "flow": "wasp",
-            "task": str(files["task"]),
-            "private": name,
-            **({"test": {"path": str(files["test"])}} if source.test_share is not None else {}),
-            "plms": models,
-            "embedder": {"connector": "sentence_transformers", "model": "embedded"},
-            "privacy": {"epsilon": choices.epsilon, "delta": 1e-5} | ({"protects": "person"} if person else {}),
-            "method": {"samples": min(MOST_TEXTS, TEXTS_PER_CLASS * len(classes))},
-            "student": {"kind": "linear"},
-            "evaluation": {"fid_reference": "none"},
-        }
+        task_values: dict[str, Any] = {"labels": [{"name": label, "description": ""} for label in classes]}
+        task_values |= {"name": name.replace("-", "_"), "item": choices.item, "language": records.language}
+        values = _run_values(files, name, choices, models, classes)
+        values |= {"test": {"path": str(files["test"])}} if source.test_share is not None else {}
+        values["privacy"] |= {"protects": "person"} if person else {}
         _check(values, files, task_values)
         schemas = write_schemas(home)
         title = f"Task of {name}. A description and typical words of each class improve the texts."
@@ -151,6 +138,23 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
         "cap": registered["cap"],
         "warnings": [*notice, *registered["warnings"]],
     } | dataset_commands.seen_by_owner(records)
+
+
+def _run_values(
+    files: Mapping[str, Path], name: str, choices: Choices, models: list[dict[str, Any]], classes: Sequence[str]
+) -> dict[str, Any]:
+    """Return the configuration of a run on the dataset NAME that protects records and measures nothing."""
+    return {
+        "flow": "wasp",
+        "task": str(files["task"]),
+        "private": name,
+        "plms": models,
+        "embedder": {"connector": "sentence_transformers", "model": "embedded"},
+        "privacy": {"epsilon": choices.epsilon, "delta": 1e-5},
+        "method": {"samples": min(MOST_TEXTS, TEXTS_PER_CLASS * len(classes))},
+        "student": {"kind": "linear"},
+        "evaluation": {"fid_reference": "none"},
+    }
 
 
 def _check_budget(choices: Choices) -> None:

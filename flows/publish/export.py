@@ -78,10 +78,7 @@ def export_run(
     facts = BundleFacts(report, card, manifest, head, now(), options.license, overlap, unsearched)
     facts = replace(facts, audits=audits, never_audited=never, soft="label_soft" in rows)
     facts = replace(facts, pooled=(student / "head.safetensors").exists(), reads=_read_by_student(artifacts, run))
-    try:
-        facts = replace(facts, reached=measure_recipe(home, manifest, rows, card.label_names))
-    except (PlaceError, MissingPackageError) as error:  # the card states it
-        facts = replace(facts, not_run=str(error))
+    facts = _with_recipe(facts, home, rows)
     if options.approve is not None:
         approval = options.approve(facts)
         head = gate.ledger_head(home, artifacts, manifest["dataset"])  # other runs may have added entries meanwhile
@@ -111,6 +108,14 @@ def export_run(
         "never_audited": list(never),
         "warnings": gate.warnings_of(report),
     }
+
+
+def _with_recipe(facts: BundleFacts, home: Path, rows: pd.DataFrame) -> BundleFacts:
+    """Return the facts with the accuracy of the card's recipe, or with the reason why it could not run."""
+    try:
+        return replace(facts, reached=measure_recipe(home, facts.book, rows, facts.card.label_names))
+    except (PlaceError, MissingPackageError) as error:
+        return replace(facts, not_run=str(error))
 
 
 def _read_by_student(artifacts: Artifacts, run: str) -> str:

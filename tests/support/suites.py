@@ -86,7 +86,6 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "unit/tasks/audit/test_attacks.py::test_the_noise_of_200000",
     ),
     "the methods of the papers": (
-        "e2e/methods/test_dp_kps.py::test_a_student_adapts",
         "e2e/methods/test_dp_kps.py::test_the_parts_of_the_paper",
         "e2e/methods/test_fusegen.py::test_by_class",
         "e2e/methods/test_kd_tutor.py::test_wasp_takes",

@@ -46,6 +46,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
 def opened(home: Path, server: VendorServer, flow: str = "wasp", **method: Any) -> Run:
     values = SMALL | FURTHER.get(flow, {}) | {"plms": [server.plm()], "test": None}
     values["method"] = (SHORT if flow == "wasp" else METHODS[flow]) | method
+    if method.get("guidance") == "kernel":
+        del values["method"]["votes"]
     prepared = prepare(flow, check_config(find_flow(flow).config, values, "the test"), home)
     name = prepared.tools.called
     prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
@@ -69,7 +71,7 @@ def release(run: Run, written: list[Written]) -> str:
     """Draw the first release of a run from its texts."""
     if isinstance(run, KdRun):
         return teach(run.tools, teacher_spec(run), 0, written)[1]
-    if isinstance(run, WaspRun) and run.config.method.density is not None:
+    if isinstance(run, WaspRun) and run.config.releases_density:
         return estimate_density(run.tools, run.guide_spec, written)[1]
     return vote(run.tools, run.vote_spec(0), written)[1]
 

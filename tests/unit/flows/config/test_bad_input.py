@@ -156,8 +156,8 @@ def test_a_missing_package_is_told_with_its_install_command(monkeypatch: pytest.
     import sys
 
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    chosen = {"connector": "sentence_transformers", "model": "embedded", "options": {}}
-    with pytest.raises(MissingPackageError, match=r"-m pip install .*\[local\]'"):
+    chosen = {"connector": "sentence_transformers", "model": "all-mpnet-base-v2", "options": {}}
+    with pytest.raises(MissingPackageError, match=r"pip install .*\[local\]'"):
         start(home, embedder=chosen)
     assert_nothing_spent(home)
 

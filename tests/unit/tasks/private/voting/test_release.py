@@ -66,7 +66,7 @@ def test_removing_any_row_moves_the_votes_of_both_iterations_by_no_more_than_sta
     whole = opened(home, tmp_path / "rows.jsonl", private)
     first, second = standing(whole, 20), standing(whole, 60)
     full = clean(whole, 0, first), clean(whole, 1, second)
-    bound = squared_bound(SMALL["method"]["votes"])
+    bound = squared_bound(whole.noise.privacy.votes)
     moved = []
     for gone in range(len(private)):
         left = opened(home, tmp_path / "rows.jsonl", private[:gone] + private[gone + 1 :])
