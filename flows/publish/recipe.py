@@ -29,7 +29,7 @@ def recipe(config: Mapping[str, Any], names: Sequence[str], soft: bool) -> str:
 
 
 def measure_recipe(
-    home: Path, manifest: dict[str, Any], rows: pd.DataFrame, names: Sequence[str]
+    home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, names: Sequence[str]
 ) -> dict[str, Accuracy]:
     """Return the accuracy of the card's lines on the run's test rows, by kind of features; empty without test rows."""
     from sklearn.feature_extraction.text import TfidfVectorizer
