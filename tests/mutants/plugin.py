@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -70,7 +71,7 @@ class MutantFinder(importlib.abc.MetaPathFinder):
             return None
         location = str(ROOT / self.mutant.file)
         loader = MutantLoader(fullname, location, self.mutant)
-        return importlib.machinery.ModuleSpec(fullname, loader, origin=location)
+        return importlib.util.spec_from_file_location(fullname, location, loader=loader)
 
 
 class MutantLoader(importlib.machinery.SourceFileLoader):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.runs.pipeline import METHODS, Pipeline, last_json
 
-RIVALS = ["pre_text", "aug_pe", "aug_pe as in WASP"]
+RIVALS = ["pre_text", "aug_pe", pytest.param("aug_pe as in WASP", marks=pytest.mark.slow)]
 Done = tuple[Pipeline, dict[str, Any]]
 
 
