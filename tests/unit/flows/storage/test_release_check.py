@@ -122,7 +122,7 @@ def test_a_file_that_no_book_knows_is_red(run: Prepared) -> None:
 
 
 def test_every_slot_leads_to_the_file_that_its_step_writes() -> None:
-    folders = {"vote-12": "iteration=12", slots.GUIDANCE: "guidance", slots.MOMENTS: "adaptation", "labels": "labels"}
+    folders = {"vote-12": "iteration=12", slots.GUIDANCE: "guidance", "moments": "adaptation", "labels": "labels"}
     for slot, folder in folders.items():
         assert release_file("run", slot) == f"runs/run/{folder}/release.parquet"
     assert release_file("run", slots.PLAIN_TRAINING) is None

@@ -26,10 +26,10 @@ def weak(ballot: Ballot, noise: GuidanceNoise) -> list[NoisySums]:
 
 
 def reused(ballot: Ballot, noise: GuidanceNoise, kept: list[Any] = []) -> list[NoisySums]:  # noqa: B006
-    from tasks.audit.density import KERNEL, LABELS
+    from tasks.audit.density import LABELS
 
     (one,) = release_of_a_run(ballot, noise)
-    clean = clean_sums(ballot, LABELS, KERNEL, noise).sums
+    clean = clean_sums(ballot, LABELS, noise).sums
     kept.append(one.sums - clean)
     return [replace(one, sums=clean + kept[0])]
 
