@@ -16,7 +16,7 @@ from flows.config.privacy import Calibration
 from flows.config.rows import Rows
 from tasks.accounting.dp_sgd import Training
 
-ADAPTED = ("adaptation", "adaptation_from", "adaptation_weight", "adaptation_epsilon", "adaptation_directions")
+ADAPTED = ("adaptation", "adaptation_weight")
 NO_TEXTS = "dp_sgd_student writes no texts and calls no language model. Remove the field"
 
 
