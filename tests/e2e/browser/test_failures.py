@@ -69,7 +69,7 @@ def releases(site: Site, flow_run: str) -> dict[str, str]:
 
 def test_a_failed_run_shows_the_reason_and_the_next_move(story: Story, failed: str) -> None:
     story.open_run(failed, "Details")
-    story.window.see("State Message", "Every PLM is down in iteration 1", "the key was refused", "Retry")
+    story.window.see("State Message", "Every PLM is down in iteration 1", "requires a key", "Retry")
     story.window.shot("retry-1-failed", whole=True)
 
 
