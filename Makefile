@@ -56,7 +56,7 @@ ci: check ## what CI runs: checks, then the fast suite and all further tests but
 	$(PYTEST) -m "not slow and not gpu and not live"
 
 test-nightly: $(READY) ## the nightly tests alone: see CONTRIBUTING.md for when
-	$(PYTEST) -m "slow and not gpu and not live and not browser"
+	$(PYTEST) -m "slow and not gpu and not live"
 
 mutants: $(READY) ## mutations of the privacy code, each of which its tests must catch (minutes, two processes)
 	$(BIN)/python -m tests.mutants

@@ -79,6 +79,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "e2e/test_retention.py",
         "e2e/test_stop_and_go_on.py::test_a_run_started_with_relative_paths",
         "e2e/test_stop_paid_calls.py",
+        "unit/tasks/private/training/test_dp_train.py::test_kill_9",
     ),
     "tasks/private, tasks/audit, noise, what a run writes": (
         "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[pre_text",
@@ -118,6 +119,10 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "e2e/test_paid_models.py::test_runs_of_two_epsilons",
         "e2e/test_transformers_serve.py",
         "e2e/test_vendor_modes.py",
+    ),
+    "approvals, failures and retries on Prefect's pages": (
+        "e2e/browser/test_approval.py",
+        "e2e/browser/test_failures.py",
     ),
     "benchmarks": ("integration/benchmarks/",),
 }
