@@ -28,7 +28,7 @@ def test_a_person_is_protected_with_all_rows(pipeline: Pipeline, tmp_path: Path)
     book = last_json(pipeline.call("budget", "history", "ward", "--json").stdout)["entries"]
     released = [entry for entry in book if entry["kind"] == "release"]
     assert {entry["protects"] for entry in released} == {"person"}
-    one_row = (8 / 3 * (1 - 4**-4)) ** 0.5
+    one_row = (8 / 3 * (1 - 4**-8)) ** 0.5
     assert {round(entry["sensitivity"], 6) for entry in released} == {round(2 * one_row, 6)}
     report = Path(done["report"]).read_text(encoding="utf-8")
     assert "one person with all of their used rows" in report

@@ -38,7 +38,7 @@ def test_the_page_of_the_officer_states_the_loss_of_the_output(second: tuple[Pip
 def test_commands_report_and_tracking_show_both_figures(second: tuple[Pipeline, dict[str, Any]]) -> None:
     pipeline, summary = second
     shown = pipeline.call("show", summary["run_id"]).stdout
-    assert "privacy loss of the output: epsilon 4.0000 at delta 1e-05 in 2 releases" in shown
+    assert "privacy loss of the output: epsilon 4.0000 at delta 1e-05 per record in 2 releases" in shown
     assert "added: epsilon 2.6945 (releases: 1 charged, 1 reused from earlier runs)" in shown
     listed = next(line for line in pipeline.call("runs").stdout.splitlines() if summary["run_id"] in line)
     assert "2.6945" in listed
