@@ -177,7 +177,7 @@ def test_edited_parameters_that_no_longer_fit_stay_and_the_way_out_works(
 
 
 def narrow_schema(client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch) -> Deployment:
-    """Return a later version whose form allows no epsilon above 2."""
+    """Return a later version whose form allows no epsilon below 3.75."""
     import deployments.register as module
 
     original = module._schema
@@ -185,7 +185,7 @@ def narrow_schema(client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch) ->
     def schema(deployment: Deployment) -> dict[str, Any]:
         found = original(deployment)
         if deployment.flow == "wasp":
-            found["definitions"]["Privacy"]["properties"]["epsilon"] = {"type": "number", "maximum": 2}
+            found["definitions"]["Privacy"]["properties"]["epsilon"] = {"type": "number", "minimum": 3.75}
         return found
 
     monkeypatch.setattr(module, "_schema", schema)
