@@ -122,6 +122,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "e2e/test_vendor_modes.py",
     ),
     "approvals, failures and retries on Prefect's pages": (
+        "e2e/browser/test_a_run.py",
         "e2e/browser/test_approval.py",
         "e2e/browser/test_failures.py",
     ),
