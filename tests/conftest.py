@@ -57,7 +57,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def api() -> str:
-    """Return the address of one Prefect server for all tests that run the command, whichever process they run in."""
+    """Return the address of the Prefect server that the tests of all processes share."""
     return shared_prefect_server(Path(os.environ[SERVER_FOLDER]))
 
 

@@ -64,7 +64,7 @@ def _report(mutant: Mutant, folder: Path) -> bool:
 
 def run_tests(name: str, tests: Sequence[str], folder: Path) -> tuple[int, str]:
     """Run tests with a mutation (empty for none); return pytest's exit code and the first failure or its last line."""
-    environment = os.environ | {"MUTANT": name, "OMP_NUM_THREADS": "1", "NUMBA_DISABLE_JIT": "0"}
+    environment = os.environ | {"MUTANT": name, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-p", "tests.mutants.plugin", "-p", "no:cacheprovider", "-x", "-rfE"]
     command += ["--hypothesis-seed=0", "-m", "not slow and not gpu and not browser", f"--timeout={TIMEOUT_SECONDS}"]
     command += [f"--basetemp={tempfile.mkdtemp(dir=folder)}/tests", *tests]
