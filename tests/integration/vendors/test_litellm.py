@@ -37,6 +37,7 @@ class LiteLlmPromises(VendorPromises):
     variable = "LITELLM_TEST_KEY"
     model_name: ClassVar[str]
     highest_limit = 14
+    short_timeout = 0.6
 
     def open(self, *servers: Any, **options: Any) -> Any:
         urls = [server.url + self.suffix for server in servers]

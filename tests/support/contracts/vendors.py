@@ -39,6 +39,8 @@ class VendorPromises(LanguageModelContract):
     repeats_itself = True
     highest_limit = 8
     """Calls in flight at a server that refuses the fifth; more where the connector works on a call for longer."""
+    short_timeout = 0.15
+    """Seconds within which the connector receives every immediate response, with eight calls in flight."""
 
     @pytest.fixture
     def server(self) -> Iterator[VendorServer]:
@@ -339,7 +341,7 @@ class VendorPromises(LanguageModelContract):
             return fault(request) if callable(fault) else fault
 
         server.plan = answer
-        model = self.open(server, price=price, max_tokens=20, concurrency=8, timeout=0.15)
+        model = self.open(server, price=price, max_tokens=20, concurrency=8, timeout=self.short_timeout)
         purse = Purse(tmp_path / "money.jsonl", most=60 * model.worst_dollars(asked(1)[0]))
         with pytest.raises(MoneyError):
             Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(asked(900))
