@@ -64,7 +64,7 @@ class SharedStores:
 
 
 DEFAULT_CAP = 8.0, 1e-5
-"""Epsilon and delta of all releases of a dataset that nobody capped (docs/decisions/datasets_have_a_cap.md)."""
+"""Epsilon and delta of all releases of a dataset that nobody capped (docs/decisions/privacy.md)."""
 VECTORS = "vectors.db"
 """File of embeddings/ that contains the vectors of texts by their hash, for all runs."""
 
