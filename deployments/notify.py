@@ -8,7 +8,7 @@ from uuid import UUID
 from prefect import flow, get_client, get_run_logger, runtime
 from prefect.artifacts import create_markdown_artifact
 
-from flows.runtime.left_tasks import crash_tasks, open_tasks
+from flows.runtime.left_tasks import crash_open_tasks
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import state_folder
 
@@ -36,8 +36,8 @@ def _end_tasks_of_a_crashed_run(run: str) -> None:
     """Mark its open task runs as crashed, too; their process is dead."""
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(UUID(run)).state
-        if state is not None and state.is_crashed():
-            crash_tasks(client, open_tasks(client, UUID(run)))
+    if state is not None and state.is_crashed():
+        crash_open_tasks(run)
 
 
 def _page(run: str) -> str:

@@ -21,8 +21,8 @@ from flows.audit.findings import planned_pipeline
 from flows.audit.pipeline import PipelineTrial, pipeline_config, scratch
 from flows.engine.checks import problems_of, raise_problems
 from flows.runtime.failure import Story, told
-from flows.runtime.heartbeat import beating
 from flows.runtime.manifest import RunBook, begun, held_here, now
+from flows.runtime.run_events import reported_end
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts
 from tasks.reporting.audit_plots import pictures
@@ -148,7 +148,7 @@ def require_sound(result: dict[str, Any]) -> dict[str, Any]:
 def auditing(config: AuditConfig) -> Iterator[AuditRun]:
     """Open an audit; every audit is a new run because it draws fresh noise."""
     story, home = Story(), state_folder()
-    with told(story), beating(), ExitStack() as stack:
+    with told(story), reported_end(), ExitStack() as stack:
         check_room(home)
         stated = planned(config)["mechanisms"][0]["epsilon_stated"]
         raise_problems(_problems(config))

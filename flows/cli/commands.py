@@ -64,10 +64,9 @@ def _run_flow(entry: FlowEntry, config: Any, resumes: str | None = None) -> dict
     home = state_folder()
     check_room(home)
     from flows.runtime.failure import explain_prefect_failure
-    from flows.runtime.heartbeat import own_heartbeat
     from flows.runtime.prefect_server import require_response
 
-    with ended_in_order(), explain_prefect_failure(home), own_heartbeat(), show_progress() as display:
+    with ended_in_order(), explain_prefect_failure(home), show_progress() as display:
         require_response()
         if entry.continued:
             display.say("Checking data, models and privacy budget ...")

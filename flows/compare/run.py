@@ -23,8 +23,8 @@ from flows.engine.run_summary import RunSummary
 from flows.engine.tracking import page_url
 from flows.federation.local_parties import WITHOUT_PARTIES, local_parties
 from flows.runtime.failure import Story, told
-from flows.runtime.heartbeat import beating
 from flows.runtime.manifest import RunBook, begun, held_here, now, versions
+from flows.runtime.run_events import reported_end
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, tracking_store
 from flows.runtime.terminal_progress import display
@@ -167,7 +167,7 @@ class CompareRun:
 def comparing(config: CompareConfig) -> Iterator[CompareRun]:
     """Open a comparison: check its configurations and record how it ends."""
     story, home = Story(), state_folder()
-    with told(story), beating():
+    with told(story), reported_end():
         check_room(home)
         cells = cells_of(config)
         if config.local_parties is not None and not any(cell.config.parties for cell in cells):

@@ -164,14 +164,13 @@ class Execution(Strict):
 
     first = ("seed",)
 
-    task_runner: Literal["threads", "dask", "ray"] = Field(
-        "threads", description="Run steps in threads of one process, or on a Dask or Ray cluster."
+    task_runner: Literal["threads", "dask"] = Field(
+        "threads", description="Run steps in threads of one process, or on a Dask cluster."
     )
     max_workers: int = Field(4, ge=1, le=256, description="Maximum number of concurrent steps.")
     cluster: str | None = Field(
         None,
-        description="Address of a running cluster: tcp://HOST:8786 (Dask), HOST:6379 or ray://HOST:10001 (Ray). Empty: "
-        "start a local cluster for the run.",
+        description="Address of a running Dask cluster: tcp://HOST:8786. Empty: start a local one for the run.",
     )
     seed: int = Field(0, ge=0, description="Random seed. DP noise is never seeded.")
     approval: bool = Field(
@@ -181,12 +180,12 @@ class Execution(Strict):
         60, ge=1, le=10_080, description="Minutes to wait for the approval; then the run ends and spends nothing."
     )
 
-    rules = rule("cluster", {"type": "string"}, {"task_runner": {"enum": ["dask", "ray"]}})
+    rules = rule("cluster", {"type": "string"}, {"task_runner": {"const": "dask"}})
 
     @model_validator(mode="after")
     def _check_cluster(self) -> Self:
         if self.cluster is not None and self.task_runner == "threads":
-            raise ValueError("cluster needs task_runner dask or ray. Remove it, or change task_runner")
+            raise ValueError("cluster needs task_runner dask. Remove it, or change task_runner")
         return self
 
 

@@ -23,6 +23,7 @@ REMOVED_FIELDS: Final = {
 """By the name of the field."""
 
 REMOVED_VALUES: Final = {
+    ("execution.task_runner", "ray"): "Write dask, with a Dask cluster, or threads",
     ("mechanisms", "moments"): "Remove it",
     ("plms.connector", "faulty"): "Write the connector that it wraps",
     ("plms.connector", "vllm"): "Write openai, with the address of vLLM's server as endpoint and key: none",
@@ -50,4 +51,6 @@ def without_removed(values: Mapping[str, Any]) -> dict[str, Any]:
             result[group] = {
                 name: value for name, value in fields.items() if explain_removed(f"{group}.{name}", value) is None
             }
+    if "task_runner" in values.get("execution", {}) and "task_runner" not in result["execution"]:
+        result["execution"].pop("cluster", None)
     return result

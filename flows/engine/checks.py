@@ -39,8 +39,6 @@ Memo = dict[str, list[WaspError]]
 
 PACKAGES: Mapping[str, tuple[str, ...]] = {"finetune": ("torch", "transformers"), "mlp": ("torch",)}
 """Optional packages that a kind of student needs."""
-RUNNERS: Mapping[str, str] = {"dask": "prefect-dask", "ray": "prefect-ray"}
-"""Optional package of a task runner."""
 
 
 def problems_of(config: AnyConfig, home: Path, memo: Memo | None = None) -> list[WaspError]:
@@ -66,8 +64,8 @@ def require_models(config: AnyConfig) -> None:
 
 def check_runner(execution: Execution) -> None:
     """Raise MissingPackageError if the task runner's package is missing."""
-    if execution.task_runner in RUNNERS:
-        _require_package(RUNNERS[execution.task_runner], execution.task_runner)
+    if execution.task_runner == "dask":
+        _require_package("prefect-dask", "dask")
 
 
 def raise_problems(problems: list[WaspError]) -> None:

@@ -24,9 +24,9 @@ from flows.engine.spending import reserved_lines, return_reservation, stopped_te
 from flows.engine.tools import RunTools
 from flows.engine.tracking import tracked_parameters, write_configuration
 from flows.runtime.failure import Story, ends_the_process, in_words, told
-from flows.runtime.heartbeat import beating
 from flows.runtime.left_tasks import end_left_tasks
 from flows.runtime.manifest import RunBook, held, in_use, now, open_book
+from flows.runtime.run_events import reported_end
 from flows.runtime.state_folder import check_room, registered_only, state_folder, who
 from flows.runtime.terminal_progress import display
 from flows.storage.removal import standing
@@ -61,7 +61,7 @@ def running(
     other run can spend it. A run that stops for too few texts before its first release returns its reservation.
     """
     started, home, story = time.monotonic(), state_folder(), Story()
-    with told(story), beating():
+    with told(story), reported_end():
         config = with_changes(config, changes)
         check_room(home)
         prepared = prepare(flow, config, home, _approver(flow, config, resumes))

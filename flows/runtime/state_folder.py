@@ -21,6 +21,7 @@ PARTY_KEY = "party"
 COORDINATOR_KEY = "coordinator"
 """Name of the key with which a coordinator signs plans, in its private zone."""
 
+HEARTBEAT = "PREFECT_FLOWS_HEARTBEAT_FREQUENCY"
 DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
@@ -29,7 +30,7 @@ DEFAULTS = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
-    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    HEARTBEAT: "30",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "1",
@@ -135,10 +136,13 @@ def prepare_environment() -> None:
     Call this before the first import of Prefect, which reads its settings only then. Existing variables and a Prefect
     profile (it may name a server) take precedence.
     """
-    if not (Path.home() / ".prefect" / "profiles.toml").exists():
+    has_profile = (Path.home() / ".prefect" / "profiles.toml").exists()
+    if not has_profile:
         os.environ.setdefault("PREFECT_HOME", str(state_path() / "prefect"))
+    needs_heartbeat = has_profile or bool(os.environ.get("PREFECT_API_URL"))  # a temporary server ends with the run
     for name, value in DEFAULTS.items():
-        os.environ.setdefault(name, value)
+        if name != HEARTBEAT or needs_heartbeat:
+            os.environ.setdefault(name, value)
 
 
 @contextmanager

@@ -114,7 +114,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "e2e/test_local_parties.py::test_a_comparison",
         "e2e/test_local_parties.py::test_one_command",
     ),
-    "task runners, shared stores, versions of Dask and Ray": ("e2e/test_outgrowing.py",),
+    "task runners, shared stores, versions of Dask": ("e2e/test_outgrowing.py",),
     "vendors' money, batches and keys, served models": (
         "e2e/test_paid_models.py::test_money_at_a_server",
         "e2e/test_paid_models.py::test_runs_of_two_epsilons",

@@ -106,6 +106,7 @@ def test_a_removed_value_says_what_to_write(place: str, value: str) -> None:
     changed = {
         "plms.connector": {"plms": [{"name": "a", "connector": value}]},
         "method.guidance": {"method": {"guidance": value}},
+        "execution.task_runner": {"execution": {"task_runner": value}},
     }
     model, made = (WaspConfig, values(**changed[place])) if place in changed else (AuditConfig, {place: [value]})
     with pytest.raises(

@@ -8,16 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import pytest
 import torch
 from prefect import flow, task
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed
-from prefect.utilities.annotations import opaque, quote
 
 from connectors.interfaces.errors import ConfigError, LedgerError, MissingPackageError, WaspError
-from flows.config.execution import Execution
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
@@ -48,11 +45,7 @@ def id_of(run: Prepared) -> str:
 
 def test_how_a_run_is_carried_out_is_no_part_of_its_name(start: Callable[..., Prepared]) -> None:
     plain = id_of(start())
-    for execution in (
-        {"max_workers": 7},
-        {"task_runner": "dask"},
-        {"task_runner": "ray", "cluster": "127.0.0.1:6379"},
-    ):
+    for execution in ({"max_workers": 7}, {"task_runner": "dask", "cluster": "tcp://127.0.0.1:8786"}):
         assert id_of(start(**execution)) == plain
     assert id_of(start(seed=1)) != plain
 
@@ -68,18 +61,15 @@ def test_the_precision_of_vectors_is_part_of_a_run_s_name(tmp_path: Path) -> Non
 
 
 def test_a_cluster_for_threads_is_refused_with_the_field_s_name() -> None:
-    with pytest.raises(ConfigError, match=r"execution.*cluster needs task_runner dask or ray"):
+    with pytest.raises(ConfigError, match=r"execution.*cluster needs task_runner dask"):
         config_of(task_runner="threads", cluster="tcp://127.0.0.1:8786")
 
 
-@pytest.mark.parametrize("kind", ["dask", "ray"])
-def test_a_missing_package_is_told_before_anything_is_opened(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_told_before_anything_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == f"prefect_{kind}" else find(name))
-    with pytest.raises(MissingPackageError, match=rf"-m pip install .*\[{kind}\]'"):
-        prepare("wasp", config_of(task_runner=kind), tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "prefect_dask" else find(name))
+    with pytest.raises(MissingPackageError, match=r"-m pip install .*\[dask\]'"):
+        prepare("wasp", config_of(task_runner="dask"), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -154,15 +144,6 @@ def test_a_runner_that_was_opened_travels_and_duplicates_closed() -> None:
         assert other is not runner
 
 
-@pytest.mark.parametrize("annotation", [opaque, quote])
-@pytest.mark.parametrize("pickler", [pickle, cloudpickle])
-def test_annotated_arguments_reach_a_cluster_unchanged(annotation: Any, pickler: Any) -> None:
-    argument = annotation(("a tuple", "of two"))
-    for _ in range(2):  # a scheduler may send on what it received
-        argument = pickle.loads(pickler.dumps(argument))
-        assert argument == annotation(("a tuple", "of two"))
-
-
 def test_steps_that_ask_a_vendor_or_write_the_journal_stay_beside_the_flow() -> None:
     class Model:
         def __init__(self, *hosts: str) -> None:
@@ -231,8 +212,3 @@ def test_a_key_file_that_is_named_is_never_made(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(LedgerError, match=r"There is no key file .*ledger\.key"):
         stores.open_key(tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_defaults_are_threads_here() -> None:
-    assert Execution().task_runner == "threads"
-    assert Execution().cluster is None
