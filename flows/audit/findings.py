@@ -52,7 +52,7 @@ def findings(config: AuditConfig, planted: Planted) -> dict[str, Any]:
 
     Return claimed and proven epsilon.
     """
-    from connectors.models.ngram.likelihood import fit_likelihood
+    from connectors.models.ngram.counts import fit_likelihood
     from flows.engine.tools import RunTools
 
     attack, wasp = config.pipeline or PipelineAttack(), planted.config

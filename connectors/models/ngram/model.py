@@ -6,70 +6,40 @@ They exercise the pipeline in tests and offline. Their texts are rarely grammati
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from threading import Lock
+from typing import Any
 
 import numpy as np
 
-from connectors.artifacts.hash_cache import HASHES
 from connectors.interfaces.content_keys import canonical, digest
-from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.prompts import Cloze, Prompt, Seeded
-from connectors.models.base.registry import refuse_unknown
-from connectors.models.ngram.conditioning import Topic, TopicIndex, words_in
-from connectors.models.ngram.filler import Filler
-from connectors.models.ngram.kneser_ney import KneserNey
-from connectors.models.ngram.seeded import SeededWriter
-from connectors.models.ngram.tokens import Truecaser, tokenise
-from connectors.models.ngram.writer import Phrases, Style, Voice, Writer
+from connectors.models.ngram.counts import Ngrams, Vocabulary
+from connectors.models.ngram.tokens import lower_starts, tokenise
+from connectors.models.ngram.writer import Voice, Writer, fill
 
-VERSION = 1
+VERSION = 2
 """Part of `identity`; raise it whenever the same prompt would get another completion."""
 
 CORPORA = Path(__file__).parents[2] / "data" / "corpora"
 
-RANGES = {
-    "order": (2, 6),
-    "temperature": (0.1, 5.0),
-    "cache": (0.0, 0.99),
-    "discount": (0.0, 20.0),
-    "label_weight": (0.0, 1.0),
+LABEL_SHARE = 0.7
+"""Share of the label's own model; of a label that the corpus does not have, at most."""
+
+TOPIC_TEXTS = 150
+"""Number of texts from which a label is learned that the corpus does not have."""
+
+RELATED = {
+    "positive": "good great excellent wonderful brilliant loved perfect recommend enjoyed",
+    "negative": "bad terrible boring awful worst poor disappointing weak avoid",
+    "accept": "good excellent strong convincing fresh",
+    "reject": "weak poor unclear disappointing wrong",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class NgramOptions:
-    """Options of a configuration.
-
-    corpus: helpdesk, letters, stories, or a path (Parquet with columns text and optionally label; or a text file with
-    one text per line). order: longest n-gram. temperature: p is raised to 1/temperature. cache: share of the good
-    examples' n-grams, 0 to 0.99. discount: strength against the bad examples' n-grams, 0 is off. label_weight: share of
-    the label's own model, 0 to 1.
-    """
-
-    corpus: str = "helpdesk"
-    order: int = 4
-    temperature: float = 0.85
-    cache: float = 0.35
-    discount: float = 1.0
-    label_weight: float = 0.7
-
-    @classmethod
-    def read(cls, spec: ModelSpec) -> NgramOptions:
-        """Check the options of a spec; ConfigError with the invalid one and a correction."""
-        refuse_unknown(spec, [option.name for option in fields(cls)])
-        options = cls(**{"corpus": spec.model or cls().corpus, **spec.options})
-        if not isinstance(options.order, int):
-            raise ConfigError(f"Model '{spec.name}': order must be a whole number, got {options.order!r}.")
-        for name, (low, high) in RANGES.items():
-            value = getattr(options, name)
-            if not (isinstance(value, int | float) and low <= value <= high):
-                raise ConfigError(f"Model '{spec.name}': {name} must be a number from {low} to {high}, got {value!r}.")
-        return options
+"""Words that belong to a label and are not in its name."""
 
 
 class NgramModel:
@@ -77,54 +47,37 @@ class NgramModel:
 
     It lets every pipeline run anywhere in seconds; it does not write well. It follows the label with a model of the
     label's own texts. For labels that the corpus does not have, it uses the texts that share words with label,
-    attribute and description, and puts the label's words into openings. It fills masks (a `Cloze`, see `filler`) and
-    weaves phrases in (a `Seeded`, see `seeded`). It moves towards good examples (an n-gram cache interpolated with the
-    model) and away from bad ones: p(w) is multiplied by (p / (p + p_bad))**discount (see `writer`). The completion of a
-    prompt does not depend on the batch.
+    attribute and description, and puts the label's words into the text. It moves towards good and away from bad
+    examples, fills masks (a `Cloze`) and weaves phrases in (a `Seeded`); see `writer`. The completion of a prompt does
+    not depend on the batch.
     """
 
-    def __init__(self, name: str, options: NgramOptions) -> None:
-        self._name, self._options = name, options
-        self._texts, self._labels, corpus = _read_corpus(options.corpus, name)
-        self._identity = canonical({"connector": "ngram", "version": VERSION, **asdict(options), "corpus": corpus})
-        self._topics: dict[tuple[str, ...], tuple[Phrases, KneserNey | None, float]] = {}
-        self._trained: _Learned | None = None
-        self._training = Lock()
+    def __init__(self, name: str, corpus: str = "helpdesk") -> None:
+        self.name, self._corpus = name, corpus
+        names = sorted(file.stem for file in CORPORA.glob("*.parquet"))
+        if corpus not in names:
+            raise ConfigError(f"Model '{name}': no corpus '{corpus}'. Set model to one of {', '.join(names)}.")
+        self._texts, self._labels, content = _read_corpus(corpus)
+        self.identity = canonical({"connector": "ngram", "version": VERSION, "corpus": content})
 
-    @property
+    @cached_property
     def _learned(self) -> _Learned:
         """The trained model; a plan or a finished run never needs training."""
-        with self._training:
-            if self._trained is None:
-                self._trained = _Learned.of(self._texts, self._labels, self._options.order)
-            return self._trained
+        return _Learned(self._texts, self._labels)
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> NgramModel:
-        """Open the model of a configuration.
+        """Open the model of a configuration; ConfigError for an unknown corpus or options."""
+        if spec.options:
+            raise ConfigError(
+                f"Model '{spec.name}': the ngram connector has no options ({', '.join(spec.options)}). Remove "
+                "them; the field model names the corpus."
+            )
+        return cls(spec.name, spec.model or "helpdesk")
 
-        ConfigError for invalid options, InputError for an invalid corpus file.
-        """
-        return cls(spec.name, NgramOptions.read(spec))
-
-    def __reduce__(self) -> tuple[type[NgramModel], tuple[str, NgramOptions]]:
+    def __reduce__(self) -> tuple[type[NgramModel], tuple[str, str]]:
         # Training again is faster than sending the tables to another process.
-        return NgramModel, (self._name, self._options)
-
-    @property
-    def name(self) -> str:
-        """Name in the run."""
-        return self._name
-
-    @property
-    def identity(self) -> str:
-        """Connector, version, digest of the corpus and options."""
-        return self._identity
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels of the corpus texts."""
-        return tuple(sorted(set(self._labels) - {""}))
+        return NgramModel, (self.name, self._corpus)
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Write one text per prompt, in order; pass each to `keep`. Tokens are words."""
@@ -136,120 +89,85 @@ class NgramModel:
         return completions
 
     def _complete_one(self, prompt: Prompt) -> Completion:
-        seed = hashlib.sha256((self._identity + prompt.key).encode()).digest()
+        seed = hashlib.sha256((self.identity + prompt.key).encode()).digest()
         rng = np.random.default_rng(int.from_bytes(seed[:16], "big"))
+        voice = self._learned.voice(prompt)
         if isinstance(prompt, Cloze):
-            return self._filled(prompt, rng)
-        good, bad = (self._tokens(side) for side in (prompt.good, prompt.bad))
-        voice = self._voice(prompt)
-        if isinstance(prompt, Seeded):
-            text, finished = SeededWriter(voice, prompt.phrases, good, rng).write(max(1, prompt.max_tokens))
+            text, finished = fill(voice, _words(prompt.source), prompt.mask, prompt.rounds, rng), True
         else:
-            text, finished = Writer(voice, good, bad, rng).write(max(1, prompt.max_tokens))
-        return Completion(
-            text=text,
-            finish_reason="stop" if finished else "length",
-            tokens_in=len(prompt.text.split()),
-            tokens_out=len(text.split()),
-        )
-
-    def _filled(self, cloze: Cloze, rng: np.random.Generator) -> Completion:
-        tokens = [token for text in self._tokens([cloze.source]) for token in text]
-        text = Filler(self._voice(cloze), tokens, rng).fill(cloze) if tokens else ""
-        return Completion(text, tokens_in=len(cloze.text.split()), tokens_out=len(text.split()))
-
-    def _tokens(self, texts: Sequence[str]) -> list[list[str]]:
-        case = self._learned.case
-        return [case.lower_starts(tokens) for text in texts if (tokens := tokenise(text))]
-
-    def _voice(self, prompt: Prompt) -> Voice:
-        options, learned = self._options, self._learned
-        own = learned.labels.get(_plain(prompt.label))
-        style = Style(options.temperature, options.cache, options.discount)
-        if own is not None:
-            return Voice(learned.general, own, options.label_weight, (), learned.lengths, style)
-        key = (prompt.label, prompt.attribute, prompt.description)
-        if key not in self._topics:
-            topic = Topic.of(prompt)
-            self._topics[key] = (topic.phrases, *learned.index.learn(topic, learned.general))
-        phrases, special, trust = self._topics[key]
-        return Voice(learned.general, special, options.label_weight * trust, phrases, learned.lengths, style)
+            good, bad = ([words for text in side if (words := _words(text))] for side in (prompt.good, prompt.bad))
+            most = max(1, prompt.max_tokens)
+            if isinstance(prompt, Seeded):
+                text, finished = Writer(voice, rng, good, seeds=prompt.phrases).weave(most)
+            else:
+                text, finished = Writer(voice, rng, good, bad).write(most)
+        reason = "stop" if finished else "length"
+        return Completion(text, reason, tokens_in=len(prompt.text.split()), tokens_out=len(text.split()))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Learned:
-    """A trained model of all texts and of each label, with a topic index."""
+    """Models of all texts of a corpus and of each label; models of other labels are trained on demand."""
 
-    case: Truecaser
-    general: KneserNey
-    lengths: tuple[int, ...]
-    index: TopicIndex
-    labels: dict[str, KneserNey]
-
-    @classmethod
-    def of(cls, texts: Sequence[str], labels: Sequence[str], order: int) -> _Learned:
-        """Train on texts with their plain labels ('' if there is none)."""
-        raw = [tokenise(text) for text in texts]
-        case = Truecaser(raw)
-        tokens = [case.lower_starts(text) for text in raw]
-        general = KneserNey(tokens, order)
-        own = {
-            label: KneserNey(
-                [text for text, text_label in zip(tokens, labels, strict=True) if text_label == label],
-                order,
-                vocabulary=general.vocabulary,
-            )
+    def __init__(self, texts: Sequence[str], labels: Sequence[str]) -> None:
+        words = [_words(text) for text in texts]
+        vocabulary = Vocabulary()
+        self._raw, self._texts = texts, [vocabulary.ids(text) for text in words]
+        general, back = Ngrams(self._texts), Ngrams([text[::-1] for text in self._texts], order=2)
+        self._shared = (vocabulary, general, back, [len(text) for text in words])
+        self._own = {
+            label: Ngrams(text for text, owner in zip(self._texts, labels, strict=True) if owner == label)
             for label in sorted(set(labels) - {""})
         }
-        return cls(case, general, tuple(len(text) for text in tokens), TopicIndex(tokens), own)
+        self._topics: dict[tuple[str, ...], tuple[Ngrams | None, float]] = {}
+        self._search: tuple[Any, Any] | None = None
+
+    def voice(self, prompt: Prompt) -> Voice:
+        """Return the models that write for a prompt."""
+        label = _plain(prompt.label)
+        if label in self._own:
+            return Voice(*self._shared, self._own[label], LABEL_SHARE)
+        words = label.split("_") if label else []
+        more = [other for word in words for other in RELATED.get(word, "").split()]
+        key = (*words, *more, prompt.attribute, prompt.description)
+        if key not in self._topics:
+            self._topics[key] = self._learn_topic(" ".join(key))
+        special, share = self._topics[key]
+        phrases = [words, *([word] for word in [*words, *more])] if words else []
+        return Voice(*self._shared, special, share, phrases)
+
+    def _learn_topic(self, topic: str) -> tuple[Ngrams | None, float]:
+        """Return a model of the texts that resemble a topic, better ones counted more often, and its share."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        if self._search is None:
+            search = TfidfVectorizer(stop_words="english")
+            self._search = search, search.fit_transform(self._raw)
+        search, rows = self._search
+        scores = (rows @ search.transform([topic]).T).toarray().ravel()
+        best = [int(row) for row in np.argsort(-scores, kind="stable")[:TOPIC_TEXTS] if scores[row] > 0]
+        if not best:
+            return None, 0.0
+        repeats = [1 + round(3 * scores[row] / scores[best[0]]) for row in best]
+        texts = [self._texts[row] for row, times in zip(best, repeats, strict=True) for _ in range(times)]
+        return Ngrams(texts), LABEL_SHARE * min(1.0, len(best) / 40)
+
+
+def _words(text: str) -> list[str]:
+    return lower_starts(tokenise(text))
 
 
 def _plain(label: str) -> str:
-    return "_".join(words_in(label))
+    """Return a label's lower-case words joined by underscores; inner capitals separate words."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", label.replace("_", " "))
+    return "_".join(token.lower() for token in tokenise(spaced) if token[0].isalnum())
 
 
-def _read_corpus(corpus: str, name: str) -> tuple[Sequence[str], Sequence[str], str]:
+@lru_cache
+def _read_corpus(corpus: str) -> tuple[list[str], list[str], str]:
     """Return texts, plain labels ('' if there is none) and a digest of both."""
-    shipped = CORPORA / f"{corpus}.parquet"
-    path = shipped if shipped.is_file() else Path(corpus)
-    if not path.is_file():
-        names = sorted(file.stem for file in CORPORA.glob("*.parquet"))
-        raise InputError(f"Model '{name}': corpus '{corpus}' is neither one of {', '.join(names)} nor a file.")
-    try:
-        sha256 = HASHES.sha256(path)
-    except OSError as error:
-        raise InputError(f"Corpus file {path} cannot be read ({error}).") from error
-    texts, plain, content_digest = _read_file(sha256, path)
-    if not texts:
-        raise InputError(f"Model '{name}': corpus file {path} contains no text. Use one text per line or row.")
-    return texts, plain, content_digest
-
-
-@lru_cache(maxsize=8)
-def _read_file(_: str, path: Path) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Read a corpus file, cached by its hash: a comparison opens its models per cell."""
-    texts, labels = _read_parquet(path) if path.suffix == ".parquet" else _read_lines(path)
-    entries = [(text, _plain(label)) for text, label in zip(texts, labels, strict=True) if tokenise(text)]
-    return tuple(text for text, _ in entries), tuple(label for _, label in entries), digest(entries)
-
-
-def _read_lines(path: Path) -> tuple[list[str], list[str]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Corpus file {path} cannot be read as UTF-8 text ({error}).") from error
-    return lines, [""] * len(lines)
-
-
-def _read_parquet(path: Path) -> tuple[list[str], list[str]]:
     import pandas as pd
 
-    try:
-        table = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"Corpus file {path} cannot be read as Parquet ({error}).") from error
-    if "text" not in table:
-        raise InputError(f"Corpus file {path} has no column 'text'; it has {', '.join(map(str, table.columns))}.")
-    texts = table["text"].fillna("").astype(str).tolist()
-    labels = table["label"].fillna("").astype(str).tolist() if "label" in table else [""] * len(texts)
-    return texts, labels
+    table = pd.read_parquet(CORPORA / f"{corpus}.parquet")
+    labels = table["label"].map(_plain).tolist() if "label" in table else [""] * len(table)
+    texts = table["text"].tolist()
+    return texts, labels, digest(list(zip(texts, labels, strict=True)))

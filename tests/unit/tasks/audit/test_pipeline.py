@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from connectors.embedders.registry import open_embedder
-from connectors.models.ngram.likelihood import fit_likelihood
+from connectors.models.ngram.counts import fit_likelihood
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
 from tasks.audit.canaries import Canary, make_canaries
