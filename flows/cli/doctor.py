@@ -39,6 +39,7 @@ def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str,
     home = state_folder()
     checks: dict[str, Callable[[Path], str]] = {
         "python": _python,
+        "variables": _variables,
         "state folder": _folder,
         "free disk": _disk,
         "prefect server": _prefect,
@@ -107,6 +108,16 @@ def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any
 
 def _python(_: Path) -> str:
     return sys.version.split()[0]
+
+
+def _variables(_: Path) -> str:
+    from flows.config.environment import PREFIX, Environment, unknown_variables
+
+    unknown = unknown_variables()
+    if unknown:
+        known = ", ".join(f"{PREFIX}{name.upper()}" for name in Environment.model_fields)
+        raise RuntimeError(f"{', '.join(unknown)}: no such variable. Correct or unset it; there are {known}")
+    return "all WASP_ variables are known"
 
 
 def _folder(home: Path) -> str:

@@ -28,8 +28,6 @@ from flows.cli.dataset import dataset
 from flows.cli.partition import partition
 from flows.cli.party import coordinator_key, look_at, party, party_keys, party_leave
 from flows.config.named import file_of, flow_and_file, flow_of
-from flows.runtime.state_folder import prepare_environment
-from flows.runtime.terminal_progress import QUIET
 
 FlowName = Annotated[
     str,
@@ -78,9 +76,12 @@ def options(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show warnings and results only.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Prefect's log too.")] = False,
 ) -> None:
-    """Set what all commands show; called before each of them."""
+    """Prepare the environment, and set what all commands show; called before each of them."""
+    from flows.runtime.state_folder import prepare_environment
+
+    prepare_environment()
     if quiet:
-        os.environ[QUIET] = "1"
+        os.environ["WASP_QUIET"] = "1"
     if verbose:  # Prefect reads it on its first import
         os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "INFO"
 
@@ -88,7 +89,6 @@ def options(
 def main() -> None:
     """Run the command; print a WaspError as a message and exit with its code."""
     gc.set_threshold(*COLLECTED_AFTER)
-    prepare_environment()
     try:
         app()
     except WaspError as error:

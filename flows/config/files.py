@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
@@ -14,6 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import redact
 from connectors.security.secret_patterns import PUBLIC, find_secrets, hide_secrets
+from flows.config.environment import environment
 from flows.config.form import Strict, explain_secret
 from flows.config.models import NAME
 from flows.config.named import FLOW_KEY, find_config
@@ -46,7 +46,7 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
         raise ConfigError(f"{path}:\n  {explain_secret(finding)}")
     root = values.get("data_root")
     if isinstance(root, str):
-        values["data_root"] = os.environ.get("WASP_DATA") or str((path.resolve().parent / root).resolve())
+        values["data_root"] = str(environment().data or (path.resolve().parent / root).resolve())
     for field in BESIDE:
         file = values.get(field)
         if isinstance(file, str) and not Path(file).exists() and (path.resolve().parent / file).is_file():

@@ -14,6 +14,7 @@ from types import FrameType
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ArtifactError, ConfigError
+from flows.config.environment import environment
 
 LEAST_FREE_BYTES = 100_000_000
 PARTY_KEY = "party"
@@ -39,17 +40,17 @@ DEFAULTS = {
 }
 
 REGISTERED_ONLY = "WASP_REGISTERED_ONLY"
-"""Variable of servers for others: a run may name registered datasets only. `wasp serve` and `make up` set it."""
+"""Variable that `wasp serve` and `make up` set."""
 
 
 def registered_only() -> bool:
     """Return True if this process executes runs of other people."""
-    return os.environ.get(REGISTERED_ONLY, "") not in ("", "0")
+    return environment().registered_only
 
 
 def state_path() -> Path:
     """Return the state folder's path: WASP_HOME, else `.wasp` in the working folder."""
-    return Path(os.environ.get("WASP_HOME") or ".wasp").expanduser().resolve()
+    return (environment().home or Path(".wasp")).expanduser().resolve()
 
 
 def state_folder() -> Path:
@@ -75,7 +76,7 @@ def ledger_address(home: Path) -> str:
     """Return the ledger's address: WASP_LEDGER_URL, else the file's, else ledger.db."""
     file = ledger_address_file(home)
     stored = file.read_text(encoding="utf-8").strip() if file.exists() else ""
-    return os.environ.get("WASP_LEDGER_URL") or stored or f"sqlite:///{home / 'ledger.db'}"
+    return environment().ledger_url or stored or f"sqlite:///{home / 'ledger.db'}"
 
 
 def who() -> str:

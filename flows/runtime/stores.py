@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, LedgerError
+from flows.config.environment import environment
 from flows.runtime.state_folder import ledger_address
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class SharedStores:
 
     def here(self) -> Path:
         """Return the state folder of this process: its WASP_HOME, else the run's."""
-        return Path(os.environ.get("WASP_HOME") or self.home).expanduser().resolve()
+        return (environment().home or Path(self.home)).expanduser().resolve()
 
     def check(self) -> None:
         """Raise ConfigError or LedgerError if this process uses other stores or keys.
@@ -76,7 +77,7 @@ def shared(home: Path) -> SharedStores:
 
 def artifacts_address() -> str | None:
     """Return the address of shared artifacts (WASP_ARTIFACTS); None if not shared."""
-    return os.environ.get("WASP_ARTIFACTS") or None
+    return environment().artifacts
 
 
 def open_artifacts(home: Path, address: str | None = None) -> Artifacts:
@@ -97,8 +98,8 @@ def open_key(home: Path) -> bytes:
     """Return the key for hashes of private rows: WASP_LEDGER_KEY_FILE, else `home`'s."""
     from connectors.security.record_hashes import open_secret, read_secret
 
-    file = os.environ.get("WASP_LEDGER_KEY_FILE")
-    return read_secret(Path(file).expanduser()) if file else open_secret(home)
+    file = environment().ledger_key_file
+    return read_secret(file.expanduser()) if file else open_secret(home)
 
 
 def open_zone(home: Path) -> Zone:
@@ -141,7 +142,7 @@ def open_ledger(home: Path) -> PrivacyLedger:
 
 def has_key(home: Path) -> bool:
     """Return True if the key file exists; a restored ledger may arrive before its key."""
-    return bool(os.environ.get("WASP_LEDGER_KEY_FILE")) or (home / "private" / "ledger.key").exists()
+    return environment().ledger_key_file is not None or (home / "private" / "ledger.key").exists()
 
 
 def seal_key(home: Path) -> bytes:

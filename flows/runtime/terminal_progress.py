@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 import time
@@ -12,10 +11,9 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from connectors.interfaces.progress import Advance
+from flows.config.environment import environment
 
 EVERY_SECONDS = 5.0
-QUIET = "WASP_QUIET"
-"""Variable that `wasp -q` sets."""
 ALWAYS_SHOWN = ("warning", "Interrupted")
 """Beginnings of the lines that a quiet display shows."""
 Note = Callable[[], str]
@@ -180,15 +178,15 @@ class _Warnings(logging.Handler):
 @contextmanager
 def show() -> Iterator[Display]:
     """Set the display of this process: warnings with `wasp -q`, bars on a terminal, else lines."""
-    before = _Current.display
+    before, is_quiet = _Current.display, environment().quiet
     connectors, warnings = logging.getLogger("connectors"), _Warnings(logging.WARNING)
     connectors.addHandler(warnings)
     try:
-        if not os.environ.get(QUIET) and sys.stderr.isatty():
+        if not is_quiet and sys.stderr.isatty():
             with Bars() as _Current.display:
                 yield _Current.display
         else:
-            _Current.display = Display(quiet=True) if os.environ.get(QUIET) else before
+            _Current.display = Display(quiet=True) if is_quiet else before
             yield _Current.display
     finally:
         _Current.display = before

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.catalog import find_flow, flow_names
+from flows.config.environment import PREFIX, Environment
 from flows.config.form import with_rare
 
 Schema = Mapping[str, Any]
@@ -21,6 +22,7 @@ def configuration() -> str:
         "Every key of a configuration file, with its type, default and limits. `wasp schema FLOW` prints the JSON "
         "schema. A group that several flows share is listed once, under its name.",
     ]
+    parts += ["## Environment variables", f"{Environment.__doc__}", _variables()]
     groups: dict[str, Schema] = {}
     for name in flow_names():
         schema = with_rare(find_flow(name).config.model_json_schema())
@@ -36,6 +38,11 @@ def configuration() -> str:
                 _table(groups[group], groups[group]["$defs"]),
             ]
     return "\n\n".join(parts) + "\n"
+
+
+def _variables() -> str:
+    lines = [f"| `{PREFIX}{name.upper()}` | {field.description} |" for name, field in Environment.model_fields.items()]
+    return "\n".join(["| variable | description |", "|---|---|", *lines])
 
 
 def _table(schema: Schema, groups: Mapping[str, Schema]) -> str:

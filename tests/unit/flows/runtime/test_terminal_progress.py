@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from flows.runtime.terminal_progress import QUIET, Bars, Display, show
+from flows.runtime.terminal_progress import Bars, Display, show
 
 
 def test_long_work_is_shown_in_between_with_rate_time_left_and_cost() -> None:
@@ -39,7 +39,7 @@ def test_bars_come_and_go_with_their_work_above_the_state_of_the_run() -> None:
 
 
 def test_quiet_shows_warnings_only(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(QUIET, "1")
+    monkeypatch.setenv("WASP_QUIET", "1")
     with show() as display:
         display.say("iteration 1")
         display.say("warning: few rows")

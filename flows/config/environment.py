@@ -1,0 +1,62 @@
+"""The variables WASP_* of the environment: one class that types and documents all of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from connectors.interfaces.errors import ConfigError
+
+PREFIX = "WASP_"
+OTHERS = ("WASP_SECRET_", "WASP_STACK", "WASP_ADVISORIES")
+"""Beginnings of variables that the pipeline sets itself, and of those of its own checks."""
+
+
+class Environment(BaseSettings):
+    """Variables of a machine; empty ones count as not set."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
+
+    home: Path | None = Field(None, description="State folder. Default: `.wasp` in the working folder.")
+    data: Path | None = Field(
+        None, description="Base folder of relative paths in configurations; replaces `data_root`. Set on every worker."
+    )
+    artifacts: str | None = Field(
+        None, description="Artifacts that machines share: a folder, s3://, gs:// or abfs://. Default: the state folder."
+    )
+    ledger_url: str | None = Field(
+        None, description="Database of the privacy ledger. Default: a file in the state folder."
+    )
+    ledger_key_file: Path | None = Field(
+        None, description="File of the ledger's key, for several machines. Default: one in the state folder."
+    )
+    registered_only: bool = Field(
+        False,
+        description="A server for others: a run may name registered datasets only. `wasp serve` and `make up` set it.",
+    )
+    quiet: bool = Field(False, description="Show warnings and results only, as `wasp -q`.")
+    bind: str | None = Field(None, description="`make up`: address to listen on. Default: this machine only.")
+    public_host: str | None = Field(None, description="`make up`: name of the machine in links.")
+    auth: str | None = Field(None, description="`make up`: USER:PASSWORD of the pages; needed with WASP_BIND.")
+    database: str | None = Field(None, description="`make up`: postgresql or sqlite. Default: PostgreSQL if installed.")
+
+
+def environment() -> Environment:
+    """Return the current variables; ConfigError if one has no valid value."""
+    try:
+        return Environment()
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = f"{PREFIX}{str(problem['loc'][0]).upper()}"
+        raise ConfigError(f"{name}: {problem['msg']} (value: {problem['input']!r}). Correct or unset it") from None
+
+
+def unknown_variables() -> list[str]:
+    """Return the names of variables WASP_* that have no effect, such as misspelt ones."""
+    known = {f"{PREFIX}{name.upper()}" for name in Environment.model_fields}
+    return sorted(
+        name for name in os.environ if name.startswith(PREFIX) and name not in known and not name.startswith(OTHERS)
+    )
