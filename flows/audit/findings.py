@@ -35,15 +35,15 @@ def planned_pipeline(config: AuditConfig) -> dict[str, Any]:
     card = load_task(wasp.task)
     check_numbers(wasp, card)
     plan = plan_of(wasp, card, releases_of(wasp))
-    if plan.releases == 0 or not plan.private:
+    if plan["releases"] == 0 or not plan["private"]:
         raise ConfigError(
             "pipeline: the configuration releases no noisy vote, so there is nothing to attack. Remove pipeline."
         )
     return _claims(config, wasp) | {
-        "samples": plan.samples,
-        "dollars_about": plan.dollars_about,
-        "epsilon_most": _highest_bound(attack, plan.delta),
-        "models": plan.models,
+        "samples": plan["samples"],
+        "dollars_about": plan["dollars_about"],
+        "epsilon_most": _highest_bound(attack, plan["delta"]),
+        "models": plan["models"],
     }
 
 

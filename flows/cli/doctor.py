@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.packages import install_command
 from connectors.interfaces.redaction import redact
 from flows.cli.party_doctor import coordinator_checks, party_checks
-from flows.cli.secret_doctor import check_stored_secrets
+from flows.cli.stored_secrets import check_stored_secrets
 from flows.runtime.state_folder import check_closed, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 

@@ -92,7 +92,7 @@ def _approver(flow: str, config: AnyConfig, resumes: str | None) -> Ask | None:
         return None
 
     def request_approval(tools: RunTools, card: TaskCard, releases: Releases, warnings: Sequence[str]) -> Approval:
-        plan = plan_of(tools.config, card, releases, measured_lengths(tools)).to_json() | {"warnings": list(warnings)}
+        plan = plan_of(tools.config, card, releases, measured_lengths(tools)) | {"warnings": list(warnings)}
         plan |= {"dataset": tools.private.name if tools.config.private else ""}
         return ask(flow, config, card, plan, resumes)
 
@@ -146,7 +146,7 @@ def _tag(run: Run) -> None:
 
 def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
     lengths = measured_lengths(run.tools)
-    plan = plan_of(prepared.config, prepared.card, prepared.releases, lengths).to_json()
+    plan = plan_of(prepared.config, prepared.card, prepared.releases, lengths)
     plan |= {"warnings": list(prepared.warnings)}
     page.later(lambda: _tag(run))
     earlier = book.values["prefect_run_id"]

@@ -6,7 +6,6 @@ A user or an approver sees it before private data is opened and before a model i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import WaspError
@@ -83,68 +82,18 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     lengths = measured_lengths(RunTools(config, state_folder()))
     plan = plan_of(config, card, releases, lengths)
     budget = None
-    if plan.events and config.parties is None:
-        budget = budget_of(open_ledger(state_folder()), dataset_of(config), plan.events, plan.delta)
-    return plan.to_json() | {"warnings": warnings_of(config, card, releases), "budget": budget}
-
-
-@dataclass(frozen=True, slots=True)
-class RunPlan:
-    """The planned calls, cost and privacy loss of a run.
-
-    `releases`: number of charges in the privacy ledger. Epsilons are None without noise. `minutes_of_writing`: None
-    until every model was measured. `release_values`: the parts of the releases in the JSON. `lines`: releases, noise
-    and epsilon, as shown by terminal, run page and approval.
-    """
-
-    task: str
-    models: list[str]
-    iterations: int
-    samples: int
-    calls: int
-    tokens_in: int
-    tokens_out: int
-    dollars_about: float
-    dollars_estimated: float
-    usage_unreported: list[str]
-    measured: list[str]
-    minutes_of_writing: float | None
-    max_dollars: float | None
-    releases: int
-    events: list[dict[str, Any]]
-    release_values: dict[str, Any]
-    lines: list[str]
-    sensitivity: float
-    calibration: str
-    sigma: float
-    noise_multiplier: float
-    epsilon_stated: float | None
-    epsilon_exact: float | None
-    delta: float
-    adjacency: str
-    protects: str
-    dataset: str | None
-    group: str | None
-    public_rows: str
-    private: bool
-    opens_rows: bool
-    parties: dict[str, Any] | None
-    steps: str
-    other_calibration: dict[str, Any] | None
-    export_approval: bool
-    approval_minutes: int | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain JSON values."""
-        values = asdict(self)
-        releases: dict[str, Any] = values.pop("release_values")
-        return values | RELEASE_KEYS | releases
+    if plan["events"] and config.parties is None:
+        budget = budget_of(open_ledger(state_folder()), dataset_of(config), plan["events"], plan["delta"])
+    return plan | {"warnings": warnings_of(config, card, releases), "budget": budget}
 
 
 def plan_of(
     config: AnyConfig, card: TaskCard, releases: Releases, lengths: Mapping[str, Lengths] | None = None
-) -> RunPlan:
-    """Return the plan of a configuration; no model is called.
+) -> dict[str, Any]:
+    """Return the plan of a configuration as JSON values; no model is called.
+
+    `releases`: number of charges in the privacy ledger. Epsilons are None without noise. `minutes_of_writing`: None
+    until every model was measured. `lines`: releases, noise and epsilon, as shown by terminal, run page and approval.
 
     A model with cached completions is planned with the characters per token of their prompts and with the length of the
     completions, other models with four characters per token and completions of `max_tokens`. A text in a prompt counts
@@ -157,45 +106,44 @@ def plan_of(
     minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in cached.items()]
     noise, parties, other = releases.noise, parties_planned(config, releases.noise), _other(config)
     release_plans = [release.plan(card) for release in releases.items]
-    plan = RunPlan(
-        task=card.name,
-        models=[plm.name for plm in config.models],
-        iterations=config.method.iterations,
-        samples=config.method.samples,
-        calls=sum(asks.number for asks in config.asks),
-        tokens_in=round(sum(read for read, _ in tokens.values())),
-        tokens_out=round(sum(written for _, written in tokens.values())),
-        dollars_about=sum(dollars.values()),
-        dollars_estimated=sum(dollars[name] for name in unreported),
-        usage_unreported=unreported,
-        measured=sorted(cached),
-        minutes_of_writing=max(minutes, default=0.0) if len(cached) == len(config.models) else None,
-        max_dollars=config.limits.max_dollars,
-        releases=len(releases.charges),
-        events=[dict(charge.event) for charge in releases.charges],
-        release_values=_merged(release.values for release in release_plans),
-        lines=[],
-        sensitivity=noise.sensitivity,
-        calibration=noise.calibration,
-        sigma=noise.sigma,
-        noise_multiplier=noise.noise_multiplier,
-        epsilon_stated=finite(noise.epsilon_stated),
-        epsilon_exact=finite(noise.epsilon_exact),
-        delta=noise.delta,
-        adjacency=noise.privacy.adjacency,
-        protects=protected(noise.privacy),
-        dataset=config.private.dataset if config.private else None,
-        group=config.private.group if config.private else None,
-        public_rows=config.private.public_rows if config.private else "",
-        private=not noise.non_private,
-        opens_rows=config.opens_rows,
-        parties=parties,
-        steps=_steps(config.execution),
-        other_calibration=other,
-        export_approval=config.export.approval,
-        approval_minutes=config.execution.approval_minutes if config.execution.approval else None,
-    )
-    return replace(plan, lines=_privacy_lines(plan, [line for release in release_plans for line in release.lines]))
+    plan: dict[str, Any] = {
+        "task": card.name,
+        "models": [plm.name for plm in config.models],
+        "iterations": config.method.iterations,
+        "samples": config.method.samples,
+        "calls": sum(asks.number for asks in config.asks),
+        "tokens_in": round(sum(read for read, _ in tokens.values())),
+        "tokens_out": round(sum(written for _, written in tokens.values())),
+        "dollars_about": sum(dollars.values()),
+        "dollars_estimated": sum(dollars[name] for name in unreported),
+        "usage_unreported": unreported,
+        "measured": sorted(cached),
+        "minutes_of_writing": max(minutes, default=0.0) if len(cached) == len(config.models) else None,
+        "max_dollars": config.limits.max_dollars,
+        "releases": len(releases.charges),
+        "events": [dict(charge.event) for charge in releases.charges],
+        "sensitivity": noise.sensitivity,
+        "calibration": noise.calibration,
+        "sigma": noise.sigma,
+        "noise_multiplier": noise.noise_multiplier,
+        "epsilon_stated": finite(noise.epsilon_stated),
+        "epsilon_exact": finite(noise.epsilon_exact),
+        "delta": noise.delta,
+        "adjacency": noise.privacy.adjacency,
+        "protects": protected(noise.privacy),
+        "dataset": config.private.dataset if config.private else None,
+        "group": config.private.group if config.private else None,
+        "public_rows": config.private.public_rows if config.private else "",
+        "private": not noise.non_private,
+        "opens_rows": config.opens_rows,
+        "parties": parties,
+        "steps": _steps(config.execution),
+        "other_calibration": other,
+        "export_approval": config.export.approval,
+        "approval_minutes": config.execution.approval_minutes if config.execution.approval else None,
+    }
+    lines = _privacy_lines(plan, [line for release in release_plans for line in release.lines])
+    return plan | {"lines": lines} | RELEASE_KEYS | _merged(release.values for release in release_plans)
 
 
 def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -207,26 +155,24 @@ def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _privacy_lines(plan: RunPlan, release_lines: Sequence[str]) -> list[str]:
+def _privacy_lines(plan: Mapping[str, Any], release_lines: Sequence[str]) -> list[str]:
     """Return lines about releases, noise and privacy loss of a run."""
-    if not plan.opens_rows:
+    if not plan["opens_rows"]:
         return ["private data  not used (epsilon 0, ledger unchanged)", *release_lines]
-    if plan.releases == 0:
+    if plan["releases"] == 0:
         return ["releases      none (no private data is used, epsilon 0)"]
-    if plan.calibration == "none":
+    if plan["calibration"] == "none":
         return list(release_lines)
-    lines = [*release_lines, f"protects      one {plan.protects}"]
-    if plan.dataset:
-        lines.append(f"private data  registered dataset {plan.dataset}")
-    if plan.group:
-        lines.append(f"group         {plan.group}: charged to all datasets of this group")
-    lines.append(
-        f"epsilon       stated {text.epsilon(plan.epsilon_stated)}, exact {text.epsilon(plan.epsilon_exact)}, delta "
-        f"{plan.delta:g}, {plan.adjacency}"
-    )
-    if plan.parties is not None:
-        lines += planned_lines(plan.parties, text.epsilon)
-    other = plan.other_calibration
+    lines = [*release_lines, f"protects      one {plan['protects']}"]
+    if plan["dataset"]:
+        lines.append(f"private data  registered dataset {plan['dataset']}")
+    if plan["group"]:
+        lines.append(f"group         {plan['group']}: charged to all datasets of this group")
+    stated, exact = text.epsilon(plan["epsilon_stated"]), text.epsilon(plan["epsilon_exact"])
+    lines.append(f"epsilon       stated {stated}, exact {exact}, delta {plan['delta']:g}, {plan['adjacency']}")
+    if plan["parties"] is not None:
+        lines += planned_lines(plan["parties"], text.epsilon)
+    other = plan["other_calibration"]
     if other is not None:
         lines.append(
             f"alternative   calibration {other['calibration']}: sigma {other['sigma']:.4f}, stated "

@@ -23,7 +23,6 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from flows.engine import text as formats
 from flows.engine.usefulness import advice
 from tasks.accounting.composition import epsilon_of
-from tasks.metrics.registry import find_metric
 from tasks.prefect import page
 
 if TYPE_CHECKING:
@@ -128,19 +127,11 @@ def result_markdown(summary: RunSummary, link: str | None) -> str:
 
 
 def iteration_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the iterations as a Markdown table that fits a page: models share one cell."""
+    """Return the iterations as a Markdown table."""
     if not rows:
         return []
-    measured = [name for name in ("fid", "probe_accuracy") if any(row[name] is not None for row in rows)]
-    heads = ["iteration", *(find_metric(name).label for name in measured), "epsilon so far", "new texts (weight)"]
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for row in rows:
-        weights = {plm: f" ({formats.number(weight, 2)})" for plm, weight in row["weights"].items()}
-        models = ", ".join(f"{plm} {new}{weights.get(plm, '')}" for plm, new in row["new"].items())
-        marks = {"fid": " not private"} if row["not_private"] else {}
-        numbers = [formats.number(row[name], 3) + marks.get(name, "") for name in measured]
-        lines.append(f"| {' | '.join([str(row['iteration']), *numbers, formats.epsilon(row['epsilon']), models])} |")
-    return lines
+    heads, cells = formats.iteration_cells(rows)
+    return [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *cells)]
 
 
 def result_line(summary: RunSummary) -> str:

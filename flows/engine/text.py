@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,6 @@ from connectors.interfaces.money import format_dollars, of_which_estimated
 from flows.engine.run_summary import RunSummary
 from flows.engine.usefulness import advice, usefulness_lines
 from tasks.reporting.report_model import STUBS
-
-WIDE = 200
-"""Number of columns without a terminal; no table is split."""
 
 
 def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:
@@ -221,48 +218,28 @@ def command() -> str:
     return str(path.absolute())
 
 
-def iterations(rows: Iterable[dict[str, Any]]) -> str:
-    """Return one table of iterations, or one per quantity if the terminal is too narrow."""
-    rows = list(rows)
-    if not rows:
-        return "no iteration is finished"
-    columns = {"iteration": [row["iteration"] for row in rows]}
-    plms = list(dict.fromkeys(plm for row in rows for plm in row["new"]))  # rounds leave out a PLM that is down
-    weighed = [plm for plm in plms if any(plm in row["weights"] for row in rows)]
-    new = {f"new {plm}": [row["new"].get(plm, 0) for row in rows] for plm in plms}
-    weights = {f"weight {plm}": [number(row["weights"].get(plm), 3) for row in rows] for plm in weighed}
+def iterations(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of iterations."""
+    heads, cells = iteration_cells(rows)
+    return table(cells, heads) if rows else "no iteration is finished"
+
+
+def iteration_cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Return the heads and the rows of a table of iterations; models share one cell, hence it fits a page."""
     probe = [row.get("probe_accuracy", row.get("accuracy")) for row in rows]
-    measured = {"epsilon so far": [epsilon(row["epsilon"]) for row in rows]}
-    if any(value is not None for value in probe):
-        measured = {"probe accuracy so far": [number(value) for value in probe]} | measured
+    columns: dict[str, list[str]] = {"iteration": [str(row["iteration"]) for row in rows]}
     if any(row["fid"] is not None for row in rows):
-        fid = [number(row["fid"]) + (" (not private)" if row["not_private"] else "") for row in rows]
-        measured = {"FID": fid} | measured
-    width = shutil.get_terminal_size((WIDE, 24)).columns
-    whole = _columns(columns | new | weights | measured)
-    if _width(whole) <= width:
-        return whole
-    parts = (part for group in (new, weights, measured) for part in _narrow(columns, group, width))
-    return "\n\n".join(parts)
+        columns["FID"] = [number(row["fid"]) + " (not private)" * row["not_private"] for row in rows]
+    if any(value is not None for value in probe):
+        columns["probe accuracy"] = [number(value) for value in probe]
+    columns["epsilon so far"] = [epsilon(row["epsilon"]) for row in rows]
+    columns["new texts (weight)"] = [", ".join(_new(row)) for row in rows]
+    return list(columns), [list(cells) for cells in zip(*columns.values(), strict=True)]
 
 
-def _columns(columns: dict[str, list[Any]]) -> str:
-    return table(list(zip(*columns.values(), strict=True)), list(columns))
-
-
-def _width(lines: str) -> int:
-    return max(len(line) for line in lines.split("\n"))
-
-
-def _narrow(first: dict[str, list[Any]], group: dict[str, list[Any]], width: int) -> Iterable[str]:
-    """Yield tables with the columns of `first` and as many columns of `group` as fit into `width`."""
-    part: dict[str, list[Any]] = {}
-    for head, cells in group.items():
-        if part and _width(_columns(first | part | {head: cells})) > width:
-            yield _columns(first | part)
-            part = {}
-        part[head] = cells
-    yield _columns(first | part)
+def _new(row: Mapping[str, Any]) -> list[str]:
+    weights = {plm: f" ({number(weight, 2)})" for plm, weight in row["weights"].items()}
+    return [f"{plm} {new}{weights.get(plm, '')}" for plm, new in row["new"].items()]
 
 
 def preview(value: dict[str, Any]) -> str:

@@ -16,25 +16,14 @@ from prefect.futures import as_completed
 from prefect.states import Completed
 
 from connectors.interfaces.artifacts import ArtifactRef
-from tasks.core.refs import Reference, Written
+from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.metrics.iteration_record import Facts, sentence, table
 from tasks.prefect import page
-from tasks.prefect.runtime import in_flow_process, outcome, results, step, submit_step, value_of
-from tasks.steps import density, discriminator, evolution, fusegen, keyphrases, texts
-from tasks.steps import selection as guiding
-from tasks.steps.discriminator import DiscriminatorTestJob, SelectSpec
-from tasks.steps.dp_sgd import Tuned
-from tasks.steps.evolution import SurviveJob
-from tasks.steps.fusegen import FuseJob, JudgeJob
-from tasks.steps.keyphrases import DensitySpec, PhraseRows, Terms, VocabularySpec
-from tasks.steps.selection import SelectJob, WeighJob
+from tasks.prefect.runtime import as_json, in_flow_process, outcome, results, step, step_of, submit_step, value_of
+from tasks.steps import density, discriminator, evolution, fusegen, keyphrases, selection, texts
+from tasks.steps.discriminator import SelectSpec
 from tasks.steps.students import baseline, dp_classifier, evaluation, soft_labels
-from tasks.steps.students.baseline import BaselineJob
-from tasks.steps.students.dp_classifier import ClassifySpec
-from tasks.steps.students.evaluation import MeasureJob, TrainJob
-from tasks.steps.students.soft_labels import SoftJob
-from tasks.steps.teachers import TeacherSpec
 from tasks.steps.texts import WriteJob
 
 
@@ -97,53 +86,13 @@ def embed_samples(tools: Tools, written: Written) -> Any:
     return outcome(replace(written, vectors=ref), ref, why)
 
 
-@step("measure t={job.iteration}")
-def measure_iteration(tools: Tools, job: MeasureJob) -> Any:
-    """Measure FID and linear-probe accuracy on all texts so far."""
-    ref, why = evaluation.measure(tools, job)
-    return outcome(tools.artifacts.read_json(ref), ref, why)
-
-
-@step("select t={job.iteration}")
-def select_examples(tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
-    """Select the best and the worst texts of each class (Eq. 7)."""
-    ref, why = density.select_examples(tools, job, release, written)
-    return outcome(ref, ref, why)
-
-
-@step("weigh t={job.iteration}")
-def weigh_models(tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]) -> Any:
-    """Compute the weight of each PLM from the release (Eq. 8)."""
-    ref, why = density.weigh_models(tools, job, release, written)
-    return outcome(guiding.read_weights(tools, ref), ref, why)
-
-
-@step("label softly")
-def label_softly(tools: Tools, job: SoftJob, written: Sequence[Written]) -> Any:
-    """Give every text the class probabilities of a linear head."""
-    ref, why = soft_labels.label_softly(tools, job, written)
-    return outcome(ref, ref, why)
-
-
-@step("collect")
-def collect(tools: Tools, written: Sequence[Written], soft: ArtifactRef | None = None) -> Any:
-    """Merge all texts into one table, with their soft labels if there are any."""
-    ref, why = texts.collect(tools, written, soft)
-    return outcome(ref, ref, why)
-
-
-@step("train student")
-def train_student(tools: Tools, job: TrainJob) -> Any:
-    """Train the student on all texts and test it on real rows."""
-    ref, why = evaluation.train_and_test(tools, job)
-    return outcome(tools.artifacts.read_json(ref), ref, why)
-
-
-@step("measure baseline")
-def measure_baseline(tools: Tools, job: BaselineJob) -> Any:
-    """Measure a student trained on equally many texts made without private data."""
-    ref, why = baseline.measure_baseline(tools, job)
-    return outcome(tools.artifacts.read_json(ref), ref, why)
+measure_iteration = step_of(evaluation.measure, "measure t={job.iteration}", as_json)
+select_examples = step_of(density.select_examples, "select t={job.iteration}")
+weigh_models = step_of(density.weigh_models, "weigh t={job.iteration}", selection.read_weights)
+label_softly = step_of(soft_labels.label_softly, "label softly")
+collect = step_of(texts.collect, "collect")
+train_student = step_of(evaluation.train_and_test, "train student", as_json)
+measure_baseline = step_of(baseline.measure_baseline, "measure baseline", as_json)
 
 
 @step("record t={facts.iteration}", stays=in_flow_process)
@@ -164,89 +113,23 @@ def vary(tools: Tools, job: WriteJob) -> Any:
     return write(tools, job)
 
 
-@step("look ahead {written.plm} {written.part}")
-def look_ahead(tools: Tools, written: Written, ahead: Sequence[Written], with_own: bool) -> Any:
-    """Replace the vector of every text by the mean vector of its variations."""
-    averaged, why = evolution.look_ahead(tools, written, ahead, with_own)
-    assert averaged.vectors is not None
-    return outcome(averaged, averaged.vectors, why)
-
-
-@step("survive t={job.iteration}")
-def survive(tools: Tools, job: SurviveJob, release: ArtifactRef, population: Sequence[Written]) -> Any:
-    """Choose the surviving texts by their noisy votes."""
-    survivors, why = evolution.survive(tools, job, release, population)
-    return outcome(survivors, survivors.samples, why)
-
-
-@step("unite survivors")
-def unite(tools: Tools, survivors: Sequence[Written]) -> Any:
-    """Merge the survivors of all iterations into one selection."""
-    ref, why = evolution.union(tools, survivors)
-    return outcome(ref, ref, why)
-
+look_ahead = step_of(evolution.look_ahead, "look ahead {texts.plm} {texts.part}", part="vectors")
+survive = step_of(evolution.survive, "survive t={job.iteration}", part="samples")
+unite = step_of(evolution.union, "unite survivors")
 
 # --- FuseGen
-@step("judge by {job.plm} t={job.iteration}")
-def judge(tools: Tools, job: JudgeJob) -> Any:
-    """Train a student on the texts of one PLM and score the texts of all PLMs with it."""
-    ref, why = fusegen.judge(tools, job)
-    return outcome(ref, ref, why)
-
-
-@step("fuse t={job.iteration}")
-def fuse(tools: Tools, job: FuseJob, judgements: Sequence[ArtifactRef], written: Sequence[Written]) -> Any:
-    """Choose the next examples from all PLMs' texts (cross-model dynamic selection)."""
-    ref, why = fusegen.fuse(tools, job, judgements, written)
-    return outcome(ref, ref, why)
-
+judge = step_of(fusegen.judge, "judge by {job.plm} t={job.iteration}")
+fuse = step_of(fusegen.fuse, "fuse t={job.iteration}")
 
 # --- DP-KPS
-@step("choose terms")
-def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> Any:
-    """Select the terms with the highest noisy counts and embed them."""
-    terms, why = keyphrases.choose_terms(tools, spec, release)
-    return outcome(terms, terms.table, why)
-
-
-@step("draw sequences")
-def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> Any:
-    """Draw sequences of phrases for each class from the noisy densities."""
-    ref, why = keyphrases.draw_phrases(tools, spec, terms, density)
-    return outcome(ref, ref, why)
-
-
-@step("phrases as texts")
-def phrases_as_texts(tools: Tools, job: PhraseRows) -> Any:
-    """Write the sequences of phrases as the texts."""
-    written, why = keyphrases.write(tools, job)
-    return outcome(written, written.samples, why)
-
+choose_terms = step_of(keyphrases.choose_terms, "choose terms", part="table")
+draw_phrases = step_of(keyphrases.draw_phrases, "draw sequences")
+phrases_as_texts = step_of(keyphrases.write, "phrases as texts", part="samples")
 
 # --- teachers and classifiers
-@step("train discriminator")
-def train_discriminator(
-    tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef, checks: ArtifactRef | None
-) -> Any:
-    """Train the student discriminator on the teachers' noisy answers to the queries."""
-    ref, why = discriminator.train_discriminator(tools, spec, written, answers, checks)
-    return outcome(ref, ref, why)
-
-
-@step("measure discriminator")
-def measure_discriminator(
-    tools: Tools, job: DiscriminatorTestJob, written: Sequence[Written], student: ArtifactRef
-) -> Any:
-    """Measure how well the discriminator tells test rows from generated texts."""
-    ref, why = discriminator.measure_discriminator(tools, job, written, student)
-    return outcome(ref, ref, why)
-
-
-@step("test classifier")
-def test_classifier(tools: Tools, spec: ClassifySpec, trained: Tuned, test: Reference | None) -> Any:
-    """Test a classifier that was trained on the private records by DP-SGD."""
-    ref, why = dp_classifier.test_classifier(tools, spec, trained, test)
-    return outcome(tools.artifacts.read_json(ref), ref, why)
+train_discriminator = step_of(discriminator.train_discriminator, "train discriminator")
+measure_discriminator = step_of(discriminator.measure_discriminator, "measure discriminator")
+test_classifier = step_of(dp_classifier.test_classifier, "test classifier", as_json)
 
 
 @step("select texts")

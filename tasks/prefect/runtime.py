@@ -27,6 +27,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import in_step
 from connectors.interfaces.redaction import guard_logs, redact_error
 from tasks.core.refs import Written
+from tasks.core.tools import Tools
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
@@ -125,6 +126,38 @@ def step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Cal
         return declared(wrapped)
 
     return declare
+
+
+def step_of(
+    function: Callable[..., tuple[Any, str]],
+    name: str,
+    value: Callable[[Tools, Any], Any] = lambda _, made: made,
+    part: str = "",
+    stays: Stays | None = None,
+    **options: Any,
+) -> Task[Any, Any]:
+    """Declare a function of `tasks.steps` as a step.
+
+    Args:
+        function: returns what it made and the reason why it was computed or reused.
+        name: template of the step's name, with the names of the function's parameters.
+        value: the step's value, from its tools and what was made.
+        part: name of the field of what was made that is its artifact; empty if it is the artifact.
+        stays: see `step`.
+        options: options of Prefect's task.
+    """
+
+    @wraps(function)
+    def run(tools: Tools, *arguments: Any, **named_arguments: Any) -> State[Any]:
+        made, why = function(tools, *arguments, **named_arguments)
+        return outcome(value(tools, made), getattr(made, part) if part else made, why)
+
+    return step(name, stays, **options)(run)
+
+
+def as_json(tools: Tools, ref: ArtifactRef) -> Any:
+    """Return the content of a JSON artifact as the value of a step."""
+    return tools.artifacts.read_json(ref)
 
 
 def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:

@@ -211,8 +211,8 @@ def test_show_prints_the_table_of_iterations_and_what_to_type_next(finished) -> 
     pipeline, summary = finished
     shown = pipeline.call("show", summary["run_id"]).stdout
     for word in (
-        "new clerk",
-        "weight novelist",
+        "new texts (weight)",
+        "novelist ",
         "FID",
         "epsilon so far",
         "accuracy    new classifier of the exported texts",

@@ -96,4 +96,4 @@ def test_planned_tokens_do_not_depend_on_the_examples_in_stored_prompts() -> Non
         plan_of(made, card, releases_of(made), dict.fromkeys(("clerk", "novelist"), lengths))
         for lengths in (bare, long)
     ]
-    assert planned[0].tokens_in == planned[1].tokens_in == plan_of(made, card, releases_of(made)).tokens_in
+    assert planned[0]["tokens_in"] == planned[1]["tokens_in"] == plan_of(made, card, releases_of(made))["tokens_in"]

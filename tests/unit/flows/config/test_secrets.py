@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, PREFECT_API_URL, temporary_settings
+from prefect.settings import (
+    PREFECT_API_DATABASE_CONNECTION_URL,
+    PREFECT_API_URL,
+    PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
+    temporary_settings,
+)
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
@@ -16,7 +21,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.security.secret_patterns import find_secrets
 from deployments.registry import deployments
 from flows.catalog import flows
-from flows.cli.secret_doctor import check_stored_secrets
+from flows.cli.stored_secrets import check_stored_secrets
 from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
 from tests.support.runs.pipeline import Pipeline, values
@@ -197,11 +202,16 @@ def test_the_doctor_finds_what_is_stored_already_and_does_not_show_it(tmp_path: 
         ask(api, "/flow_runs/", {"flow_id": other, "parameters": {"key": "the name of a column"}})
         body = {"name": "old", "flow_id": flow, "paused": True, "parameters": {"config": config}}
         ask(api, "/deployments/", body)
+        (home / "runs" / "old" / "_student.json").write_text(json.dumps({"key": "0" * 64}))  # the key of a cache
         (home / "runs" / "old" / "manifest.json").write_text(json.dumps({"config": config}))
         (home / "notes.md").write_text(f"see\nhttp://joe:{SECRET}@host\n")
         with temporary_settings({PREFECT_API_URL: api}), pytest.raises(ConfigError) as on_server:
             check_stored_secrets(home)
-    own = {PREFECT_API_URL: None, PREFECT_API_DATABASE_CONNECTION_URL: address}
+    own = {
+        PREFECT_API_URL: None,
+        PREFECT_API_DATABASE_CONNECTION_URL: address,
+        PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 300,
+    }
     with temporary_settings(own), pytest.raises(ConfigError) as on_disk:
         check_stored_secrets(home)
     for said in (str(on_server.value), str(on_disk.value)):
@@ -209,6 +219,7 @@ def test_the_doctor_finds_what_is_stored_already_and_does_not_show_it(tmp_path: 
         assert "old' (config.plms.0.key)" in said
         assert "runs/old/manifest.json (config.plms.0.key)" in said
         assert "notes.md, line 2" in said
+        assert "_student" not in said
         assert "somebody" not in said
         assert SECRET not in said
         assert "Replace it where it was issued" in said

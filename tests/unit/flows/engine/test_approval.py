@@ -65,13 +65,13 @@ def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
 def test_the_plan_says_that_somebody_is_asked() -> None:
     for asked in (True, False):
         chosen = config(execution={"approval": asked, "approval_minutes": 7})
-        told = text.plan(plan_of(chosen, CARD, releases_of(chosen)).to_json())
+        told = text.plan(plan_of(chosen, CARD, releases_of(chosen)))
         assert ("waits 7 minutes" in told) == asked
 
 
 def test_without_anybody_to_ask_the_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = config(execution={"approval": True})
-    plan = plan_of(chosen, CARD, releases_of(chosen)).to_json() | {"dataset": "desk"}
+    plan = plan_of(chosen, CARD, releases_of(chosen)) | {"dataset": "desk"}
     with pytest.raises(ConfigError, match="neither a terminal nor a Prefect server"):
         ask("wasp", chosen, CARD, plan, None)
     monkeypatch.setattr(approval, "display", lambda: Person(False))

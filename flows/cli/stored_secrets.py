@@ -1,4 +1,4 @@
-"""Search Prefect's database and the state folder for stored keys and passwords.
+"""Search what Prefect and the state folder store for keys and passwords.
 
 The pipeline refuses configurations with secrets. Earlier versions let Prefect store them first, and a server stores
 parameters unchecked. The search reports only locations, never a secret.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,19 +24,7 @@ _MOST_BYTES = 50_000_000
 _SUFFIXES = {".json", ".jsonl", ".txt", ".md", ".html", ".yaml", ".yml", ".log"}
 _SKIPPED = {"private", "prefect", "completions", "embeddings", "mlartifacts"}
 """Skipped folders: searched through Prefect, readable only by their owner, or without configurations."""
-_ADDRESS = r"://[^/\s:@\"'<>(),;]*:[^\s\"'<>(),;]*@"
-_IN_TEXT = re.compile(rf"{_ADDRESS}|{KEY}")
-_RUNS = """SELECT flow_run.id AS id, flow_run.parameters AS parameters
-FROM flow_run JOIN flow ON flow.id = flow_run.flow_id WHERE flow.name IN ({names})
-ORDER BY flow_run.created DESC LIMIT {most}"""
-_DEPLOYMENTS = """SELECT flow.name AS flow, deployment.name AS name, deployment.parameters AS parameters
-FROM deployment JOIN flow ON flow.id = deployment.flow_id WHERE flow.name IN ({names})"""
-_SCHEDULES = """SELECT flow.name AS flow, deployment.name AS name, deployment_schedule.parameters AS parameters
-FROM deployment_schedule JOIN deployment ON deployment.id = deployment_schedule.deployment_id
-JOIN flow ON flow.id = deployment.flow_id WHERE flow.name IN ({names})"""
-
-Stored = tuple[str, Any]
-"""Readable location of stored parameters, and the parameters."""
+_IN_TEXT = re.compile(rf"://[^/\s:@\"'<>(),;]*:[^\s\"'<>(),;]*@|{KEY}")
 
 
 def check_stored_secrets(home: Path) -> str:
@@ -58,27 +46,18 @@ def check_stored_secrets(home: Path) -> str:
     )
 
 
-def _names() -> list[str]:
-    return list(flow_names())
+def _in_prefect() -> Iterator[tuple[str, Any]]:
+    """Yield a readable location and the parameters of each flow run, deployment and schedule.
 
-
-def _in_prefect() -> Iterator[Stored]:
-    """Yield the parameters that Prefect stores, on the server or else locally."""
-    from prefect.settings import PREFECT_API_URL, get_current_settings
-
-    if PREFECT_API_URL.value():
-        yield from _on_server()
-        return
-    address = get_current_settings().server.database.connection_url
-    if address is None:
-        return
-    yield from _in_database(address.get_secret_value())
-
-
-def _on_server() -> Iterator[Stored]:
+    Without a server, Prefect's client opens the local database; nothing is searched if there is none.
+    """
     from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_DATABASE_CONNECTION_URL
 
-    ours = {"flows": {"name": {"any_": _names()}}}
+    scheme, _, path = str(PREFECT_SERVER_DATABASE_CONNECTION_URL.value()).partition(":///")
+    if not PREFECT_API_URL.value() and scheme.startswith("sqlite") and not Path(path).is_file():
+        return
+    ours = {"flows": {"name": {"any_": list(flow_names())}}}
     with get_client(sync_client=True) as client:
         problem = client.api_healthcheck()
         if problem is not None:
@@ -101,37 +80,6 @@ def _on_server() -> Iterator[Stored]:
                 yield f"schedule of {name}", schedule["parameters"]
 
 
-def _in_database(address: str) -> Iterator[Stored]:
-    """Yield parameters from Prefect's database, opened read-only.
-
-    Yield nothing if it does not exist.
-    """
-    import sqlalchemy
-
-    from connectors.rows.databases import read_sql
-
-    url = sqlalchemy.make_url(address)
-    if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
-        return
-    driver = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg2"}[url.get_backend_name()]
-    plain = url.set(drivername=driver).render_as_string(hide_password=False)
-    shown = url.render_as_string()
-    names = ", ".join(f"'{name}'" for name in _names())
-    rows = _rows(read_sql(plain, _RUNS.format(names=names, most=MOST_RUNS), shown))
-    yield from ((f"flow run {row['id']}", _json(row["parameters"])) for row in rows)
-    for query, what in ((_DEPLOYMENTS, "deployment"), (_SCHEDULES, "schedule of deployment")):
-        rows = _rows(read_sql(plain, query.format(names=names), shown))
-        yield from ((f"{what} '{row['flow']}/{row['name']}'", _json(row["parameters"])) for row in rows)
-
-
-def _rows(columns: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-
-
-def _json(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
-
-
 def _state_files(home: Path) -> Iterator[Path]:
     for path in sorted(home.rglob("*")):
         is_skipped = path.relative_to(home).parts[0] in _SKIPPED
@@ -140,16 +88,17 @@ def _state_files(home: Path) -> Iterator[Path]:
 
 
 def _in_file(path: Path) -> Iterator[str]:
-    """Yield the locations of secrets in a file: JSON field, else line."""
+    """Yield the locations of secrets in a file: the field of a run's configuration, else the line.
+
+    Other files have fields such as `key` that are no secrets.
+    """
     text = path.read_text(encoding="utf-8", errors="replace")
-    if path.suffix in (".json", ".jsonl"):
+    if path.name == "manifest.json":
         try:
-            values = [json.loads(text)] if path.suffix == ".json" else [json.loads(line) for line in text.splitlines()]
-        except ValueError:
-            pass  # damaged: searched as text
-        else:
-            yield from (f" ({finding})" for value in values for finding in find_secrets(value))
+            yield from (f" ({finding})" for finding in find_secrets({"config": json.loads(text)["config"]}))
             return
+        except (ValueError, KeyError, TypeError):
+            pass  # damaged: searched as text
     for number, line in enumerate(text.splitlines(), start=1):
         if _IN_TEXT.search(line):
             yield f", line {number}"

@@ -1,0 +1,505 @@
+"""One whole run of each method by the command: the same promises for all, then what each promises of its own."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from connectors.embedders.registry import open_embedder
+from connectors.interfaces.rows import RowsRef
+from connectors.rows.reader import read_rows
+from flows.cli import commands
+from tasks.accounting.composition import filter_epsilon
+from tests.support.models.tiny import save_mpnet
+from tests.support.models.tiny import tiny_models as tiny_models
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import Pipeline, last_json
+
+SLOTS = {
+    "pre_text": ["vote-0", "vote-1"],
+    "aug_pe": ["vote-0", "vote-1"],
+    "aug_pe as in WASP": ["vote-0", "vote-1"],
+    "dp_kps": ["vocabulary", "density"],
+    "kd_tutor": ["labels", "answers"],
+    "dp_sgd_gen": ["training"],
+    "dp_sgd_student": ["training"],
+}
+"""The releases of each method in the ledger, in order."""
+SAYS = {
+    "pre_text": ("discrete",),
+    "aug_pe": ("discrete",),
+    "aug_pe as in WASP": ("discrete",),
+    "dp_kps": ("how many documents contain each public term",),
+    "kd_tutor": ("the number of private rows in each class", "the answers of the teachers to 20 queries"),
+    "dp_sgd_gen": ("12 steps of DP-SGD", "60 of 120 declared rows"),
+    "dp_sgd_student": ("steps of DP-SGD",),
+}
+"""Words in the report of each method."""
+METHODS = [pytest.param(name, marks=pytest.mark.slow) if " " in name else name for name in SLOTS]
+EVOLUTIONS = ["pre_text", "aug_pe"]
+Done = tuple[Pipeline, dict[str, Any]]
+Finish = Callable[[str], Done]
+
+
+@pytest.fixture(scope="module")
+def finish(api: str, tmp_path_factory: pytest.TempPathFactory) -> Finish:
+    """Return a function that runs a method, once for all tests."""
+    runs: dict[str, Done] = {}
+
+    def run(method: str) -> Done:
+        if method not in runs:
+            pipeline = Pipeline(tmp_path_factory.mktemp("method") / "home", api, method=method)
+            runs[method] = pipeline, pipeline.run()
+        return runs[method]
+
+    return run
+
+
+def released(pipeline: Pipeline) -> list[dict[str, Any]]:
+    done = pipeline.call("budget", "history", "desk", "--json")
+    entries = last_json(done.stdout)["entries"] if done.returncode == 0 else []
+    return [entry for entry in entries if entry["kind"] in ("release", "expose")]
+
+
+def slots(pipeline: Pipeline) -> list[str]:
+    return [entry["slot"] for entry in released(pipeline)]
+
+
+def folder_of(done: Done) -> Path:
+    return done[0].home / "runs" / done[1]["run_id"]
+
+
+def table(done: Done, name: str) -> pd.DataFrame:
+    return pd.read_parquet(folder_of(done) / name, partitioning=None)
+
+
+# --- every method
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_ends_whole_within_its_budget_as_planned(finish: Finish, method: str) -> None:
+    pipeline, summary = finish(method)
+    planned = last_json(pipeline.call("plan", pipeline.flow, "--config", str(pipeline.config()), "--json").stdout)
+    assert (summary["state"], summary["degraded"]) == ("done", False)
+    assert slots(pipeline) == SLOTS[method]
+    assert planned["releases"] == summary["releases"] == len(SLOTS[method])
+    assert planned["epsilon_exact"] == pytest.approx(summary["epsilon_spent"], rel=0.01)
+    assert 3.0 < summary["epsilon_spent"] <= 4.0 * (1 + 1e-4)
+    assert summary["accuracy"] is not None
+    texts = 0 if method == "dp_sgd_student" else 24 if method == "aug_pe" else 36
+    assert summary["n_synthetic"] == texts
+    if texts:
+        rows = pipeline.synthetic(summary["run_id"])
+        assert len(rows) == texts
+        assert not rows.duplicated(["text", "label"]).any()
+        assert method == "kd_tutor" or rows["label"].value_counts().nunique() == 1, "whatever the private rows are"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_second_run_draws_charges_and_asks_nothing(finish: Finish, method: str) -> None:
+    pipeline, summary = finish(method)
+    before = pipeline.releases(summary["run_id"])
+    again = pipeline.run()
+    assert [again[name] for name in ("run_id", "accuracy", "epsilon_spent")] == [
+        summary[name] for name in ("run_id", "accuracy", "epsilon_spent")
+    ]
+    assert pipeline.releases(summary["run_id"]) == before
+    assert slots(pipeline) == SLOTS[method]
+    verified = pipeline.call("budget", "verify", "desk")
+    assert verified.returncode == 0
+    assert "missing" not in verified.stdout
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_report_and_bundle_say_what_was_released(finish: Finish, method: str, tmp_path: Path) -> None:
+    pipeline, summary = finish(method)
+    page = Path(summary["report"]).read_text(encoding="utf-8")
+    for words in (summary["run_id"], *SAYS[method]):
+        assert words in page
+    exported = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc0-1.0")
+    if method == "dp_sgd_student":
+        assert exported.returncode == 2
+        assert "has no synthetic texts" in exported.stderr
+        student = json.loads((folder_of((pipeline, summary)) / "report.json").read_text())["places"]["student"]
+        assert (Path(student) / "student.json").exists()
+        return
+    assert exported.returncode == 0, exported.stderr
+    card = (tmp_path / "bundle" / "README.md").read_text()
+    if method == "kd_tutor":
+        assert "selected with private records under differential privacy" in card
+        assert "teachers were trained on them privately" in card
+        assert "they only voted" not in card
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_cap_refuses_it_before_a_row_is_opened(api: str, tmp_path: Path, method: str) -> None:
+    pipeline = Pipeline(tmp_path / "home", api, method=method)
+    assert pipeline.call("budget", "cap", "desk", "--epsilon", "2", "--declare").returncode == 0
+    refused = pipeline.call("run", pipeline.flow, "--config", str(pipeline.config()))
+    assert refused.returncode == 3, refused.stderr[-2000:]
+    assert "Nothing was spent" in refused.stderr
+    assert released(pipeline) == []
+    assert not [*(pipeline.home / "private").glob("embeddings/*"), *(pipeline.home / "private").glob("trainings/*")]
+
+
+@pytest.mark.parametrize("method", ["wasp", "pre_text", "aug_pe", "dp_sgd_gen", "dp_kps"])
+def test_label_counts_and_teachers_leave_the_rest_of_epsilon_to_the_method(tmp_path: Path, method: str) -> None:
+    pipeline = Pipeline(tmp_path / "home", method=method)
+    plain = commands.plan(method, pipeline.config(), [])
+    beside = {"class_balance": "tutor", "filter": "discriminator", "privacy": {"filter_epsilon": 2.0}}
+    beside |= {"discriminator": {"queries": 20}}
+    shared = commands.plan(method, pipeline.config(**beside), [])
+    assert shared["releases"] == plain["releases"] + 2
+    assert [part["epsilon_stated"] for part in shared["beside"]] == [pytest.approx(0.4), 2.0]
+    assert (2.4 if method == "dp_sgd_gen" else 3.99) < shared["epsilon_exact"] <= 4.0
+    assert shared["noise_multiplier"] > plain["noise_multiplier"]
+    assert filter_epsilon(shared["events"], shared["delta"]) <= 4.0 * (1 + 1e-6), "it fits under a cap of epsilon"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["wasp", "pre_text", "aug_pe", "dp_sgd_gen", "dp_kps", "aug_pe as in WASP"])
+def test_every_flow_on_private_rows_takes_the_tutor_and_the_filter(api: str, tmp_path: Path, method: str) -> None:
+    pipeline = Pipeline(tmp_path / "home", api, method=method)
+    beside = {"teachers": 3, "queries": 8, "negatives": 6}
+    summary = pipeline.run(class_balance="tutor", filter="discriminator", discriminator=beside)
+    found = slots(pipeline)
+    assert {"labels", "answers"} < set(found)
+    assert len(found) == len(set(found)) == summary["releases"]
+    assert summary["epsilon_spent"] <= 4.0
+    wanted = summary["n_synthetic"] * shares(folder_of((pipeline, summary)))
+    counts = pipeline.synthetic(summary["run_id"])["label"].value_counts()
+    assert sorted(counts.tolist()) == pytest.approx(sorted(wanted[wanted >= 0.5].round().tolist()), abs=2)
+
+
+# --- private evolution (PrE-Text, Aug-PE)
+@pytest.mark.parametrize("method", EVOLUTIONS)
+def test_what_leaves_a_vote_is_one_noisy_count_per_candidate(finish: Finish, method: str) -> None:
+    for iteration in (0, 1):
+        release = table(finish(method), f"iteration={iteration}/release.parquet")
+        assert release.columns.tolist() == ["sample_id", "near"]
+        assert (release["near"] % 128 != 0).mean() > 0.7, "a count without noise is a multiple of one vote"
+
+
+@pytest.mark.parametrize("method", EVOLUTIONS)
+def test_the_seed_of_a_run_does_not_draw_its_noise(finish: Finish, api: str, tmp_path: Path, method: str) -> None:
+    other = Pipeline(tmp_path / "home", api, method=method)
+    first, second = (table(done, "iteration=0/release.parquet") for done in (finish(method), (other, other.run())))
+    assert first["sample_id"].tolist() == second["sample_id"].tolist()
+    assert (first["near"] != second["near"]).mean() > 0.7  # few numbers, some of which are equal by chance
+
+
+@pytest.mark.parametrize("method", EVOLUTIONS)
+def test_every_answer_of_every_model_is_told_in_the_report(finish: Finish, method: str) -> None:
+    done = finish(method)
+    prompts = folder_of(done).glob("iteration=*/**/prompts.parquet")
+    asked = sum(len(pd.read_parquet(file, partitioning=None)) for file in prompts)
+    assert f"{asked:,} calls" in Path(done[1]["report"]).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("method", EVOLUTIONS)
+def test_texts_stand_where_their_variations_lie_on_average(finish: Finish, method: str) -> None:
+    folder = folder_of(finish(method)) / "iteration=1"
+    (mean,) = sorted(folder.glob("ahead=*filler*/mean.parquet")) or sorted(folder.glob("ahead=survivors/mean.parquet"))
+    ahead = [pd.read_parquet(file, partitioning=None) for file in sorted(mean.parent.glob("plm=*/samples.parquet"))]
+    parents = folder.parent / "iteration=0" / "survivors.parquet"
+    if method == "pre_text":
+        parents = folder / "varied" / "plm=filler" / "samples.parquet"
+    ids = pd.read_parquet(parents, partitioning=None)["sample_id"]
+    stored = pd.read_parquet(mean, partitioning=None).iloc[:, 0]
+    embedder = open_embedder("hashing", "", {"dimension": 128})
+    texts = pd.concat(ahead)
+    for place, number in enumerate(ids[:5]):
+        own = texts[texts["parent_id"] == number]["text"].tolist()
+        assert own, "every text has variations"
+        expected = embedder.embed(own).astype(np.float64).mean(axis=0)
+        assert np.frombuffer(stored[place], dtype="<f4") == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("method", EVOLUTIONS)
+def test_a_lost_cache_finds_the_same_votes_again(finish: Finish, method: str) -> None:
+    pipeline, summary = finish(method)
+    before = pipeline.releases(summary["run_id"])
+    for name in ("runs", "embeddings", "completions"):
+        shutil.rmtree(pipeline.home / name)
+    again = pipeline.run()
+    assert pipeline.releases(again["run_id"]) == before
+    assert again["accuracy"] == summary["accuracy"]
+    assert slots(pipeline) == SLOTS[method]
+
+
+def test_persons_are_protected_by_the_same_votes(api: str, tmp_path: Path) -> None:
+    rows = read_rows(RowsRef("builtin:support_desk/private.parquet"))
+    rows["whose"] = [f"person {number // 4}" for number in range(len(rows))]
+    rows.to_parquet(tmp_path / "rows.parquet")
+    pipeline = Pipeline(tmp_path / "home", api, method="pre_text")
+    private = {"path": str(tmp_path / "rows.parquet"), "person": "whose"}
+    done = pipeline.run(private=private, privacy={"protects": "person", "rows_per_person": 4})
+    assert [entry["sensitivity"] for entry in released(pipeline)] == [2.0, 2.0], "sqrt(4) times one vote"
+    assert done["epsilon_spent"] <= 4.0
+
+
+# --- DP-KPS
+def test_prompts_and_texts_hold_the_drawn_phrases_and_no_class(finish: Finish) -> None:
+    done = finish("dp_kps")
+    sequences, terms = table(done, "sequences.parquet"), table(done, "vocabulary/terms.parquet")
+    known = set(terms["term"])
+    drawn = [tuple(json.loads(phrases)) for phrases in sequences["phrases"]]
+    assert (len(drawn), len(terms)) == (36, 30)
+    assert all(len(set(phrases)) == 4 and set(phrases) <= known for phrases in drawn)
+    prompts = pd.concat([table(done, f"iteration=0/plm={plm}/prompts.parquet") for plm in ("clerk", "novelist")])
+    first = prompts[prompts["attempt"] == 0]["text"]
+    wanted = {"; ".join(phrases) for phrases in drawn}
+    assert all(any(phrases in text for phrases in wanted) for text in first)
+    assert not any(label in text for label in set(sequences["label"]) for text in first)
+    assert "message to a support desk" in first.iloc[0]
+    texts, asked = table(done, "synthetic.parquet"), dict(zip(prompts["prompt_key"], prompts["text"], strict=True))
+    texts = texts[texts["plm"] == "clerk"]
+    held = [
+        phrase.lower() in text.lower()
+        for key, text in zip(texts["prompt_key"], texts["text"], strict=True)
+        for phrase in asked[key].split("these terms: ")[1].split(".\n")[0].split("; ")
+    ]
+    assert sum(held) / len(held) > 0.9
+
+
+def test_the_phrases_alone_can_be_the_texts(finish: Finish) -> None:
+    pipeline, first = finish("dp_kps")
+    summary = pipeline.run(method={"texts": "phrases"}, plms=[], evaluation={"map": "tsne"})
+    assert summary["run_id"] != first["run_id"]
+    assert len(released(pipeline)) == 2, "the same releases serve both"
+    assert summary["accuracy"] is not None
+    texts = pipeline.synthetic(summary["run_id"])
+    assert set(texts["plm"]) == {"phrases"}
+    assert all(len(text.split(", ")) == 4 for text in texts["text"])
+    report = json.loads((folder_of((pipeline, summary)) / "report.json").read_text())
+    assert report["map"]["by"] == "t-SNE"
+    assert len(report["map"]["synthetic"]) == 36
+
+
+def test_the_parts_of_the_paper_run_together(api: str, tmp_path: Path) -> None:
+    """GloVe's words, an encoder as all-mpnet-base-v2 and Deep CORAL of dp_kps_dbpedia.yaml, each a tiny stand-in."""
+    shipped = yaml.safe_load((ROOT / "deployments/configs/papers/dp_kps_dbpedia.yaml").read_text())
+    texts = read_rows(RowsRef("builtin:support_desk/test.parquet"))
+    texts.iloc[90:130][["text", "label"]].to_json(tmp_path / "unlabelled.jsonl", orient="records", lines=True)
+    words = list(dict.fromkeys(word for text in texts["text"] for word in re.findall(r"[a-z]{3,}", text.lower())))
+    glove = tmp_path / "glove.6B.300d.txt"
+    glove.write_text("\n".join(f"{word} {' '.join(['0.25'] * 300)}" for word in words))
+    pipeline = Pipeline(tmp_path / "home", api, method="dp_kps")
+    method = {name: shipped["method"][name] for name in ("sampling", "repeats", "ensemble")}
+    summary = pipeline.run(
+        vocabulary={"path": str(glove), "shortest": shipped["vocabulary"]["shortest"]},
+        embedder={**shipped["embedder"], "model": str(save_mpnet(tmp_path / "mpnet")), "options": {"offline": True}},
+        public={"path": str(tmp_path / "unlabelled.jsonl")},
+        student=shipped["student"],
+        method={**method, "top": None},
+    )
+    assert (summary["releases"], summary["degraded"]) == (2, False)
+    assert summary["epsilon_spent"] == pytest.approx(4.0, rel=1e-4)
+    done = (pipeline, summary)
+    assert json.loads((folder_of(done) / "student.json").read_text())["adapted_to"] == 40
+    assert set(table(done, "vocabulary/terms.parquet")["term"]) <= set(words)
+    sequences = table(done, "sequences.parquet")["phrases"].map(json.loads)
+    assert any(len(set(phrases)) < len(phrases) for phrases in sequences), "phrases repeat"
+
+
+@pytest.mark.slow
+def test_aug_pe_asks_with_words_of_a_private_vocabulary(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api, method="aug_pe")
+    method = {"keywords": "private_vocabulary", "disclosure": "none", "vocabulary_terms": 20, "words": 2}
+    vocabulary = {"path": "builtin:vocabularies/demo.parquet"}
+    summary = pipeline.run(method=method, vocabulary=vocabulary, privacy={"vocabulary_epsilon": 1.0})
+    assert slots(pipeline) == ["vocabulary", "vote-0", "vote-1"]
+    assert summary["epsilon_spent"] == pytest.approx(4.0, rel=1e-3)
+    known = set(table((pipeline, summary), "vocabulary/terms.parquet")["term"])
+    prompts = table((pipeline, summary), "iteration=0/plm=clerk/prompts.parquet")
+    named = [text.split(' about "')[1].split('".')[0].split(", ") for text in prompts["text"]]
+    assert all(len(set(words)) == 2 and set(words) <= known for words in named)
+    assert len({tuple(words) for words in named}) > 5
+    assert not prompts["text"].str.contains("login_problem|billing_question", regex=True).any()
+
+
+# --- teachers and the tutor
+def shares(folder: Path) -> "pd.Series[float]":
+    counts = pd.read_parquet(folder / "labels" / "release.parquet", partitioning=None)["sum"].clip(lower=0)
+    return counts / counts.sum()
+
+
+def test_each_class_has_its_part_of_what_is_written_and_kept(finish: Finish) -> None:
+    done = finish("kd_tutor")
+    folder = folder_of(done)
+    labels = [line["name"] for line in json.loads((folder / "report.json").read_text())["balance"]]
+    wanted = dict(zip(labels, shares(folder), strict=True))
+    for label, count in table(done, "synthetic.parquet")["label"].value_counts().items():
+        assert abs(count - 36 * wanted[label]) <= 1.5
+    selection = table(done, "selection.parquet")
+    assert (len(selection), int(selection["kept"].sum())) == (72, 36)
+    assert json.loads((folder / "discriminator" / "told.json").read_text())["queries"] == 20
+
+
+def test_the_accuracy_of_teachers_is_marked_wherever_it_is_shown_and_leaves_no_bundle(api: str, tmp_path: Path) -> None:
+    import mlflow
+
+    pipeline = Pipeline(tmp_path / "home", api, method="kd_tutor")
+    summary = pipeline.run(discriminator={"test_teachers": True}, method={"written": 96})
+    assert not summary["not_private"], "the releases keep their epsilon"
+    assert summary["unnoised"] == ["teachers_accuracy", "noisy_teachers_accuracy"]
+    assert all(0 <= summary[name] <= 1 for name in ("discriminator_accuracy", *summary["unnoised"]))
+    shown = Path(summary["report"]).read_text()
+    assert "took no part in its training" in shown
+    assert "<td>teachers (NOT PRIVATE)</td>" in re.sub(r' class="\w+"', "", shown)
+    looks = last_json(pipeline.call("budget", "report", "desk", "--json").stdout)["touched"]
+    assert [look["what"] for look in looks] == ["accuracy of the teachers, which learned from the private rows"]
+    done = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc0-1.0")
+    assert done.returncode == 0, done.stderr
+    for file in (tmp_path / "bundle").rglob("*"):
+        if file.is_file() and file.suffix in {".md", ".json"}:
+            assert "teachers_accuracy" not in (text := file.read_text()), file
+            assert "teachers with the noise" not in text, file
+    assert "took no part in its training" in (tmp_path / "bundle" / "README.md").read_text()
+    run = mlflow.MlflowClient(f"sqlite:///{pipeline.home}/mlflow.db").get_run(summary["mlflow_run_id"])
+    assert run.data.metrics["discriminator/accuracy"] == pytest.approx(summary["discriminator_accuracy"])
+    assert not [name for name in run.data.metrics if "teachers" in name]
+
+
+@pytest.mark.slow
+def test_exact_counts_mark_the_run_as_not_private(api: str, tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", api, method="kd_tutor")
+    summary = pipeline.run(class_balance="exact", method={"select": "chance"})
+    assert (summary["not_private"], summary["epsilon_spent"]) == (True, None)
+    refused = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"))
+    assert refused.returncode == 2
+    assert "NOT PRIVATE" in refused.stderr
+
+
+@pytest.mark.parametrize("clipping", [pytest.param("hooks", marks=pytest.mark.slow), "ghost"])
+def test_texts_are_chosen_by_a_classifier_that_learned_by_dp_sgd(api: str, tmp_path: Path, clipping: str) -> None:
+    pipeline = Pipeline(tmp_path / "home", api, method="kd_tutor")
+    steps = {"declared_rows": 120, "batch_rows": 60, "steps": 6, "clipping": clipping}
+    summary = pipeline.run(method={"select": "dp_sgd", "training": steps})
+    assert sorted(slots(pipeline)) == ["labels", "training"]
+    assert summary["n_synthetic"] == 36
+    assert summary["epsilon_spent"] <= 4.0
+
+
+# --- training by DP-SGD
+@pytest.fixture
+def desk(api: str, tmp_path: Path) -> Pipeline:
+    return Pipeline(tmp_path / "home", api, method="dp_sgd_gen")
+
+
+def steps_of(done: Done) -> dict[str, Any]:
+    return dict(table(done, "training/release.parquet").iloc[0])
+
+
+def test_ledger_and_release_state_the_epsilon_of_all_steps(finish: Finish) -> None:
+    pipeline, summary = finish("dp_sgd_gen")
+    row, (entry,) = steps_of((pipeline, summary)), released(pipeline)
+    assert (row["steps_begun"], row["steps_in_weights"]) == (12, 12)
+    assert row["epsilon_of_begun"] == pytest.approx(summary["epsilon_spent"], rel=0.01)
+    assert entry["mechanism"] == "dp_sgd"
+    assert entry["epsilon"] == pytest.approx(summary["epsilon_spent"], rel=0.01)
+    assert "loss curve" not in Path(summary["report"]).read_text()
+
+
+@pytest.mark.slow
+def test_more_texts_of_the_same_training_are_not_paid_again(finish: Finish) -> None:
+    pipeline, first = finish("dp_sgd_gen")
+    second = pipeline.run(method={"samples": 24})
+    assert second["run_id"] != first["run_id"]
+    assert (second["n_synthetic"], second["epsilon_spent"]) == (24, first["epsilon_spent"])
+    assert len(released(pipeline)) == 1
+
+
+def counted(pipeline: Pipeline) -> int:
+    found = list((pipeline.home / "private" / "trainings").glob("*/steps.npz"))
+    if not found:
+        return 0
+    with np.load(found[0], allow_pickle=False) as kept:
+        return int(kept["begun"])
+
+
+def kill_while_it_trains(pipeline: Pipeline, config: Path, at: int) -> int:
+    """Kill -9 once so many steps were begun; return how many then stand in the count."""
+    process = pipeline.start("run", pipeline.flow, "--config", str(config), "--json")
+    deadline = time.monotonic() + 300
+    while counted(pipeline) < at and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    return counted(pipeline)
+
+
+def test_killed_while_it_trains_it_goes_on_with_its_count_and_is_charged_once(desk: Pipeline) -> None:
+    method = {"steps": 60, "checkpoint_every": 7}
+    config = desk.config(method=method)
+    begun = kill_while_it_trains(desk, config, 10)
+    assert begun >= 10
+    assert len(released(desk)) == 1
+    assert kill_while_it_trains(desk, config, begun + 12) >= begun + 12
+    summary = desk.run(method=method)
+    row = steps_of((desk, summary))
+    assert row["steps_begun"] == 60
+    assert 60 - 2 * 8 <= row["steps_in_weights"] <= 60
+    assert len(released(desk)) == 1
+    lost = 60 - int(row["steps_in_weights"])
+    assert any(f"{lost} of 60 training steps" in problem for problem in summary["problems"]) == (lost > 0)
+
+
+@pytest.mark.slow
+def test_a_lost_checkpoint_stops_the_run_until_somebody_pays_again(desk: Pipeline) -> None:
+    config = desk.config(method={"steps": 60})
+    kill_while_it_trains(desk, config, 5)
+    for place in (desk.home / "private" / "trainings").glob("*/steps.npz"):
+        place.unlink()
+    stopped = desk.call("run", desk.flow, "--config", str(config), "--json")
+    assert stopped.returncode == 1
+    assert "--respend" in stopped.stderr
+    assert len(released(desk)) == 1
+    paid = desk.run(method={"steps": 60}, privacy={"on_lost_artifacts": "respend"})
+    assert len(released(desk)) == paid["releases"] == 2
+    assert paid["epsilon_spent"] > 4
+
+
+def test_without_noise_the_run_is_marked_and_not_exported(desk: Pipeline, tmp_path: Path) -> None:
+    summary = desk.run(privacy={"epsilon": "inf"})
+    assert summary["epsilon_spent"] is None
+    assert "training of the model, without noise" in Path(summary["report"]).read_text()
+    assert desk.call("export", summary["run_id"], str(tmp_path / "bundle")).returncode != 0
+    assert not (tmp_path / "bundle").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"method": {"seed": 3}}, "execution.seed"),
+        ({"method": {"declared_rows": None}}, "method.declared_rows"),
+        ({"method": {"batch_rows": 500}}, "batch_rows (500)"),
+        ({"privacy": {"delta": 0.009}}, "below 1/method.declared_rows"),
+        ({"privacy": {"protects": "person"}}, "privacy.protects"),
+        ({"privacy": {"adjacency": "replace_one"}}, "privacy.adjacency"),
+        ({"private": {"rows": 50}}, "Set private.of"),
+        ({"plms": [{"name": "clerk", "connector": "ngram", "model": "helpdesk"}]}, "connector: hf"),
+        ({"plms": [{"name": "gone", "connector": "hf", "model": "./no/such/folder"}]}, "no/such/folder"),
+        ({"plms": [{"name": "t5", "connector": "hf", "model": "T5"}]}, "causal language model"),
+        ({"method": {"tokens": 4000}}, "256 tokens"),
+    ],
+)
+def test_bad_input_is_one_clear_error_before_anything_is_spent(
+    desk: Pipeline, tiny_models: dict[str, Path], changes: dict[str, Any], words: str
+) -> None:
+    given = json.loads(json.dumps(changes).replace('"T5"', json.dumps(str(tiny_models["t5"]))))
+    refused = desk.call("run", desk.flow, "--config", str(desk.config(**given)), "--json")
+    assert refused.returncode in (1, 2), refused.stderr[-2000:]
+    assert words in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert released(desk) == []
+    assert not list((desk.home / "private").glob("trainings/*"))
