@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 import re
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.progress import Advance
 from flows.runtime.terminal_progress import Note, display, format_rate, no_note
 
-if TYPE_CHECKING:
-    from prefect.client.orchestration import SyncPrefectClient
-
 EVERY_SECONDS = 2.0
 """Update interval; shorter work is not shown."""
-TIMEOUT_SECONDS = 5.0
-PAUSE_SECONDS = 30.0
-"""Pause of updates after the API failed."""
-
-
-@dataclass(slots=True)
-class Outage:
-    """The last failure of the API: no update is sent until `until`, and only the first failure is logged."""
-
-    until: float = 0.0
-    logged: bool = False
-
-
-OUTAGE = Outage()
 
 
 @dataclass(slots=True, eq=False)
@@ -45,16 +26,12 @@ class Piece:
     what: str
     total: int
     note: Note
-    flow_run: UUID
-    task_run: UUID | None
-    log: Any
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
-    """Settings of the run (its server); steps advance from threads that do not inherit them."""
+    """The run and its server; steps advance from threads that do not inherit them."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     started: float = field(default_factory=time.monotonic)
     updated: float = field(default_factory=time.monotonic)
     done: int = 0
-    shown: int = -1
     is_queued: bool = False
     artifact: UUID | None = None
 
@@ -68,14 +45,12 @@ class Piece:
     def finish(self) -> None:
         """Queue the last update of work that is shown."""
         with self.lock:
-            if self.artifact is not None and self.done != self.shown:
+            if self.artifact is not None:
                 self._queue()
 
     def describe(self) -> str:
         """Return units, rate and time left; Prefect's page itself shows only a percentage."""
-        seconds = time.monotonic() - self.started
-        note = self.note()
-        rate = format_rate(self.done, self.total, seconds)
+        note, rate = self.note(), format_rate(self.done, self.total, time.monotonic() - self.started)
         return f"{self.what}: {self.done} of {self.total}, {rate}{', ' if note else ''}{note}"
 
     def _queue(self) -> None:
@@ -86,64 +61,24 @@ class Piece:
             self.context.run(page.later, self._publish)
 
     def _publish(self) -> None:
-        from prefect import get_client
+        from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
         with self.lock:
             self.is_queued, self.updated = False, time.monotonic()
-        if self.updated < OUTAGE.until:
-            return
-        try:
-            with get_client(sync_client=True, httpx_settings={"timeout": TIMEOUT_SECONDS}) as client:
-                _publish_piece(client, self)
-        except Exception as error:  # noqa: BLE001  (a display error must not stop the run)
-            OUTAGE.until = time.monotonic() + PAUSE_SECONDS
-            if not OUTAGE.logged:
-                OUTAGE.logged = True
-                self.log.warning(
-                    "Progress cannot be sent to Prefect (%s). The run is not affected", type(error).__name__
-                )
-
-
-def _publish_piece(client: SyncPrefectClient, piece: Piece) -> None:
-    from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
-
-    done, description = piece.done, piece.describe()
-    percent = round(100 * min(done / piece.total, 1.0), 1)
-    if piece.artifact is None:
-        key = "progress-" + re.sub(r"[^a-z0-9]+", "-", piece.what.lower()).strip("-")
-        artifact = ArtifactCreate(
-            type="progress",
-            key=key,
-            data=percent,
-            description=description,
-            flow_run_id=piece.flow_run,
-            task_run_id=piece.task_run,
-        )
-        piece.artifact = client.create_artifact(artifact).id
-    else:
-        client.update_artifact(piece.artifact, ArtifactUpdate(data=percent, description=description))
-    piece.shown = done
-
-
-def _piece(what: str, total: int, note: Note) -> Piece | None:
-    """Return the piece of work of the current flow run; None outside a flow run."""
-    from prefect import get_run_logger, runtime
-    from prefect.exceptions import MissingContextError
-
-    flow_run, task_run = runtime.flow_run.id, runtime.task_run.id
-    if flow_run is None or total <= 0:
-        return None
-    try:
-        log: Any = get_run_logger()
-    except MissingContextError:
-        log = logging.getLogger(__name__)
-    return Piece(what, total, note, UUID(str(flow_run)), UUID(str(task_run)) if task_run else None, log)
+        percent, description = round(100 * min(self.done / self.total, 1.0), 1), self.describe()
+        if self.artifact is None:
+            key = "progress-" + re.sub(r"[^a-z0-9]+", "-", self.what.lower()).strip("-")
+            self.artifact = create_progress_artifact(percent, key, description)  # type: ignore[assignment]
+        else:
+            update_progress_artifact(self.artifact, percent, description)
 
 
 @contextmanager
 def shown(what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
-    """Show a piece of work on the display of this process and in Prefect."""
-    piece = _piece(what, total, note)
+    """Show a piece of work on the display of this process and, in a flow run, in Prefect."""
+    from prefect import runtime
+
+    piece = Piece(what, total, note) if runtime.flow_run.id is not None and total > 0 else None
     with display().work(what, total, note) as advance_display:
 
         def advance(units: int) -> None:

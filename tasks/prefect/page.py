@@ -69,11 +69,18 @@ class Page:
                 self._changed.notify_all()
 
 
+_missed: set[str | None] = set()
+"""Runs with an artifact that could not be published: each warns once."""
+
+
 def _show(show: Show) -> None:
+    run = runtime.flow_run.id
     try:
         show()
     except BaseException as error:  # noqa: BLE001  (neither the run nor later artifacts depend on this one)
-        _logger().warning("Prefect's page is missing an artifact (%s); the run continues", type(error).__name__)
+        if run not in _missed:
+            _missed.add(run)
+            _logger().warning("Prefect's page is missing artifacts (%s); the run continues", type(error).__name__)
 
 
 def _logger() -> Any:

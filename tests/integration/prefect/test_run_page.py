@@ -118,7 +118,7 @@ def test_a_page_that_is_away_or_slow_is_told_in_the_log_and_harms_no_run(
     assert left == []
     told = [record.getMessage() for record in caplog.records if "page" in record.getMessage()]
     assert told == [
-        "Prefect's page is missing an artifact (ConnectError); the run continues",
+        "Prefect's page is missing artifacts (ConnectError); the run continues",
         "Prefect's page is slow; the last artifacts of this run are missing from it",
     ]
 
