@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import pandas as pd
-
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
 
 ENOUGH = {"samples": 144}
 """Enough texts of each class for a vote where one of two models writes none."""
@@ -65,27 +63,3 @@ def test_a_run_whose_other_models_write_too_little_for_a_vote_stops_and_goes_on_
     assert "novelist is down: novelist: the key is not valid. Nothing was released" in stopped.stderr
     (tmp_path / "site" / "back").touch()
     assert pipeline.run()["n_synthetic"] == 72
-
-
-def test_every_model_down_ends_the_run_and_tells_each_reason(api: str, tmp_path: Path) -> None:
-    (tmp_path / "site").mkdir()
-    pipeline = Pipeline(tmp_path / "home", api, broken_model(tmp_path / "site"))
-    config = pipeline.config(plms=[{"name": "novelist", "connector": "ngram", "model": "stories"}])
-    failed = pipeline.call("run", "wasp", "--config", str(config))
-    assert failed.returncode == 1
-    assert "Every PLM is down in iteration 0. novelist: novelist: the key is not valid" in failed.stderr
-    history = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)
-    assert not [entry for entry in history["entries"] if entry["kind"] == "release"]
-
-
-def test_what_was_asked_is_kept_and_told(api: str, tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home", api)
-    summary = pipeline.run(method={"iterations": 2, "samples": 24})
-    asked = pd.read_parquet(
-        pipeline.home / "runs" / summary["run_id"] / "iteration=1" / "plm=clerk" / "prompts.parquet", partitioning=None
-    )
-    assert len(asked) >= 3
-    assert asked["prompt_key"].is_unique
-    page = Path(summary["report"]).read_text(encoding="utf-8")
-    assert "Data sent to language models" in page
-    assert "none (local model)" in page

@@ -107,25 +107,3 @@ def test_a_full_disk_and_an_error_nobody_foresaw(deployed: Served, faults: Path,
     deployed.retry(run)
     assert deployed.end(run)["type"] == "COMPLETED"
     assert deployed.tasks(run)["generate clerk t=0"] == "Reused"
-
-
-def test_bad_input(deployed: Served, tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("zqxquokka7731,label\nMy parcel is late.,login_problem\n")
-    private = {"path": str(tmp_path / "rows.csv"), "name": "no-column"}
-    few = deployed.start(values(method={"samples": 11, "iterations": 1}))
-    unknown = deployed.start(values(**SHORT, private=private))
-    message = failed(deployed, few)
-    for word in ("ConfigError: method.samples: 11 texts are fewer", "Raise method.samples", "Nothing was spent"):
-        assert word in message
-    message = failed(deployed, unknown)
-    assert "private.text" in message
-    assert "zqxquokka7731" not in " ".join([message, *deployed.logs(unknown)])
-
-
-def test_a_budget_that_does_not_suffice(deployed: Served) -> None:
-    before = releases(deployed)
-    assert deployed.pipeline.call("budget", "cap", "desk", "--epsilon", "0.5").returncode == 0
-    message = failed(deployed, deployed.start(values(**SHORT, execution={"seed": 9})))
-    for word in ("BudgetError", "needs epsilon", "left 0", "missing", "wasp budget cap desk", "Nothing was spent"):
-        assert word in message
-    assert releases(deployed) == before

@@ -105,36 +105,17 @@ def test_money_at_a_server_without_usage_is_estimated_and_marked(pipeline: Pipel
     assert total == pytest.approx(summary["dollars_estimated"])
 
 
-def test_one_vendor_with_a_bad_key_degrades_the_run(pipeline: Pipeline) -> None:
-    with (
-        VendorServer() as good,
-        VendorServer(plan=lambda request: failure(401, "bad key", code="invalid_api_key")) as bad,
-    ):
-        plms = [paid("gpt", "openai", good.url), paid("claude", "anthropic", bad.url)]
-        summary = pipeline.run(plms=plms, **ENOUGH)
-    assert summary["degraded"] is True
-    assert summary["n_synthetic"] == 96
-    assert any("claude was down" in one for one in summary["problems"])
-
-
 def test_the_key_is_written_nowhere(pipeline: Pipeline, tmp_path: Path) -> None:
     with VendorServer() as server, VendorServer(plan=lambda request: failure(401, KEY, code="invalid_api_key")) as bad:
         plms = [paid("gpt", "openai", server.url), paid("claude", "anthropic", bad.url)]
         done = pipeline.call("run", "wasp", "--config", str(pipeline.config(plms=plms, **ENOUGH)), "--json")
     assert done.returncode == 0, done.stderr[-1500:]
+    summary = last_json(done.stdout)
+    assert (summary["degraded"], summary["n_synthetic"]) == (True, 96)
+    assert any("claude was down" in problem for problem in summary["problems"])
     assert KEY not in done.stdout + done.stderr
     for path in pipeline.home.rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
-
-
-def test_a_missing_key_is_told_by_its_variable(pipeline: Pipeline) -> None:
-    pipeline.extra = {}
-    with VendorServer() as server:
-        plms = [paid("gpt", "openai", server.url)]
-        failed = pipeline.call("run", "wasp", "--config", str(pipeline.config(plms=plms, **SHORT)))
-    assert failed.returncode == 2
-    assert "VENDOR_KEY" in failed.stderr
-    assert server.count == 0
 
 
 def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline) -> None:
@@ -185,8 +166,8 @@ def test_kept_answers_become_a_recorded_model(pipeline: Pipeline, tmp_path: Path
     with VendorServer() as server:
         pipeline.run(plms=[paid("gpt", "openai", server.url)], **SHORT)
     kept = tmp_path / "answers.parquet"
-    assert last_json(pipeline.call("answers", str(kept), "--json").stdout)["answers"] == 24
-    assert pipeline.call("answers", str(kept)).returncode == 2, "a file that exists is not overwritten"
+    assert last_json(pipeline.call("answers", "export", str(kept), "--json").stdout)["answers"] == 24
+    assert pipeline.call("answers", "export", str(kept)).returncode == 2, "a file that exists is not overwritten"
     other = Pipeline(tmp_path / "other", pipeline.api)
     plms = [{"name": "archive", "connector": "recorded", "model": str(kept)}]
     again = other.run(plms=plms, method={"iterations": 1, "samples": 12})

@@ -33,14 +33,6 @@ def test_a_run_through_the_batch_api_hands_in_batches_and_pays_half(api: str, tm
     assert summary["dollars"] == pytest.approx(24 * 18 / 1000 / 2)
 
 
-def test_a_batch_api_is_refused_for_a_model_without_one(api: str, tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home", api)
-    plms = [{"name": "clerk", "connector": "ngram", "model": "helpdesk", "batch_api": True}]
-    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config(plms=plms)))
-    assert refused.returncode == 2
-    assert "batch_api is for openai and anthropic" in refused.stderr
-
-
 def test_a_key_may_lie_in_a_secret_block_of_prefect(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     save = f"from prefect.blocks.system import Secret; Secret(value={KEY!r}).save('vendor-key', overwrite=True)"

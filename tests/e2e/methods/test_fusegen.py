@@ -108,15 +108,6 @@ def test_nothing_private_is_opened_charged_or_claimed(finished: Done, tmp_path: 
     assert pipeline.call("verify-bundle", str(bundle)).returncode == 0
 
 
-def test_it_is_resumed_reported_and_given_up_like_any_run(finished: Done) -> None:
-    pipeline, summary = finished
-    again = pipeline.call("resume", summary["run_id"], "--json")
-    assert again.returncode == 0, again.stderr[-2000:]
-    assert last_json(again.stdout)["accuracy"] == summary["accuracy"]
-    assert pipeline.call("report", summary["run_id"]).returncode == 0
-    assert pipeline.call("abandon", summary["run_id"]).returncode == 0
-
-
 def test_killed_and_resumed_it_gives_the_same_result(finished: Done, api: str, tmp_path: Path) -> None:
     whole, summary = finished
     pipeline = Pipeline(tmp_path / "home", api)
@@ -167,9 +158,3 @@ def test_what_means_nothing_without_private_rows_is_refused_in_one_line(
     done = pipeline.call("plan", "fusegen", "--config", str(config_file(pipeline, FUSEGEN, **changes)))
     assert done.returncode == 2
     assert said in done.stderr
-
-
-def test_the_plan_says_that_no_rows_are_opened(tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home")
-    done = pipeline.call("plan", "fusegen", "--config", str(config_file(pipeline, FUSEGEN)))
-    assert "private data  not used (epsilon 0, ledger unchanged)" in done.stdout

@@ -235,17 +235,6 @@ def test_a_lost_cache_finds_the_same_votes_again(finish: Finish, method: str) ->
     assert slots(pipeline) == SLOTS[method]
 
 
-def test_persons_are_protected_by_the_same_votes(api: str, tmp_path: Path) -> None:
-    rows = read_rows(RowsRef("builtin:support_desk/private.parquet"))
-    rows["whose"] = [f"person {number // 4}" for number in range(len(rows))]
-    rows.to_parquet(tmp_path / "rows.parquet")
-    pipeline = Pipeline(tmp_path / "home", api, method="pre_text")
-    private = {"path": str(tmp_path / "rows.parquet"), "person": "whose"}
-    done = pipeline.run(private=private, privacy={"protects": "person", "rows_per_person": 4})
-    assert [entry["sensitivity"] for entry in released(pipeline)] == [2.0, 2.0], "sqrt(4) times one vote"
-    assert done["epsilon_spent"] <= 4.0
-
-
 # --- DP-KPS
 def test_prompts_and_texts_hold_the_drawn_phrases_and_no_class(finish: Finish) -> None:
     done = finish("dp_kps")

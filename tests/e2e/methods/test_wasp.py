@@ -61,17 +61,6 @@ def test_the_answer_tells_how_much_of_the_texts_is_real_and_of_the_real_is_there
         assert summary[name] == course[-1]
 
 
-def test_every_step_left_its_artifact(finished) -> None:
-    pipeline, summary = finished
-    folder = pipeline.home / "runs" / summary["run_id"]
-    for iteration in range(3):
-        assert (folder / f"iteration={iteration}/plm=clerk/samples.parquet").exists()
-        assert (folder / f"iteration={iteration}/measures.json").exists()
-        assert (folder / f"iteration={iteration}/release.parquet").exists() == (iteration < 2)
-    for name in ("synthetic.parquet", "student.json", "report.html", "summary.json", "manifest.json"):
-        assert (folder / name).exists(), name
-
-
 @pytest.mark.core
 def test_synthetic_rows_are_balanced_distinct_and_numbered(finished) -> None:
     pipeline, summary = finished
@@ -250,16 +239,6 @@ def test_a_cap_refuses_the_next_run_with_three_numbers(finished) -> None:
     assert again["state"] == "done", "a finished run needs no budget"
 
 
-def test_infinite_epsilon_is_marked_and_cannot_be_exported(api: str, tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home", api)
-    summary = pipeline.run(privacy={"epsilon": "inf"}, method={"iterations": 2, "samples": 24})
-    assert summary["epsilon_spent"] is None
-    assert "NOT PRIVATE" in Path(summary["report"]).read_text(encoding="utf-8")
-    refused = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"))
-    assert refused.returncode == 2
-    assert "NOT PRIVATE" in refused.stderr
-
-
 def test_one_iteration_touches_no_private_row_and_spends_nothing(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
     summary = pipeline.run(method={"iterations": 1, "samples": 24}, test=None)
@@ -267,17 +246,6 @@ def test_one_iteration_touches_no_private_row_and_spends_nothing(api: str, tmp_p
     assert summary["releases"] == 0
     assert summary["accuracy"] is None
     assert summary["fid"] is None
-
-
-def test_a_cap_may_be_set_before_the_first_run(api: str, tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home", api)
-    unknown = pipeline.call("budget", "cap", "desk", "--epsilon", "2")
-    assert unknown.returncode == 2
-    assert "--declare" in unknown.stderr
-    assert pipeline.call("budget", "cap", "desk", "--epsilon", "2", "--declare").returncode == 0
-    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config()))
-    assert refused.returncode == 3
-    assert "left 2" in refused.stderr
 
 
 def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str, tmp_path: Path) -> None:

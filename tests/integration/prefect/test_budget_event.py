@@ -48,8 +48,3 @@ def test_the_event_comes_once_after_the_release_that_passes_the_mark(api: str, p
     pipeline.run(**more)  # reads everything back
     time.sleep(3)
     assert len(events(api, "spent-desk")) == len(found)
-
-
-def test_a_dataset_without_a_cap_tells_nothing(api: str, pipeline: Pipeline) -> None:
-    summary = pipeline.run(private={"name": "uncapped-desk"})
-    assert not (pipeline.home / "runs" / summary["run_id"] / "budget_high.json").exists()
