@@ -14,12 +14,12 @@ from pydantic import Field, model_validator
 
 from flows.config.discriminator import NO_PERSONS, Filter
 from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
-from flows.config.form import Schema, Strict, rule, tasks, without_null
+from flows.config.form import Strict, rule, tasks, without_null
 from flows.config.method import AnyMethod, Asks
-from flows.config.models import CAP_NEEDS_PRICES, EmbedderChoice, Plm, refuse_unpriced
+from flows.config.models import EmbedderChoice, Plm, refuse_unpriced
 from flows.config.parties import PartiesChoice
 from flows.config.privacy import Calibration, Kept, Privacy
-from flows.config.rows import REGISTERED, PrivateRows, Rows
+from flows.config.rows import PrivateRows, Rows
 from tasks.accounting.sensitivity import Paper
 
 
@@ -62,13 +62,11 @@ class AnyConfig(Strict):
     export: Export = Field(Export(), description="Conditions for exporting a bundle of the run.")
     execution: Execution = Field(Execution(), description="Execution settings: task runner, seed, approval.")
 
-    rules = (
-        rule(
-            "evaluation",
-            {"properties": {"fid_reference": {"const": "public"}}, "required": ["fid_reference"]},
-            {"public": {"type": "object"}},
-        )
-        | CAP_NEEDS_PRICES
+    rules = rule(
+        "evaluation",
+        {"properties": {"fid_reference": {"const": "public"}}, "required": ["fid_reference"]},
+        {"public": {"type": "object"}},
+        "evaluation.fid_reference is 'public', but there are no public rows. Set public or write test",
     )
 
     @property
@@ -168,16 +166,9 @@ class AnyConfig(Strict):
                 "without protection"
             )
         self.student.need_density(self.method.releases_density)
-        if self.evaluation.fid_reference == "public" and self.public is None:
-            raise ValueError(
-                "evaluation.fid_reference is 'public', but there are no public rows. Set public or write test"
-            )
         if self.filtering is not None and self.filtering.test_teachers and self.test is None:
             raise ValueError("discriminator.test_teachers needs test rows. Set test, or remove it")
         return self
-
-
-WITH_PERSON: Schema = {"required": ["person"], "properties": {"person": {"type": "string", "minLength": 1}}}
 
 
 class RunConfig(AnyConfig):
@@ -207,17 +198,6 @@ class RunConfig(AnyConfig):
     discriminator: Filter | None = Field(
         None, exclude_if=partial(is_, None), description="Settings of the discriminator. Empty: the defaults."
     )
-
-    # parties have no `private` group: each party names its person column itself
-    rules: ClassVar[dict[str, Schema]] = AnyConfig.rules | {
-        "privacy": {
-            "if": {
-                "properties": {"privacy": {"properties": {"protects": {"const": "person"}}, "required": ["protects"]}},
-                "required": ["privacy"],
-            },
-            "then": {"properties": {"private": {"if": REGISTERED, "else": WITH_PERSON}}},
-        }
-    }
 
     @property
     def epsilon(self) -> float:

@@ -83,7 +83,12 @@ class Discriminator(Strict):
         "PRIVATE: a researcher's figure, marked in the report and recorded in the ledger.",
     )
 
-    rules = rule("answers", {"type": "integer"}, {"sure": {"type": "number"}})
+    rules = rule(
+        "answers",
+        {"type": "integer"},
+        {"sure": {"type": "number"}},
+        "answers needs sure: without it every query is labelled. Remove answers, or set sure",
+    )
 
     @property
     def answered(self) -> int:
@@ -116,8 +121,6 @@ class Discriminator(Strict):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.answers is not None and self.sure is None:
-            raise ValueError("answers needs sure: without it every query is labelled. Remove answers, or set sure")
         if self.sure is not None and self.noise == "laplace":
             raise ValueError("sure needs noise: gaussian, but noise is laplace. Write noise: gaussian")
         return self

@@ -8,11 +8,16 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.form import Strict, rule
+from flows.config.form import Schema, Strict, rule
 
 
 def _unset(value: object) -> bool:
     return value is None
+
+
+def _only_for(field: str, condition: Schema, *kinds: str) -> dict[str, Schema]:
+    message = f"{field} has no effect on a student of kind {{0.kind}}. Remove it"
+    return rule(field, condition, {"kind": {"enum": list(kinds)}}, message)
 
 
 class StudentChoice(Strict):
@@ -55,11 +60,16 @@ class StudentChoice(Strict):
     )
 
     rules = (
-        rule("learning_rate", {"type": "number"}, {"kind": {"enum": ["finetune", "mlp"]}})
-        | rule("batch", {"type": "integer"}, {"kind": {"enum": ["finetune", "mlp"]}})
-        | rule("max_length", {"type": "integer"}, {"kind": {"const": "finetune"}})
-        | rule("precision", {"const": "float32"}, {"kind": {"const": "finetune"}})
-        | rule("adaptation", {"const": "coral"}, {"kind": {"enum": ["finetune", "mlp"]}})
+        _only_for("learning_rate", {"type": "number"}, "finetune", "mlp")
+        | _only_for("batch", {"type": "integer"}, "finetune", "mlp")
+        | _only_for("max_length", {"type": "integer"}, "finetune")
+        | _only_for("precision", {"const": "float32"}, "finetune")
+        | rule(
+            "adaptation",
+            {"const": "coral"},
+            {"kind": {"enum": ["finetune", "mlp"]}},
+            "adaptation: coral needs a network. Set kind to mlp or finetune",
+        )
     )
 
     @property
@@ -94,21 +104,7 @@ class StudentChoice(Strict):
         return {name: value for name, value in values.items() if value is not None}
 
     @model_validator(mode="after")
-    def _check_recipe(self) -> Self:
-        valid = {
-            "finetune": {"learning_rate", "batch", "max_length", "precision"},
-            "mlp": {"learning_rate", "batch"},
-            "linear": set(),
-        }
-        for name in self.recipe:
-            if name not in valid[self.kind]:
-                raise ValueError(f"{name} has no effect on a student of kind {self.kind}. Remove it")
-        return self
-
-    @model_validator(mode="after")
     def _check_adaptation(self) -> Self:
-        if self.adaptation == "coral" and self.kind == "linear":
-            raise ValueError("adaptation: coral needs a network. Set kind to mlp or finetune")
         if self.adaptation == "density" and self.kind == "finetune":
             raise ValueError("adaptation: density needs embedding vectors. Set kind to linear or mlp")
         return self
@@ -180,13 +176,12 @@ class Execution(Strict):
         60, ge=1, le=10_080, description="Minutes to wait for the approval; then the run ends and spends nothing."
     )
 
-    rules = rule("cluster", {"type": "string"}, {"task_runner": {"const": "dask"}})
-
-    @model_validator(mode="after")
-    def _check_cluster(self) -> Self:
-        if self.cluster is not None and self.task_runner == "threads":
-            raise ValueError("cluster needs task_runner dask. Remove it, or change task_runner")
-        return self
+    rules = rule(
+        "cluster",
+        {"type": "string"},
+        {"task_runner": {"const": "dask"}},
+        "cluster needs task_runner dask. Remove it, or change task_runner",
+    )
 
 
 PACE = set(Execution.model_fields) - {"seed"}

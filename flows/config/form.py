@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args, get_origin
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -123,6 +123,14 @@ class Strict(NoBooleans):
             raise ValueError(f"{hidden[0]}: {cls.hidden[hidden[0]]}")
         return values
 
+    @model_validator(mode="after")
+    def _follow_rules(self) -> Self:
+        for between in self.rules.values():
+            message = between.get("$comment")
+            if message and _matches(self, between["if"]) and not _matches(self, between["then"]):
+                raise ValueError(message.format(self))
+        return self
+
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Return the schema with a title and a position per field.
@@ -185,13 +193,24 @@ def title_of(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def rule(field: str, condition: Schema, then: dict[str, Schema]) -> dict[str, Schema]:
-    """Return a schema rule: if `field` matches `condition`, `then` must hold.
+def rule(field: str, condition: Schema, then: dict[str, Schema], message: str = "") -> dict[str, Schema]:
+    """Return a rule between fields: if `field` matches `condition`, `then` must hold.
 
-    The fields of `then` are required and must match its schemas.
+    The fields of `then` are required and must match its schemas. The form's schema and `Strict` read the same rule;
+    without a message the server alone checks it. `{0.NAME}` in a message is the value of a field.
     """
     when = {"properties": {field: condition}, "required": [field]}
-    return {field: {"if": when, "then": {"properties": then, "required": list(then)}}}
+    return {field: {"if": when, "then": {"properties": then, "required": list(then)}, "$comment": message}}
+
+
+def _matches(values: Any, condition: Schema) -> bool:
+    """Return True if the fields of a condition are set and have its values; their types are known."""
+    for name, schema in condition["properties"].items():
+        value = getattr(values, name)
+        fits = _matches(value, schema) if "properties" in schema and value is not None else value is not None
+        if not fits or ("const" in schema and value != schema["const"]) or value not in schema.get("enum", [value]):
+            return False
+    return True
 
 
 def connectors(field: Schema) -> None:

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from connectors.interfaces.money import format_dollars
 from connectors.security.secret_patterns import REFERENCE
-from flows.config.form import Schema, Strict, connectors, rule
+from flows.config.form import Strict, connectors, rule
 from flows.config.removed import explain_removed
 
 PAID = ("anthropic", "litellm", "openai")
@@ -163,31 +163,6 @@ def refuse_unpriced(max_dollars: float | None, models: Sequence[Plm]) -> None:
             f"{', '.join(map(repr, unpriced))}. Set the price of each, for example price={{input: 0.15, output: 0.6}} "
             "in dollars per million tokens (zeros for a free server), or remove the limit."
         )
-
-
-_PRICED: Schema = {
-    "if": {
-        "properties": {"connector": {"enum": list(PAID)}, "options": {"not": {"required": ["price"]}}},
-        "required": ["connector"],
-        "not": {
-            "properties": {
-                "model": {"enum": sorted({model for _, model in listed_prices()})},
-                "endpoint": {"type": "null"},
-            },
-            "required": ["model"],
-        },
-    },
-    "then": {"required": ["price"], "properties": {"price": {"type": "object"}}},
-}
-_CAPPED: Schema = {"properties": {"max_dollars": {"type": "number"}}, "required": ["max_dollars"]}
-
-CAP_NEEDS_PRICES: dict[str, Schema] = {
-    "limits": {
-        "if": {"properties": {"limits": _CAPPED, "plms_used": {"type": "null"}}, "required": ["limits"]},
-        "then": {"properties": {"plms": {"items": _PRICED}}},
-    }
-}
-"""Schema rule of `refuse_unpriced`; models not in `plms_used` need no price."""
 
 
 class EmbedderChoice(Strict):

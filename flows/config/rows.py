@@ -159,8 +159,18 @@ class PrivateRows(Rows):
     rules = (
         Rows.rules
         | rule("of", {"type": "integer"}, {"rows": {"type": "integer"}})
-        | rule("rows_are_public", {"const": True}, {"rows": {"type": "integer"}})
-        | rule("class_alpha", {"type": "number"}, {"rows_are_public": {"const": True}})
+        | rule(
+            "rows_are_public",
+            {"const": True},
+            {"rows": {"type": "integer"}},
+            "rows_are_public needs a number of rows. Set rows, or remove rows_are_public",
+        )
+        | rule(
+            "class_alpha",
+            {"type": "number"},
+            {"rows_are_public": {"const": True}},
+            "class_alpha draws public rows. Set rows_are_public, or remove class_alpha",
+        )
     )
 
     @model_validator(mode="before")
@@ -188,10 +198,6 @@ class PrivateRows(Rows):
     def _sample_fits(self) -> Self:
         if self.of is not None and (self.rows is None or self.rows > self.of):
             raise ValueError(f"of ({self.of}) is the size of the source. Set rows to at most {self.of}")
-        if self.rows_are_public and self.rows is None:
-            raise ValueError("rows_are_public needs a number of rows. Set rows, or remove rows_are_public")
-        if self.class_alpha is not None and not self.rows_are_public:
-            raise ValueError("class_alpha draws public rows. Set rows_are_public, or remove class_alpha")
         if self.rows_are_public and self.of is not None:
             raise ValueError(f"of ({self.of}) has no effect on public rows. Remove of or rows_are_public")
         return self
