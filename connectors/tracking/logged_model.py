@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import folder_sha256
 from connectors.interfaces.content_keys import digest
-from connectors.tracking.journal import Journal, Record
+from connectors.tracking.mlflow_store import require_file
 
 if TYPE_CHECKING:
-    from connectors.tracking.mlflow_store import Connection
+    from connectors.tracking.mlflow_store import MlflowStore
 
 CONTENT_TAG = "wasp.content"
 """Tag of a logged model: the hash of the student's files and of its serving settings."""
@@ -22,101 +22,82 @@ COPIED = ("student/", "privacy/")
 _READY = "READY"
 
 
-def log_student(connection: Connection, journal: Journal, record: Record, folder: Path) -> None:
-    """Log the student of a folder unless the run has a model with the same content."""
+def log_student(store: MlflowStore, model: Mapping[str, Any], folder: Path) -> None:
+    """Log the student, unless the run has it, and register it.
+
+    `model`: `name`, `folder` below the run's, `registered` name or None, packages that it `needs`, and `embedder`
+    (connector, model, options of `open_embedder`) of a student on vectors, None for one on texts.
+    """
     from mlflow.entities import LoggedModelOutput
 
-    client, content = connection.client, _content(record, folder)
-    model, fragments = _known(connection, record.fields["name"], content)
-    outputs = client.get_run(connection.run).outputs
-    registered = record.fields.get("registered")
-    if model is not None and any(output.model_id == model.model_id for output in outputs.model_outputs):
-        _register(client, registered, model)
-        return
-    connection.reopen(journal)
-    for fragment in fragments:
-        client.delete_logged_model(fragment.model_id)
-    model = model or _log(connection, record, folder, content)
-    client.log_outputs(connection.run, [LoggedModelOutput(model.model_id, step=0)])
-    _copy_metrics(connection, model)
-    _register(client, registered, model)
+    student = require_file(folder / model["folder"])
+    content = digest([folder_sha256(student), {name: model[name] for name in ("name", "embedder", "needs")}])
+    query = f"name = '{model['name']}' AND source_run_id = '{store.run_id}'"
+    models = store.client.search_logged_models([store.experiment], filter_string=query)
+    equal = [entry for entry in models if entry.tags.get(CONTENT_TAG) == content]
+    logged = next((entry for entry in equal if str(entry.status) == _READY), None)
+    if logged is None or all(output.model_id != logged.model_id for output in store.content.outputs.model_outputs):
+        store.reopen()
+        for fragment in (entry for entry in equal if str(entry.status) != _READY):  # of interrupted uploads
+            store.client.delete_logged_model(fragment.model_id)
+        logged = logged or _log(store, model, student, content)
+        store.client.log_outputs(store.run_id, [LoggedModelOutput(logged.model_id, step=0)])
+        _copy_metrics(store, logged)
+    if model["registered"]:
+        _register(store.client, model["registered"], logged)
 
 
-def _copy_metrics(connection: Connection, model: Any) -> None:
+def _copy_metrics(store: MlflowStore, logged: Any) -> None:
     """Show the scores and the privacy loss of the run on its model."""
     from mlflow.entities import Metric
 
-    client, run = connection.client, connection.run
-    names = [name for name in client.get_run(run).data.metrics if name.startswith(COPIED)]
-    points = [client.get_metric_history(run, name)[-1] for name in names]
     # Equal time and step: the store recognises the run's point, and adds only the model's.
-    metrics = [Metric(p.key, p.value, p.timestamp, p.step, model_id=model.model_id, run_id=run) for p in points]
-    client.log_batch(run, metrics=metrics)
+    points = [
+        Metric(p.key, p.value, p.timestamp, p.step, model_id=logged.model_id, run_id=store.run_id)
+        for p in store.client.get_run(store.run_id).data.to_proto().metrics
+        if p.key.startswith(COPIED)
+    ]
+    store.client.log_batch(store.run_id, metrics=points)
 
 
-def _register(client: Any, name: str | None, model: Any) -> None:
+def _register(client: Any, name: str, logged: Any) -> None:
     """Add the model to the registry as a version of `name`, unless it is one."""
     from mlflow.exceptions import MlflowException
 
-    if name is None:
-        return
     try:
         client.create_registered_model(name)
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    versions = client.search_model_versions(f"name = '{name}' AND run_id = '{model.source_run_id}'")
-    if all(version.source != model.artifact_location for version in versions):
-        client.create_model_version(name, model.artifact_location, model.source_run_id, model_id=model.model_id)
+    versions = client.search_model_versions(f"name = '{name}' AND run_id = '{logged.source_run_id}'")
+    if all(version.source != logged.artifact_location for version in versions):
+        client.create_model_version(name, logged.artifact_location, logged.source_run_id, model_id=logged.model_id)
 
 
-def _content(record: Record, folder: Path) -> str:
-    served = {name: record.fields[name] for name in ("name", "embedder", "needs")}
-    return digest([folder_sha256(folder), served])
-
-
-def _known(connection: Connection, name: str, content: str) -> tuple[Any, list[Any]]:
-    """Return the run's finished model of this content, and interrupted uploads of it."""
-    query = f"name = '{name}' AND source_run_id = '{connection.run}'"
-    models = connection.client.search_logged_models([connection.experiment], filter_string=query)
-    equal = [model for model in models if model.tags.get(CONTENT_TAG) == content]
-    finished = [model for model in equal if str(model.status) == _READY]
-    return (finished[0] if finished else None), [model for model in equal if str(model.status) != _READY]
-
-
-def _log(connection: Connection, record: Record, folder: Path, content: str) -> Any:
-    client = connection.client
-    model = client.create_logged_model(
-        connection.experiment,
-        name=record.fields["name"],
-        source_run_id=connection.run,
-        tags={CONTENT_TAG: content},
-        model_type="classifier",
-    )
-    with tempfile.TemporaryDirectory() as scratch:
-        _save(Path(scratch) / "model", record, folder, model)
-        client.log_model_artifacts(model.model_id, str(Path(scratch) / "model"))
-    client.finalize_logged_model(model.model_id, _READY)
-    return model
-
-
-def _save(target: Path, record: Record, folder: Path, model: Any) -> None:
-    """Write the model folder. Nothing is inferred, so nothing is loaded or downloaded."""
+def _log(store: MlflowStore, model: Mapping[str, Any], student: Path, content: str) -> Any:
+    """Upload the model folder. Nothing is inferred, so nothing is loaded or downloaded."""
     import mlflow.pyfunc
     import pandas as pd
     from mlflow.models import Model, ModelSignature
     from mlflow.types import ColSpec, Schema
 
-    mlflow.pyfunc.save_model(
-        str(target),
-        python_model=str(Path(__file__).with_name("served_model.py")),
-        artifacts={"student": str(folder)},
-        model_config={"embedder": record.fields["embedder"]},
-        pip_requirements=_pin_versions(record.fields["needs"]),
-        signature=ModelSignature(Schema([ColSpec("string", "text")]), Schema([ColSpec("string", "label")])),
-        input_example=pd.DataFrame({"text": ["Where is my parcel?"]}),
-        mlflow_model=Model(run_id=model.source_run_id, model_id=model.model_id, artifact_path=model.artifact_location),
-    )
+    about = {"source_run_id": store.run_id, "tags": {CONTENT_TAG: content}, "model_type": "classifier"}
+    logged = store.client.create_logged_model(store.experiment, name=model["name"], **about)
+    with tempfile.TemporaryDirectory() as scratch:
+        target = Path(scratch) / "model"
+        mlflow.pyfunc.save_model(
+            str(target),
+            python_model=str(Path(__file__).with_name("served_model.py")),
+            artifacts={"student": str(student)},
+            model_config={"embedder": model["embedder"]},
+            pip_requirements=_pin_versions(model["needs"]),
+            signature=ModelSignature(Schema([ColSpec("string", "text")]), Schema([ColSpec("string", "label")])),
+            input_example=pd.DataFrame({"text": ["Where is my parcel?"]}),
+            mlflow_model=Model(run_id=store.run_id, model_id=logged.model_id, artifact_path=logged.artifact_location),
+        )
+        store.client.log_model_artifacts(logged.model_id, str(target))
+    store.client.finalize_logged_model(logged.model_id, _READY)
+    return logged
 
 
 def _pin_versions(requirements: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Sending of journal records to MLflow, without duplicates.
+"""A run in MLflow, compared with its description: each part sends only what is missing.
 
 A finished run is reopened only to add content: its status and end time change only with its content.
 """
@@ -10,41 +10,170 @@ import os
 import re
 import sqlite3
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.artifacts.prepared_databases import prepare
+from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.progress import chunks
-from connectors.tracking.journal import Journal, Record
 
 RUN_TAG = "wasp.run_id"
 FILES_TAG = "wasp.files"
-"""The files of a run with the first digits of their SHA-256, for runs that continue on another machine."""
+"""The sent files with the first digits of their SHA-256, for runs that continue on another machine; also the note."""
+NOTE, NOTE_TAG = "note", "mlflow.note.content"
 _SHA_DIGITS = 16
-NOTE_TAG = "mlflow.note.content"
-KIND_TAG = {"mlflow.experimentKind": "custom_model_development"}
-"""Opens an experiment as model training; MLflow otherwise offers pages for chats."""
-_RUNNING = "RUNNING"
 _BATCH = 100  # MLflow's maximum of parameters and tags per call
 _BEFORE_IMPORT = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
 
 
-@contextmanager
-def limits(answer_seconds: float) -> Iterator[None]:
-    """Limit the duration of MLflow's HTTP calls in this block.
+class MlflowStore:
+    """The MLflow run of a run. Methods raise MLflow's errors, and OSError for a missing file."""
 
-    MLflow's own retries are disabled. It would repeat a request whose response was lost, and a repeated log_batch
-    appends every metric twice. The journal retries instead, after reading the run's content.
-    """
+    def __init__(self, uri: str, artifact_root: str | None) -> None:
+        self.uri, self.artifact_root = uri, artifact_root
+        self.is_open, self.run_id, self.experiment = False, "", ""
+        self.client: Any = None
+
+    def find(self, values: Mapping[str, Any]) -> None:
+        """Find the run by its tag, or create it, and read its content."""
+        self.client, self.values = self.client or open_client(self.uri), values
+        self.is_open = False
+        self.experiment = _experiment(self.client, values["experiment"], self.artifact_root)
+        query = f"tags.`{RUN_TAG}` = '{values['tags'][RUN_TAG]}'"
+        runs = self.client.search_runs([self.experiment], query, max_results=1)
+        if not runs:
+            about = {"start_time": values["started"], "tags": values["tags"], "run_name": values["name"]}
+            runs = [self.client.create_run(self.experiment, **about)]
+        self.run_id = runs[0].info.run_id
+        self.content = self.client.get_run(self.run_id)
+        self.status = self.content.info.status
+        self.files: dict[str, str] = json.loads(self.content.data.tags.get(FILES_TAG, "{}"))
+        self.is_open = True
+
+    def parts(self, values: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
+        """Yield the parts of a description by name, in the order of sending; the status is last."""
+        from connectors.tracking.logged_model import log_student
+
+        yield "the parameters", partial(self._send_params, values["params"])
+        yield "the metrics", partial(self._send_metrics, values.get("metrics", {}))
+        for name, path in values.get("files", {}).items():
+            yield name, partial(self._send_file, name, folder / path)
+        if NOTE in values:
+            yield "the description", partial(self._send_note, values[NOTE], values.get("link", ""))
+        for name, role in values.get("datasets", {}).items():
+            yield f"dataset {name}", partial(self._send_dataset, name, role)
+        if "synthetic" in values:
+            yield "the synthetic table", partial(self._send_synthetic, **values["synthetic"], folder=folder)
+        if "model" in values:
+            yield "the student", partial(log_student, self, values["model"], folder)
+        if values["status"] != "RUNNING":
+            yield "the end", partial(self._send_end, values["status"], values["ended"])
+
+    def reopen(self) -> None:
+        """Set a finished run to running, with its latest tags, before adding content."""
+        if self.status != "RUNNING":
+            self.client.update_run(self.run_id, status="RUNNING")
+            self.status = "RUNNING"
+            self._send_tags()
+
+    def _send_tags(self) -> None:
+        from mlflow.entities import RunTag
+
+        present = self.content.data.tags
+        tags = [RunTag(name, value) for name, value in self.values["tags"].items() if present.get(name) != value]
+        for batch in chunks(tags, _BATCH):
+            self.client.log_batch(self.run_id, tags=batch)
+
+    def _send_params(self, params: Mapping[str, str]) -> None:
+        """Send parameters, and the tags of a run that is not finished."""
+        from mlflow.entities import Param
+
+        new = [Param(name, value) for name, value in params.items() if name not in self.content.data.params]
+        if self.status == "RUNNING":
+            self._send_tags()
+        elif new or self.status != "FINISHED":
+            self.reopen()
+        for batch in chunks(new, _BATCH):
+            self.client.log_batch(self.run_id, params=batch)
+
+    def _send_metrics(self, metrics: Mapping[str, Mapping[str, Any]]) -> None:
+        """Send the points after the latest step of each metric. MLflow recognises a point that it has."""
+        from mlflow.entities import Metric
+
+        latest = {metric.key: metric.step for metric in self.content.data.to_proto().metrics}
+        points = [
+            Metric(name, value, metrics[step]["at"], int(step))
+            for step in sorted(metrics, key=int)
+            for name, value in metrics[step]["values"].items()
+            if int(step) > latest.get(name, -1)
+        ]
+        if points:
+            self.reopen()
+        for batch in chunks(points, _BATCH):
+            self.client.log_batch(self.run_id, metrics=batch)
+
+    def _send_file(self, name: str, path: Path) -> None:
+        sha256 = file_sha256(require_file(path))[:_SHA_DIGITS]
+        if self.files.get(name) != sha256:
+            self.reopen()
+            self.client.log_artifact(self.run_id, str(path), str(Path(name).parent) if "/" in name else None)
+            self._record(name, sha256)
+
+    def _record(self, name: str, sha256: str) -> None:
+        self.files[name] = sha256
+        self.client.set_tag(self.run_id, FILES_TAG, json.dumps(self.files, sort_keys=True))
+
+    def _send_note(self, text: str, link: str) -> None:
+        """Describe the run, unless a person did. A note that differs only in its link is left alone."""
+        present = self.content.data.tags.get(NOTE_TAG, "")
+        is_ours = not present or self.files.get(NOTE) == digest(present)[:_SHA_DIGITS]
+        if is_ours and not (present and present.startswith(text)):
+            self.reopen()
+            note = "\n\n".join(filter(None, (text, link)))
+            self.client.set_tag(self.run_id, NOTE_TAG, note)
+            self._record(NOTE, digest(note)[:_SHA_DIGITS])
+
+    def _send_dataset(self, name: str, role: str) -> None:
+        """Log a dataset only by name: no source, schema, size or content digest."""
+        from mlflow.entities import Dataset
+
+        self._log_input(Dataset(name, "not-recorded", "code", '{"tags": {}}'), {"mlflow.data.context": role})
+
+    def _send_synthetic(self, path: str, name: str, sha256: str, folder: Path) -> None:
+        import mlflow.data
+        import pandas as pd
+
+        file = require_file(folder / path)
+        data = mlflow.data.from_pandas(pd.read_parquet(file), source=str(file), name=name)
+        self._log_input(data._to_mlflow_entity(), {"mlflow.data.context": "synthetic", "sha256": sha256})
+
+    def _log_input(self, dataset: Any, tags: Mapping[str, str]) -> None:
+        from mlflow.entities import DatasetInput, InputTag
+
+        present = [(entry.dataset.name, entry.dataset.digest) for entry in self.content.inputs.dataset_inputs]
+        if (dataset.name, dataset.digest) not in present:
+            self.reopen()
+            input_tags = [InputTag(name, value) for name, value in tags.items()]
+            self.client.log_inputs(self.run_id, [DatasetInput(dataset, input_tags)])
+
+    def _send_end(self, status: str, ended: int) -> None:
+        if self.status != status:
+            self.client.set_terminated(self.run_id, status=status, end_time=ended)
+            self.status = status
+
+
+@contextmanager
+def limited(call_seconds: float) -> Iterator[None]:
+    """Limit the duration of MLflow's HTTP calls in this block, without retries: the next sending is the retry."""
     settings = {
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
-        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(max(1, int(answer_seconds))),
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(max(1, int(call_seconds))),
         "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
         "MLFLOW_RECORD_ENV_VARS_IN_MODEL_LOGGING": "false",
         **_BEFORE_IMPORT,
@@ -63,66 +192,6 @@ def limits(answer_seconds: float) -> Iterator[None]:
                 os.environ[name] = value
 
 
-@dataclass
-class Connection:
-    """A run of a store, with its known status, files with hashes, steps by metric."""
-
-    client: Any
-    experiment: str
-    run: str
-    fresh: bool
-    status: str = _RUNNING
-    files: dict[str, str] = field(default_factory=dict)
-    steps: dict[str, set[int]] = field(default_factory=dict)
-
-    def reopen(self, journal: Journal) -> None:
-        """Set a finished run to running, with its latest tags, before adding content."""
-        if self.status != _RUNNING:
-            self.client.update_run(self.run, status=_RUNNING)
-            self.status = _RUNNING
-            _send_tags(self, (journal.header() or {}).get("tags", {}))
-
-    def steps_of(self, metric: str) -> set[int]:
-        """Return the run's steps of a metric."""
-        if metric not in self.steps:
-            history = [] if self.fresh else self.client.get_metric_history(self.run, metric)
-            self.steps[metric] = {point.step for point in history}
-        return self.steps[metric]
-
-
-def connect(uri: str, artifact_root: str | None, header: Mapping[str, Any]) -> Connection:
-    """Find the run by its tag, or create it. Raises MLflow's errors."""
-    database = _database(uri)
-    if database:
-        database.parent.mkdir(parents=True, exist_ok=True)
-    client = open_client(uri)
-    experiment = _experiment(client, header["experiment"], artifact_root)
-    run_id = header["tags"][RUN_TAG]
-    runs = client.search_runs([experiment], f"tags.`{RUN_TAG}` = '{run_id}'", max_results=1)
-    if runs:
-        info, files = runs[0].info, json.loads(runs[0].data.tags.get(FILES_TAG, "{}"))
-        return Connection(client, experiment, info.run_id, fresh=False, status=info.status, files=files)
-    created = client.create_run(
-        experiment, start_time=header["started"], tags=dict(header["tags"]), run_name=header["run_name"]
-    )
-    return Connection(client, experiment, created.info.run_id, fresh=True)
-
-
-def send(connection: Connection, record: Record, journal: Journal) -> None:
-    """Send one record. Raises MLflow's errors, and OSError for a missing file."""
-    handlers = {
-        "start": _send_start,
-        "metrics": _send_metrics,
-        "artifact": _send_artifact,
-        "note": _send_note,
-        "dataset": _send_dataset,
-        "synthetic": _send_synthetic,
-        "model": _send_model,
-        "end": _send_end,
-    }
-    handlers[record.kind](connection, record, journal)
-
-
 def clean_name(name: str) -> str:
     """Return `name` without characters that MLflow refuses for metrics and parameters."""
     return re.sub(r"[^\w\-. /:]", "_", name)[:250].strip() or "_"
@@ -136,134 +205,35 @@ def open_client(uri: str) -> Any:
         import mlflow
     except ImportError as error:
         raise MissingPackageError("mlflow", "tracking") from error
-    database, name = _database(uri), f"mlflow-{mlflow.__version__}.db"
-    if database and prepare(name, database, lambda: mlflow.MlflowClient(tracking_uri=uri).search_experiments()):
-        with closing(sqlite3.connect(database)) as connection, connection:
-            connection.execute("UPDATE experiments SET artifact_location = ?", [str(database.parent / "mlruns" / "0")])
+    parts = urlsplit(uri)
+    if parts.scheme.startswith("sqlite"):
+        database = Path(parts.path[1:])
+        database.parent.mkdir(parents=True, exist_ok=True)
+        name = f"mlflow-{mlflow.__version__}.db"
+        if prepare(name, database, lambda: mlflow.MlflowClient(tracking_uri=uri).search_experiments()):
+            with closing(sqlite3.connect(database)) as opened, opened:
+                opened.execute("UPDATE experiments SET artifact_location = ?", [str(database.parent / "mlruns" / "0")])
     return mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 
-def _database(uri: str) -> Path | None:
-    parts = urlsplit(uri)
-    return Path(parts.path[1:]) if parts.scheme.startswith("sqlite") else None
+def require_file(path: Path) -> Path:
+    """Return the path of a file or folder; FileNotFoundError if it is missing."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing")
+    return path
 
 
 def _experiment(client: Any, name: str, artifact_root: str | None) -> str:
+    """Return the id of an experiment, which opens as model training; MLflow otherwise offers pages for chats."""
     from mlflow.exceptions import MlflowException
 
     experiment = client.get_experiment_by_name(name)
-    if experiment is not None:
-        return str(experiment.experiment_id)
     root = artifact_root if artifact_root is None or "://" in artifact_root else Path(artifact_root).absolute().as_uri()
     try:
-        return str(client.create_experiment(name, artifact_location=root, tags=KIND_TAG))
+        tags = {"mlflow.experimentKind": "custom_model_development"}
+        return str(experiment.experiment_id if experiment else client.create_experiment(name, root, tags))
     except MlflowException:
         experiment = client.get_experiment_by_name(name)  # another run may have created it meanwhile
         if experiment is None:
             raise
         return str(experiment.experiment_id)
-
-
-def _send_start(connection: Connection, record: Record, journal: Journal) -> None:
-    """Send parameters and tags; a finished run is reopened only for new content."""
-    from mlflow.entities import Param
-
-    client, run = connection.client, connection.run
-    existing = client.get_run(run).data.params
-    params = [Param(name, value) for name, value in record.fields["params"].items() if name not in existing]
-    if params or connection.status != "FINISHED":
-        connection.reopen(journal)
-        _send_tags(connection, record.fields["tags"])
-    for batch in chunks(params, _BATCH):
-        client.log_batch(run, params=batch)
-
-
-def _send_tags(connection: Connection, tags: Mapping[str, str]) -> None:
-    from mlflow.entities import RunTag
-
-    for batch in chunks([RunTag(name, value) for name, value in tags.items()], _BATCH):
-        connection.client.log_batch(connection.run, tags=batch)
-
-
-def _send_metrics(connection: Connection, record: Record, journal: Journal) -> None:
-    from mlflow.entities import Metric
-
-    step, values = record.fields["step"], record.fields["values"]
-    new = [name for name in values if step not in connection.steps_of(name)]
-    if new:
-        connection.reopen(journal)
-    for names in chunks(new, _BATCH):
-        connection.client.log_batch(
-            connection.run, metrics=[Metric(name, values[name], record.at, step) for name in names]
-        )
-        for name in names:
-            connection.steps[name].add(step)
-
-
-def _send_artifact(connection: Connection, record: Record, journal: Journal) -> None:
-    path, folder = _require_file(journal.find(record.fields["path"])), record.fields["folder"]
-    name, sha256 = f"{folder}/{path.name}".lstrip("/"), file_sha256(path)[:_SHA_DIGITS]
-    if connection.files.get(name) == sha256:
-        return
-    connection.reopen(journal)
-    connection.client.log_artifact(connection.run, str(path), folder or None)
-    connection.files[name] = sha256
-    connection.client.set_tag(connection.run, FILES_TAG, json.dumps(connection.files, sort_keys=True))
-
-
-def _send_note(connection: Connection, record: Record, journal: Journal) -> None:
-    """Describe the run, unless a person did."""
-    text, tags = record.fields["text"], connection.client.get_run(connection.run).data.tags
-    ours = {earlier.fields["text"] for earlier in journal.records() if earlier.kind == "note"}
-    if tags.get(NOTE_TAG, "") in ours | {""} and tags.get(NOTE_TAG) != text:
-        connection.reopen(journal)
-        connection.client.set_tag(connection.run, NOTE_TAG, text)
-
-
-def _send_dataset(connection: Connection, record: Record, journal: Journal) -> None:
-    """Log a dataset only by name: no source, schema, size or content digest."""
-    from mlflow.entities import Dataset
-
-    dataset = Dataset(record.fields["name"], "not-recorded", "code", '{"tags": {}}')
-    _log_input(connection, journal, dataset, {"mlflow.data.context": record.fields["role"]})
-
-
-def _send_synthetic(connection: Connection, record: Record, journal: Journal) -> None:
-    import mlflow.data
-    import pandas as pd
-
-    path = _require_file(journal.find(record.fields["path"]))
-    table = pd.read_parquet(path)
-    data = mlflow.data.from_pandas(table, source=str(path), name=record.fields["name"])
-    tags = {"mlflow.data.context": "synthetic", "sha256": record.fields["sha256"]}
-    _log_input(connection, journal, data._to_mlflow_entity(), tags)
-
-
-def _log_input(connection: Connection, journal: Journal, dataset: Any, tags: Mapping[str, str]) -> None:
-    from mlflow.entities import DatasetInput, InputTag
-
-    inputs = connection.client.get_run(connection.run).inputs.dataset_inputs
-    if any(entry.dataset.name == dataset.name and entry.dataset.digest == dataset.digest for entry in inputs):
-        return
-    connection.reopen(journal)
-    input_tags = [InputTag(name, value) for name, value in tags.items()]
-    connection.client.log_inputs(connection.run, [DatasetInput(dataset, input_tags)])
-
-
-def _send_model(connection: Connection, record: Record, journal: Journal) -> None:
-    from connectors.tracking.logged_model import log_student
-
-    log_student(connection, journal, record, _require_file(journal.find(record.fields["folder"])))
-
-
-def _send_end(connection: Connection, record: Record, _: Journal) -> None:
-    if connection.status == record.fields["status"]:
-        return
-    connection.client.set_terminated(connection.run, status=record.fields["status"], end_time=record.at)
-    connection.status = record.fields["status"]
-
-
-def _require_file(path: Path) -> Path:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is missing and cannot be sent to the tracking store")
-    return path

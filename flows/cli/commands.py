@@ -16,7 +16,7 @@ from connectors.interfaces.errors import ArtifactError, ConfigError
 from flows.catalog import find_flow, flow_names
 from flows.config.files import load_config, read_stored
 from flows.engine.run_summary import RunSummary
-from flows.runtime.manifest import in_use, is_held, read_book
+from flows.runtime.manifest import held_here, in_use, is_held, is_held_here, read_book
 from flows.runtime.state_folder import check_room, ended_in_order, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger, tracking_store
 from flows.runtime.terminal_progress import show as show_progress
@@ -286,16 +286,22 @@ def abandon(run_id: str) -> dict[str, Any]:
     return {"run_id": run_id, "dataset": manifest["dataset"]}
 
 
-def push(run_id: str) -> dict[str, Any]:
-    """Send the unsent records of a run to its tracking server."""
-    from connectors.tracking.tracker import push as send
+def push(run_id: str | None) -> dict[str, Any]:
+    """Send to MLflow what it lacks of a run; without an id, of all runs that it lacks something of."""
+    from connectors.tracking.mlflow_run import DESCRIPTION, MlflowRun
 
-    home = state_folder()
-    manifest = _resumable_manifest(run_id)
-    run_id = manifest["run_id"]
-    uri, root = tracking_store(manifest["config"]["tracking"]["mlflow"], home)
-    pushed = send(home / "runs" / run_id / "tracking.jsonl", uri, root)
-    return {"run_id": run_id, "sent": pushed.sent, "left": pushed.left}
+    home, results = state_folder(), []
+    for manifest in [_manifest(run_id)] if run_id else open_artifacts(home).list_runs():
+        name, folder = manifest["run_id"], home / "runs" / manifest["run_id"]
+        if run_id is None and ("damaged" in manifest or not (folder / DESCRIPTION).exists()):
+            continue
+        uri = manifest["config"].get("tracking", {}).get("mlflow")
+        tracked = MlflowRun(folder, *tracking_store(uri, home))
+        if run_id is None and (tracked.is_sent or is_held_here(home, name)):  # a running run sends its own
+            continue
+        with held_here(home, name):
+            results.append({"run_id": name, "problem": tracked.push(), "mlflow_run_id": tracked.mlflow_run_id})
+    return {"runs": results}
 
 
 LATEST = "latest"

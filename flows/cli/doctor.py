@@ -208,8 +208,10 @@ def _tracking(home: Path) -> str:
     from flows.runtime.stores import tracking_store
 
     if importlib.util.find_spec("mlflow") is None:
-        raise RuntimeError(f"mlflow is not installed; runs write a journal. Install it: {install_command('tracking')}")
+        raise RuntimeError(
+            f"mlflow is not installed; `wasp push --all` sends runs later. Install it: {install_command('tracking')}"
+        )
     uri, _ = tracking_store(None, home)
     if not reachable(uri):
-        raise RuntimeError(f"{redact(uri)}: no response; runs write a journal. Send it later: wasp push RUN_ID")
+        raise RuntimeError(f"{redact(uri)}: no response. Send the runs later: wasp push --all")
     return redact(uri)

@@ -288,11 +288,21 @@ app.command("coordinator-key")(coordinator_key)
 
 
 @app.command()
-def push(run_id: str, json_: Json = False) -> None:
-    """Send tracking records to MLflow that were not sent while its server was down."""
+def push(
+    run_id: Annotated[str | None, typer.Argument()] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Send all runs that MLflow lacks something of.")] = False,
+    json_: Json = False,
+) -> None:
+    """Send a run to MLflow, or what was not sent of all runs while its server was down."""
     from flows.cli import commands
 
-    _answer(commands.push(run_id), json_, lambda value: f"{value['sent']} records sent, {value['left']} left")
+    if (run_id is None) != all_:
+        raise ConfigError("push: name one run, or all. Write: wasp push RUN, or: wasp push --all")
+    result = commands.push(run_id)
+    lines = [f"{run['run_id']}: {run['problem'] or 'complete in MLflow'}" for run in result["runs"]]
+    _answer(result, json_, lambda _: "\n".join(lines) or "MLflow has all runs")
+    if any(run["problem"] for run in result["runs"]):
+        raise SystemExit(1)
 
 
 @app.command()

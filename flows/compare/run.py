@@ -16,6 +16,7 @@ from prefect import runtime
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
+from connectors.tracking.mlflow_run import MlflowRun
 from flows.compare.cells import Cell, answer, cells_of, failed, relabel, split_cells, store_run_id
 from flows.compare.config import CompareConfig
 from flows.compare.values import published_of, summary_of
@@ -35,7 +36,6 @@ from tasks.reporting.compare_report import NOT_PRIVATE, Comparison, drawings, ma
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from connectors.tracking.tracker import Tracker
 
 
 def compare_name() -> str:
@@ -61,15 +61,17 @@ class CompareRun:
         self.started = time.monotonic()
         self.stored, self.open = split_cells(artifacts, cells)
         self.tables = ""
-        self.tracker = self._open_tracker()
+        uri, root = tracking_store(config.tracking.mlflow, artifacts.home)
+        self.tracker = MlflowRun(artifacts.home / "runs" / run_id, uri, root)
         manifest = begun(run_id, "compare", None, config.model_dump(mode="json"))
         self.book = RunBook(artifacts, manifest | {"prefect_run_id": _flow_run(), "mlflow_run_id": None})
 
     def begin(self) -> None:
         """Record the start of the comparison in the manifest and in the tracker."""
         self.book.update()
-        self.tracker.start({"rows": len(self.config.rows), "columns": len(self.config.columns),
-                            "seeds": ",".join(map(str, self.config.seeds))})  # fmt: skip
+        config, seeds = self.config, ",".join(map(str, self.config.seeds))
+        size = {"rows": len(config.rows), "columns": len(config.columns), "seeds": seeds}
+        self.tracker.start(config.tracking.experiment or config.title, self.run_id, self._tags(), size)
         self.book.update(mlflow_run_id=self.tracker.mlflow_run_id)
         display().say(f"{len(self.cells)} cells: {len(self.open)} to run, the others are reused")
 
@@ -107,9 +109,11 @@ class CompareRun:
         comparison = self._comparison(answers, self._made_before(folder) or now())
         self.tables = markdown(comparison)
         self.artifacts.write_text(f"{folder}/table.md", self.tables)
-        table = self.artifacts.write_text(f"{folder}/table.html", page(comparison))
+        self.artifacts.write_text(f"{folder}/table.html", page(comparison))
+        files = {"table.html": "table.html"}
         for name, picture in drawings(comparison, "png").items():
-            self.tracker.artifact(self.artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
+            self.artifacts.write_bytes(f"{folder}/{name}.png", picture)
+            files[f"plots/{name}.png"] = f"{name}.png"
         summary = summary_of(comparison, self.run_id, self.artifacts.where(folder))
         summary |= {
             "made": comparison.made,
@@ -117,10 +121,7 @@ class CompareRun:
             "prefect_run_id": _flow_run(),
         }
         self.artifacts.write_text(f"{folder}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
-        self.tracker.artifact(table)
-        self.tracker.metrics(_means(comparison))
-        self.tracker.note(self.tables)
-        self.tracker.end("FINISHED")
+        self.tracker.metrics(_means(comparison), files=files, note=self.tables, status="FINISHED")
         self.book.update(state=summary["state"], ended=now(), error=None)
         return summary
 
@@ -147,20 +148,11 @@ class CompareRun:
             versions=versions(),
         )
 
-    def _open_tracker(self) -> Tracker:
-        from connectors.tracking.tracker import open_tracker
-
-        tracking, home = self.config.tracking, self.artifacts.home
-        uri, root = tracking_store(tracking.mlflow, home)
+    def _tags(self) -> dict[str, str]:
         tags = {"wasp.run_id": self.run_id, "wasp.flow": "compare", "prefect.flow_run_id": _flow_run() or ""}
         tags["prefect.flow_run_url"] = page_url()
-        unnoised = sorted(
-            {cell.row for cell in self.cells if cell.config.opens_rows and math.isinf(cell.config.epsilon)}
-        )
-        if unnoised:
-            tags["wasp.privacy"] = f"{NOT_PRIVATE}: {', '.join(unnoised)}"
-        journal = home / "runs" / self.run_id / "tracking.jsonl"
-        return open_tracker(uri, root, journal, tracking.experiment or self.config.title, self.run_id, tags)
+        unnoised = {cell.row for cell in self.cells if cell.config.opens_rows and math.isinf(cell.config.epsilon)}
+        return tags | ({"wasp.privacy": f"{NOT_PRIVATE}: {', '.join(sorted(unnoised))}"} if unnoised else {})
 
 
 @contextmanager

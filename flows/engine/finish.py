@@ -7,7 +7,7 @@ import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from prefect.states import Completed
@@ -92,7 +92,8 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
         run.tools.tracker.end("FINISHED")
     else:
         run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
-        _track(run, report, results.synthetic, write_report(run.tools.artifacts, name.run_id))
+        write_report(run.tools.artifacts, name.run_id)
+        _track(run, report, results.synthetic)
     finished_summary = summary(run, report, _mlflow(run))
     values = finished_summary.to_json()
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(values, indent=2, allow_nan=False))
@@ -133,7 +134,8 @@ def _unchanged(run: Run, report: Report) -> Report | None:
     if not run.book.was_done or not all(texts) or not artifacts.exists(f"{folder}/report.html"):
         return None
     earlier, finished = (json.loads(text or "{}") for text in texts)
-    if finished.get("tracking_problem") or tracker.problem or finished["mlflow_run_id"] != tracker.mlflow_run_id:
+    is_tracked = tracker.has_results and not tracker.problem and not finished.get("tracking_problem")
+    if not is_tracked or finished["mlflow_run_id"] != tracker.mlflow_run_id:
         return None
     moving = {name: earlier[name] for name in ("seconds", "budget") if name in earlier}
     is_unchanged = json.loads(json.dumps(to_json(report))) | moving == earlier
@@ -347,11 +349,9 @@ def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
     )
 
 
-def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) -> None:
-    tracker, artifacts, name = run.tools.tracker, run.tools.artifacts, run.tools.called
-    scores = report.scores
-    url = page_url()
-    tracker.note(describe(run, report), f"[Run in Prefect]({url})" if url else "")
+def _track(run: Run, report: Report, synthetic: ArtifactRef | None) -> None:
+    """Describe the results for MLflow; a run without noise keeps its texts, one with exact metrics its page."""
+    name, scores, url = run.tools.called, report.scores, page_url()
     final = {"privacy/epsilon_total": report.happened.epsilon, "privacy/epsilon_added": report.happened.added}
     if scores:
         final |= {"student/macro_f1": scores.macro_f1}
@@ -360,39 +360,38 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None, page: Path) 
         final |= scores.by_class
     final |= report.usefulness.metrics() if report.usefulness else {}
     final |= {"discriminator/accuracy": report.discriminator.student.value} if report.discriminator else {}
-    tracker.metrics(final, run.iterations)
-    head = _write_head(run)
-    if head is not None:
-        tracker.artifact(head)
-    if run.config.private is not None:
-        tracker.dataset(run.tools.private.name, "private")
-    if run.prepared.test:
-        tracker.dataset(Path(run.prepared.test.where.path).stem, "test")
+    results: dict[str, Any] = {"note": describe(run, report), "link": f"[Run in Prefect]({url})" if url else ""}
+    results["datasets"] = {Path(run.prepared.test.where.path).stem: "test"} if run.prepared.test else {}
+    results["datasets"] |= {run.tools.private.name: "private"} if run.config.private is not None else {}
+    files = _write_head(run)
     if synthetic is not None:
-        tracker.synthetic(artifacts.fetch(synthetic.path), f"{report.task}-synthetic", synthetic.sha256)
-        if not run.prepared.noise.non_private:
-            tracker.artifact(artifacts.fetch(synthetic.path))
-        _track_pictures(run, report, page)
-        served = serving(run.config, f"{name.flow}-{report.task}")
-        if served is not None:
-            tracker.model(artifacts.fetch(run.student_folder), served)
-    tracker.end("FINISHED")
+        run.tools.artifacts.fetch(synthetic.path)
+        table = PurePosixPath(synthetic.path).name
+        results["synthetic"] = {"path": table, "name": f"{report.task}-synthetic", "sha256": synthetic.sha256}
+        files += [] if run.prepared.noise.non_private else [table]
+        files += [*_write_pictures(run, report), *([] if report.unnoised_metrics else ["report.html"])]
+        if (served := serving(run.config, f"{name.flow}-{report.task}")) is not None:
+            run.tools.artifacts.fetch(run.student_folder)
+            results["model"] = served
+    results["files"] = {f"plots/{file}" if file.endswith(".png") else file: file for file in files}
+    run.tools.tracker.metrics(final, run.iterations, status="FINISHED", **results)
 
 
-def _write_head(run: Run) -> Path | None:
+def _write_head(run: Run) -> list[str]:
     """Write the run's last ledger entry to its folder, so that a rewritten ledger can be recognised."""
     name = run.tools.called
     head = last_entry(run.tools.ledger, name.dataset, name.run_id) if name.dataset else None
-    return run.tools.artifacts.write_text(f"runs/{name.run_id}/{HEAD}", json.dumps(head)) if head else None
+    if head:
+        run.tools.artifacts.write_text(f"runs/{name.run_id}/{HEAD}", json.dumps(head))
+    return [HEAD] if head else []
 
 
-def _track_pictures(run: Run, report: Report, page: Path) -> None:
-    tracker, artifacts, folder = run.tools.tracker, run.tools.artifacts, f"runs/{report.run_id}"
-    for name, plot in PLOTS.items():
-        picture = plot(report, "png")
-        if picture is not None:
-            if name == "fid_accuracy":
-                run.page.curves(picture)
-            tracker.artifact(artifacts.write_bytes(f"{folder}/{name}.png", picture), "plots")
-    if not report.unnoised_metrics:
-        tracker.artifact(page)
+def _write_pictures(run: Run, report: Report) -> list[str]:
+    """Draw the plots of a run; return their names."""
+    pictures = {f"{name}.png": plot(report, "png") for name, plot in PLOTS.items()}
+    drawn = {name: picture for name, picture in pictures.items() if picture is not None}
+    if "fid_accuracy.png" in drawn:
+        run.page.curves(drawn["fid_accuracy.png"])
+    for name, picture in drawn.items():
+        run.tools.artifacts.write_bytes(f"runs/{report.run_id}/{name}", picture)
+    return list(drawn)

@@ -22,7 +22,7 @@ from flows.engine.prepare import Prepared, prepare
 from flows.engine.run import Run
 from flows.engine.spending import reserved_lines, return_reservation, stopped_text
 from flows.engine.tools import RunTools
-from flows.engine.tracking import tracked_parameters, write_configuration
+from flows.engine.tracking import start_tracking
 from flows.runtime.failure import Story, ends_the_process, in_words, told
 from flows.runtime.left_tasks import end_left_tasks
 from flows.runtime.manifest import RunBook, held, in_use, now, open_book
@@ -153,8 +153,7 @@ def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
     page.later(lambda: end_left_tasks(earlier))
     book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
     run.page.plan(plan)
-    run.tools.tracker.start(tracked_parameters(run))
-    run.tools.tracker.artifact(write_configuration(run))
+    start_tracking(run)
     run.page.mlflow(run.tools.tracker.ui_link())
     book.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
     display().status(0, run.iterations)

@@ -20,9 +20,7 @@ from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
 from flows.config.base import AnyConfig
 from flows.config.models import Plm
 from flows.config.paths import dataset_name, embedder_of, model_spec, place
-from flows.config.task_files import load_task
 from flows.engine.datasets import private_ref
-from flows.engine.tracking import tags_of
 from flows.runtime.paid_models import in_batches, load_secret
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import COORDINATOR_KEY
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.models.base.cost_limit import Purse
-    from connectors.tracking.tracker import Tracker
+    from connectors.tracking.mlflow_run import MlflowRun
     from tasks.private.data.rows import Zone
 
 Value = TypeVar("Value")
@@ -235,8 +233,8 @@ class RunTools:
         return self._once("term embedder", partial(embedder_of, choice, self.config.data_root))
 
     @property
-    def tracker(self) -> Tracker:
-        """Experiment tracking, with a write-ahead journal in the run's folder."""
+    def tracker(self) -> MlflowRun:
+        """The run in MLflow, described by a file in the run's folder."""
         return self._once(f"tracker {self.run_id}", self._open_tracker)
 
     def track(self, step: int, metrics: Mapping[str, float | None]) -> None:
@@ -247,16 +245,10 @@ class RunTools:
         """Show the progress of an operation in the terminal and on the run's page, with the cost so far and `note`."""
         return shown(what, total, lambda: ", ".join(filter(None, (str(self.purse or ""), note()))))
 
-    def _open_tracker(self) -> Tracker:
-        from connectors.tracking.tracker import open_tracker
+    def _open_tracker(self) -> MlflowRun:
+        from connectors.tracking.mlflow_run import MlflowRun
 
-        tracking = self.config.tracking
-        uri, root = tracking_store(tracking.mlflow, self.home)
-        tags = tags_of(self.config, self.called)
-        journal = self.home / "runs" / self.run_id / "tracking.jsonl"
-        return open_tracker(
-            uri, root, journal, tracking.experiment or load_task(self.config.task).name, self.run_id, tags
-        )
+        return MlflowRun(self.home / "runs" / self.run_id, *tracking_store(self.config.tracking.mlflow, self.home))
 
     def _raw_model(self, plm: Plm) -> LanguageModel:
         from connectors.models.base.registry import open_model

