@@ -10,14 +10,14 @@ ENTRY = FlowEntry(
     flow_path="flows.audit.flow.audit",
     config=AuditConfig,
     planner="flows.audit.run.planned",
-    summary="attacks noisy releases, and a whole run if asked, with made-up records, and says what that proves of what "
-    "is claimed",
+    summary="attacks each noisy release of a run, and a whole run if asked, with made-up records, and says what that "
+    "proves of what is claimed",
     presets=(
-        Preset("demo", "audit_here.yaml", "Every mechanism at the privacy of the demo: under a minute."),
+        Preset("demo", "audit_here.yaml", "The release of the demo: a few seconds."),
         Preset(
             "pipeline",
             "audit_pipeline_here.yaml",
-            "One whole run of the embedded pipeline with 600 canaries, and its vote: about a minute and a half.",
+            "One whole run of the demo by votes with 600 canaries, and its votes: about two minutes.",
         ),
     ),
     text_module="flows.audit.text",

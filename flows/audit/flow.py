@@ -1,9 +1,9 @@
 """Audit flow: compare the claimed epsilon with the epsilon that attacks prove.
 
-The attacks use a canary of known direction on the noisy releases of each mechanism. Lower bounds are in terms of
-Gaussian differential privacy (Dong, Roth and Su 2022) or of epsilon; error rates follow Clopper and Pearson.
-Optionally, one whole run of WASP with many canaries is attacked (Steinke, Nasr and Jagielski 2023). All records are
-synthetic or public: an audit opens no private row and spends no budget.
+Each release of a run brings its attack, which uses a canary of known direction. Lower bounds are in terms of Gaussian
+differential privacy (Dong, Roth and Su 2022) or of epsilon; error rates follow Clopper and Pearson. Optionally, one
+whole run of WASP with many canaries is attacked (Steinke, Nasr and Jagielski 2023). All records are synthetic or
+public: an audit opens no private row and spends no budget.
 """
 
 from typing import Any
@@ -14,29 +14,29 @@ from flows.audit import text
 from flows.audit.config import AuditConfig
 from flows.audit.run import audit_name, auditing, require_sound
 from flows.runtime.prefect_progress import shown
-from tasks.prefect.audit import attack, attack_pipeline, show_findings
+from tasks.prefect.audit import attack, show_findings
 from tasks.prefect.runtime import run_step
-from tasks.reporting.audit_plots import pictures
+from tasks.reporting.audit_report import pictures
 
 
 @flow(name="audit", flow_run_name=audit_name, validate_parameters=True)
 def audit(config: AuditConfig) -> dict[str, Any]:
-    """Attack noisy releases, and optionally a whole run.
+    """Attack each release that a run would draw, and optionally a whole run.
 
     Compare proven with claimed epsilon.
 
     Args:
-        config: audited guarantee, mechanisms, trials, confidence and the optional attack on a whole run.
+        config: configuration of the run, trials, confidence and the optional attack on a whole run.
 
     Returns:
-        The content of audit.json, as printed by `wasp run audit --json`. Raises AuditError if more is proven than
+        The content of audit.json, as printed by `wasp audit --json`. Raises AuditError if more is proven than
         claimed.
     """
     with auditing(config) as run:
-        # each mechanism runs equally often with and without the canary; the attack guesses its membership each time
+        # each release is drawn equally often with and without the canary; the attack guesses its membership each time
         futures = [attack.submit(shown, job) for job in run.attacks]
         # one whole run with many canaries; attacks guess membership from the votes, and from the texts alone
-        whole = run_step(attack_pipeline, shown, run.trial) if run.trial else None
+        whole = run.attack_whole_run()
         result = run.finish([future.result() for future in futures], whole)
         run_step(show_findings, text.rows(result), text.verdict(result), pictures(result))
     return require_sound(result)

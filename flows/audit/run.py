@@ -15,18 +15,17 @@ from prefect import runtime
 
 from connectors.interfaces.errors import AuditError, ConfigError, WaspError
 from flows.audit import text
-from flows.audit.claims import attacks_of, claims, likely, mechanism_of
+from flows.audit.claims import attacks_of, claims, mechanism_of
 from flows.audit.config import AuditConfig
-from flows.audit.findings import planned_pipeline
-from flows.audit.pipeline import PipelineTrial, pipeline_config, scratch
+from flows.audit.whole_run import attack_whole_run, plan_whole_run, whole_run_config
 from flows.engine.checks import problems_of, raise_problems
 from flows.runtime.failure import Story, told
 from flows.runtime.manifest import RunBook, begun, held_here, now
+from flows.runtime.prefect_progress import shown
 from flows.runtime.run_events import reported_end
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts
-from tasks.reporting.audit_plots import pictures
-from tasks.reporting.audit_report import audit_page
+from tasks.reporting.audit_report import audit_page, pictures
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -37,11 +36,10 @@ CANARY_SIDES = 2
 
 
 def audit_name() -> str:
-    """Return the flow run name from epsilon or file, trials and pipeline attack."""
+    """Return the flow run name from the audited configuration, trials and pipeline attack."""
     values = runtime.flow_run.parameters["config"]
     config = values if isinstance(values, AuditConfig) else AuditConfig.model_validate(values)
-    what = Path(config.wasp_config).stem if config.wasp_config else f"eps{config.privacy.epsilon:g}"
-    return f"audit-{what}-n{config.trials}{'-pipeline' if config.pipeline else ''}"
+    return f"audit-{Path(config.config).stem}-n{config.trials}{'-pipeline' if config.pipeline else ''}"
 
 
 def planned(config: AuditConfig) -> dict[str, Any]:
@@ -50,7 +48,7 @@ def planned(config: AuditConfig) -> dict[str, Any]:
     It opens no private rows and spends no budget.
     """
     attacks = attacks_of(config)
-    whole = planned_pipeline(config) if config.pipeline else None
+    whole = plan_whole_run(config, config.pipeline) if config.pipeline else None
     return {
         "flow": "audit",
         "opens": None,
@@ -59,7 +57,7 @@ def planned(config: AuditConfig) -> dict[str, Any]:
         "trials": config.trials,
         "confidence": config.confidence,
         "draws": sum(_draws(attack) for attack in attacks),
-        "mechanisms": [claims(attack) | {"epsilon_likely": likely(attack)} for attack in attacks],
+        "mechanisms": [claims(attack) | {"epsilon_likely": _likely(attack)} for attack in attacks],
         "pipeline": whole,
         "problems": [f"pipeline: {problem}" for problem in _problems(config)],
     }
@@ -67,7 +65,12 @@ def planned(config: AuditConfig) -> dict[str, Any]:
 
 def _problems(config: AuditConfig) -> list[WaspError]:
     """Return the problems of the attacked whole run; empty without one."""
-    return problems_of(pipeline_config(config), state_folder()) if config.pipeline else []
+    return problems_of(whole_run_config(config, config.pipeline), state_folder()) if config.pipeline else []
+
+
+def _likely(attack: Attack) -> float | None:
+    """Return the epsilon expected for a sound mechanism; None for an attack of another package that cannot say it."""
+    return attack.likely(attack.trials, attack.confidence) if attack.likely else None
 
 
 def _draws(attack: Attack) -> int:
@@ -75,16 +78,12 @@ def _draws(attack: Attack) -> int:
 
 
 class AuditRun:
-    """The attacks of one audit and its manifest.
+    """The attacks of one audit and its manifest."""
 
-    `trial`: the optional attack on a whole run.
-    """
-
-    def __init__(self, config: AuditConfig, artifacts: Artifacts, run_id: str, trial: PipelineTrial | None) -> None:
+    def __init__(self, config: AuditConfig, artifacts: Artifacts, run_id: str) -> None:
         self.config = config
         self.run_id = run_id
         self.artifacts = artifacts
-        self.trial = trial
         self.started = time.monotonic()
         self.attacks = attacks_of(config)
         prefect_run = str(runtime.flow_run.id) if runtime.flow_run.id else None
@@ -95,6 +94,15 @@ class AuditRun:
     def path(self) -> str:
         """Path of the findings in the artifact store."""
         return f"runs/{self.run_id}/audit.json"
+
+    def attack_whole_run(self) -> dict[str, Any] | None:
+        """Attack a whole run, in this thread, which an interruption of the flow reaches; None if not configured."""
+        if self.config.pipeline is None:
+            return None
+        with shown("whole run with canaries", 1) as advance:
+            result = attack_whole_run(self.config, self.config.pipeline, state_folder())
+            advance(1)
+        return result
 
     def finish(self, attacked: Sequence[AttackResult], whole: dict[str, Any] | None) -> dict[str, Any]:
         """Write findings and figures, close the manifest and return the findings."""
@@ -128,7 +136,7 @@ def write_page(artifacts: Artifacts, run_id: str) -> Path:
     """Render report.html from audit.json; return its local path."""
     stored = artifacts.read_text(f"runs/{run_id}/audit.json")
     if stored is None:
-        raise ConfigError(f"Audit {run_id} has no findings yet. Start a new one: wasp run audit --config FILE")
+        raise ConfigError(f"Audit {run_id} has no findings yet. Start a new one: wasp audit NAME")
     result = json.loads(stored)
     page = audit_page(result, text.sentence(result), [*text.reasons(result), *text.notes(result)])
     return artifacts.write_text(f"runs/{run_id}/report.html", page)
@@ -157,8 +165,7 @@ def auditing(config: AuditConfig) -> Iterator[AuditRun]:
         run_id = f"audit-e{stated:g}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
         story.folder = home / "runs" / run_id
         stack.enter_context(held_here(home, run_id))
-        trial = PipelineTrial(config, stack.enter_context(scratch(home))) if config.pipeline else None
-        run = AuditRun(config, artifacts, run_id, trial)
+        run = AuditRun(config, artifacts, run_id)
         run.book.update()
         try:
             yield run

@@ -91,14 +91,13 @@ def budget_restore(file: Path, json_: Json = False) -> None:
 @budget.command("report")
 def budget_report(
     dataset: str,
-    language: Annotated[str, typer.Option(help="Language of the page: en, de or zh.")] = "en",
     out: Annotated[Path | None, typer.Option(help="File to write. Default: officer/ in the state folder.")] = None,
     json_: Json = False,
 ) -> None:
     """Write the ledger page that a privacy officer signs."""
     from flows.publish.ledger_page import write_page
 
-    result = write_page(dataset, language, out)
+    result = write_page(dataset, out)
     _answer(result, json_, lambda value: value["page"])
     if result["problems"]:
         raise SystemExit(1)

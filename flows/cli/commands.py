@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from flows.catalog import find_flow, flow_names
-from flows.config.files import load_config, read_stored
+from flows.config.files import check_config, load_config, read_stored
 from flows.engine.run_summary import RunSummary
 from flows.runtime.manifest import held_here, in_use, is_held, is_held_here, read_book
 from flows.runtime.state_folder import check_room, ended_in_order, state_folder
@@ -33,6 +33,20 @@ def run(flow: str, path: Path, changes: Sequence[str], local: int | None = None)
         return _run_with_parties(flow, path, changes, local)
     entry = find_flow(flow)
     return _run_flow(entry, load_config(entry.config, path, changes))
+
+
+def run_values(flow: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Run a flow with the values of its configuration, which options of a command gave."""
+    state_folder()  # Prefect, which the flow imports, needs it
+    entry = find_flow(flow)
+    return _run_flow(entry, check_config(entry.config, values, f"wasp {flow}"))
+
+
+def plan_values(flow: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the plan of a flow with the values of its configuration, which options of a command gave."""
+    state_folder()  # Prefect, which the flow imports, needs it
+    entry = find_flow(flow)
+    return dict(entry.plan(check_config(entry.config, values, f"wasp {flow}")))
 
 
 def _run_with_parties(flow: str, path: Path, changes: Sequence[str], number: int) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def print_problems(problems: Sequence[str]) -> None:
 
 
 GROUPS = {
-    "Start": ("init", "doctor", "advise", "plan", "preview", "run", "compare", "schema"),
+    "Start": ("init", "doctor", "advise", "plan", "preview", "run", "compare", "audit", "schema"),
     "Results": ("runs", "show", "report", "export", "verify-bundle", "resume", "abandon", "push"),
     "Privacy": ("budget", "dataset"),
     "Several parties": ("party", "party-keys", "party-leave", "coordinator-key", "partition"),

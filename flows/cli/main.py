@@ -19,6 +19,7 @@ from connectors.interfaces.errors import ConfigError, ProblemsError, WaspError
 from connectors.interfaces.redaction import redact
 from flows.catalog import find_flow, flow_names
 from flows.cli.answers import answers
+from flows.cli.audit import audit
 from flows.cli.budget import budget
 from flows.cli.bundle import export, verify_bundle
 from flows.cli.common import Commands, Json, Verbose, answer_plan, print_problems
@@ -277,6 +278,7 @@ def report(run_id: str, json_: Json = False) -> None:
     _answer(commands.report(run_id), json_, lambda value: str(value["report"]))
 
 
+app.command()(audit)
 app.command()(compare)
 app.command()(export)
 app.command("verify-bundle")(verify_bundle)

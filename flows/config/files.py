@@ -25,7 +25,7 @@ Changes = list[Annotated[str, Field(json_schema_extra={"pattern": PUBLIC})]] | N
 """Parameter of a flow: changes of single values, without keys and passwords, which Prefect would store."""
 MOST_SHOWN = 200
 """Characters of a value that a message shows."""
-BESIDE = ("task", "wasp_config")
+BESIDE = ("task", "config")
 """Fields with the name of a file that may be in the folder of the configuration."""
 
 

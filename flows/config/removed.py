@@ -16,6 +16,13 @@ REMOVED_FIELDS: Final = {
     "method.exam": "Remove it; test rows measure usefulness",
     "method.weights_from": "Remove it; the votes weigh the models",
     "moments": "Remove it",
+    "wasp_config": "Write config, with the configuration of the run to audit",
+    "mechanisms": "Name the configuration of a run in config; each of its releases is attacked",
+    "calibrations": "Set privacy.calibration in the configuration of the run",
+    "keyphrases": "Name the configuration of a dp_kps run in config",
+    "teachers": "Name the configuration of a kd_tutor run in config",
+    "training": "Name the configuration of a dp_sgd_gen run in config",
+    "federation": "Name the configuration of a run with parties in config",
     "student.adaptation_directions": "Remove it",
     "student.adaptation_epsilon": "Remove it",
     "student.adaptation_from": "Remove it; coral adapts to the texts of `public`",
@@ -24,7 +31,6 @@ REMOVED_FIELDS: Final = {
 
 REMOVED_VALUES: Final = {
     ("execution.task_runner", "ray"): "Write dask, with a Dask cluster, or threads",
-    ("mechanisms", "moments"): "Remove it",
     ("plms.connector", "faulty"): "Write the connector that it wraps",
     ("plms.connector", "vllm"): "Write openai, with the address of vLLM's server as endpoint and key: none",
     ("method.guidance", "clusters"): "Write kernel",

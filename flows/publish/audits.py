@@ -9,8 +9,7 @@ from connectors.interfaces.errors import AuditError
 from flows.catalog import find_flow
 from flows.config.files import read_stored
 from flows.engine.prepare import releases_of
-from flows.storage.audit_findings import audits_of_releases
-from tasks.reporting.ledger_page_model import AuditLine
+from flows.storage.audit_findings import AuditLine, audits_of_releases
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -34,6 +33,6 @@ def require_no_red_audit(
                 f"Nothing was exported: audit {audit.run_id} of {audit.ended[:10]} is red for the noise of this run "
                 f"({audit.mechanism}: epsilon {audit.claimed:.4f} is claimed, at least {audit.proven:.4f} was proven, "
                 f"or noise was reused). Show the findings with: wasp show {audit.run_id}. Fix the noise, start a "
-                "new run (released noise cannot be repaired) and audit again: wasp run audit"
+                "new run (released noise cannot be repaired) and audit again: wasp audit NAME"
             )
     return audits, never

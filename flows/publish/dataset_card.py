@@ -10,10 +10,9 @@ import yaml
 
 from flows.publish.classifier_use import classifier_use
 from flows.publish.recipe import describe_recipe, recipe
-from flows.storage.audit_findings import describe_audits
+from flows.storage.audit_findings import AuditLine, describe_audits
 from tasks.core.refs import Overlap
 from tasks.metrics.usefulness import Accuracy
-from tasks.reporting.ledger_page_model import AuditLine
 from tasks.reporting.report_model import Report
 from tasks.reporting.text import added, charged, epsilon, promise, uncovered
 from tasks.text.prompts import TaskCard

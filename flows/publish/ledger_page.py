@@ -1,34 +1,39 @@
-"""Collect the page that a privacy officer signs from ledger and run files."""
+"""The ledger page that a privacy officer signs, as HTML and as JSON.
+
+An epsilon without bound is None; epsilons apply at the page's `delta`.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import write_text_whole
+from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
 from connectors.interfaces.ledger import Charge
-from connectors.ledger.state import GROUP, Entry
+from connectors.ledger.state import EXPORT, EXPOSED, GROUP, LOOK, RELEASING, Entry, drawn_releases
+from flows.engine.method import AuditCase
 from flows.engine.spending import output_of
-from flows.publish import ledger_lines as lines
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import is_party, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
-from flows.storage.audit_findings import SIDES, audits_of, audits_of_parts
+from flows.storage.audit_findings import audits_of_releases
 from flows.storage.release_check import verify
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.federated import parties_of
 from tasks.accounting.no_noise import finite
 from tasks.accounting.teachers import PARTS
 from tasks.accounting.votes import sides_of
-from tasks.reporting import ledger_page
-from tasks.reporting.ledger_page_model import AuditLine, NoiseLine, OfficerPage, RunLine, Sent
+from tasks.reporting import text as words
 from tasks.reporting.report_model import Report, from_json
-from tasks.reporting.text import certainty
+from tasks.reporting.templates import template
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
@@ -36,77 +41,86 @@ if TYPE_CHECKING:
 
 EVEN, LOW = 0.5, 0.01
 """An attacker's prior beliefs for which the page shows the certainty."""
-
+STATUS = ("names", "cap", "cap_protects", "delta", "spent", "reserved", "left", "trainings", "units", "exposed")
+STATUS += ("voided", "refused", "versions", "group", "members")
+"""Fields of the budget status that the page shows."""
+HIDDEN = ("charges", "extra", "key", "fingerprint", "records", "entry", "line", "carried")
+"""Details of a ledger entry for programs, not shown on the page."""
 AUDITED = {"vocabulary": "dp_kps vocabulary", "density": "dp_kps density", "guidance": "guidance density"}
 AUDITED |= {"training": "dp_sgd training", "exam": "kd labels"}
 AUDITED |= {str(part): f"kd {part}" for part in PARTS}
 """Kind of audit that attacks a release, by its slot in the ledger; for other slots the kind has the slot's name."""
 
 
-def write_page(dataset: str, language: str, path: Path | None = None) -> dict[str, Any]:
+def write_page(dataset: str, path: Path | None = None) -> dict[str, Any]:
     """Write the ledger page of a dataset; return its numbers and path.
 
     A ledger that fails verification still produces a page, which lists the problems and warns against signing.
     """
-    ledger_page.wording(language)
     home = state_folder()
     page = collect(open_ledger(home), home, dataset)
     if path is None:
-        name = re.sub(r"[^A-Za-z0-9._-]", "_", page.dataset)
-        path = home / "officer" / f"{name}-{language}.html"
+        path = home / "officer" / f"{re.sub(r'[^A-Za-z0-9._-]', '_', page['dataset'])}.html"
     elif path.is_dir():
         raise ConfigError(f"{path}: is a folder. Name a file.")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_text_whole(path, ledger_page.render(page, language), private=True)
-    return page.to_json() | {"page": str(path)}
+    write_text_whole(path, render(page), private=True)
+    return page | {"page": str(path)}
 
 
-def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> OfficerPage:
-    """Return the contents of a dataset's page.
+def render(page: Mapping[str, Any]) -> str:
+    """Return the page as self-contained HTML."""
+    runs = page.get("runs", ())
+    sent = [((use["plm"], use["hosts"]), use) for run in runs for use in run["sent"]]
+    return template("ledger_page.html.j2").render(
+        page=page,
+        words=words,
+        audited=_grouped((audit, run["run_id"]) for run in runs for audit in run["audits"]),
+        never_audited=_grouped((name, run["run_id"]) for run in runs for name in run["never_audited"]),
+        recipients=[(len(uses), _total(uses)) for _, uses in _grouped(sent)],
+        percent=lambda share: "> 99.99 %" if share > 0.9999 else f"{100 * share:.1f} %",
+    )
+
+
+def _grouped(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, list[Any]]]:
+    """Return each first member once, with all its second members."""
+    grouped: dict[str, tuple[Any, list[Any]]] = {}
+    for key, value in pairs:
+        grouped.setdefault(repr(key), (key, []))[1].append(value)
+    return list(grouped.values())
+
+
+def _total(uses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return dict(uses[0]) | {name: sum(use[name] for use in uses) for name in ("calls", "tokens_in", "tokens_out")}
+
+
+def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> dict[str, Any]:
+    """Return the contents of a dataset's page; of a ledger that is not valid, only its `problems`.
 
     Raises LedgerError if the ledger has no such dataset.
     """
     name = ledger.find(dataset)
-    problems = tuple(verify(open_artifacts(home), ledger, name).problems)
+    problems = verify(open_artifacts(home), ledger, name).problems
     if problems:
-        return OfficerPage(dataset=name, names=(name,), made=now(), sure=(EVEN, LOW), problems=problems)
+        return {"dataset": name, "names": [name], "made": now(), "problems": list(problems)}
     status, entries = ledger.status(name), ledger.history(name)
-    runs = tuple(_run(home, status, run_id, entries) for run_id in _runs(entries))
-    return OfficerPage(
-        dataset=dataset if dataset in status.names else name,
-        names=status.names,
-        made=now(),
-        cap=status.cap,
-        cap_protects=status.cap_protects,
-        delta=status.delta,
-        spent=status.spent,
-        reserved=status.reserved,
-        left=status.left,
-        trainings=status.trainings,
-        units=status.units,
-        unit=_unit(status),
-        exposed=status.exposed,
-        voided=status.voided,
-        refused=status.refused,
-        versions=status.versions,
-        sure=_sure(None if status.exposed else status.spent),
-        head=entries[-1].hash if entries else "",
-        runs=runs,
-        lines=tuple(lines.line(entry) for entry in entries),
-        group=status.group,
-        members=status.members,
-        shared=lines.shared(entries),
-        touched=lines.touched(entries, runs),
-        exports=lines.exports(entries),
-        among=lines.among(entries, runs),
-        of_party=is_party(home),
-    )
-
-
-def _unit(status: Status) -> str:
-    """Return the unit of the totals: person if all releases or the cap protect it."""
+    runs = [_run(home, status, run_id, entries) for run_id in _runs(entries)]
     persons = bool(status.units) and all(unit.startswith("person/") for unit in status.units)
-    return "person" if persons or status.cap_protects == "person" else "record"
+    return {key: getattr(status, key) for key in STATUS} | {
+        "dataset": dataset if dataset in status.names else name,
+        "made": now(),
+        "problems": [],
+        "unit": "person" if persons or status.cap_protects == "person" else "record",
+        "sure": _sure(None if status.exposed else status.spent),
+        "head": entries[-1].hash if entries else "",
+        "runs": runs,
+        "lines": [_line(entry) for entry in entries],
+        "shared": _shared(entries),
+        "touched": _touched(entries, runs),
+        "exports": [_export(entry) for entry in entries if entry.kind == EXPORT],
+        "among": _among(entries, runs),
+        "of_party": is_party(home),
+    }
 
 
 def _runs(entries: Sequence[Entry]) -> list[str]:
@@ -114,36 +128,42 @@ def _runs(entries: Sequence[Entry]) -> list[str]:
     return list(dict.fromkeys(entry.run_id for entry in own))
 
 
-def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> RunLine:
+def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return the effect of one run on the dataset.
+
+    `releases`: releases that the run's output depends on; the run `charged` some and reused the others. `added`:
+    epsilon of the charged ones; `loss`: of all, an upper bound (`at_most`) if the run's files are missing. `sure`: the
+    certainty that an attacker who sees the run's output reaches from 50 % and from 1 %.
+    """
     delta, report = status.delta or 0.0, _report(home, run_id)
     own = [entry for entry in entries if entry.run_id == run_id and not entry.kind.startswith(GROUP)]
     output = output_of(open_artifacts(home), run_id, entries, report)
     charged, released = output.charged, output.releases
-    audits = _audits(home, released, delta) if released else ()
+    audits, never = audits_of_releases(open_artifacts(home), _cases(released, delta)) if released else ((), ())
     loss = _epsilon(output.events, delta)
-    return RunLine(
-        run_id=run_id,
-        flow=own[0].flow,
-        who=", ".join(dict.fromkeys(entry.who for entry in own)),
-        first=charged[0].at if charged else own[0].at,
-        last=own[-1].at,
-        state=_state(status, run_id, own, released),
-        charged=len(charged),
-        releases=len(released),
-        added=_epsilon([entry.event for entry in charged], delta),
-        loss=loss,
-        at_most=output.at_most,
-        asked=None if report is None else _stated_epsilon(report),
-        delta=delta,
-        unit=released[0].protects if released else "record",
-        sure=_sure(loss),
-        noise=_noise(released),
-        files=report is not None,
-        sent=() if report is None else _sent(report),
-        without_noise=() if report is None else tuple(f"{access.what} ({access.where})" for access in report.touched),
-        audits=audits,
-        never_audited=_never_audited(released, audits),
-    )
+    return {
+        "run_id": run_id,
+        "flow": own[0].flow,
+        "who": ", ".join(dict.fromkeys(entry.who for entry in own)),
+        "first": charged[0].at if charged else own[0].at,
+        "last": own[-1].at,
+        "state": _state(status, run_id, own, released),
+        "charged": len(charged),
+        "releases": len(released),
+        "added": _epsilon([entry.event for entry in charged], delta),
+        "loss": loss,
+        "at_most": output.at_most,
+        "asked": finite(report.plan.epsilon) if report else None,
+        "delta": delta,
+        "unit": released[0].protects if released else "record",
+        "sure": _sure(loss),
+        "noise": _noise(released),
+        "files": report is not None,
+        "sent": _sent(report) if report else [],
+        "without_noise": [f"{access.what} ({access.where})" for access in report.touched] if report else [],
+        "audits": [asdict(audit) for audit in audits],
+        "never_audited": list(never),
+    }
 
 
 def _epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float | None:
@@ -151,36 +171,25 @@ def _epsilon(events: Sequence[Mapping[str, Any]], delta: float) -> float | None:
     return finite(epsilon_of(list(events), delta)) if events else 0.0
 
 
-def _audits(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
-    """Return the newest audits of all released parts.
-
-    Votes with different noise have no audit.
-    """
+def _cases(released: Sequence[Entry], delta: float) -> dict[str, list[AuditCase]]:
+    """Return the audits of each release by its name; all votes of a run are one release."""
     votes = [entry for entry in released if entry.slot.startswith("vote-")]
-    parts = [(AUDITED.get(entry.slot, entry.slot), _charge(entry)) for entry in released if entry not in votes]
-    of_parts = audits_of_parts(open_artifacts(home), parts) if parts else ()
-    return _audits_of_votes(home, votes, delta) + of_parts if votes else of_parts
+    parts = [entry for entry in released if entry not in votes]
+    cases = {entry.slot: [AuditCase(AUDITED.get(entry.slot, entry.slot), _charge(entry))] for entry in parts}
+    return ({"votes": _cases_of_votes(votes, delta)} if votes else {}) | cases
 
 
-def _never_audited(released: Sequence[Entry], audits: Sequence[AuditLine]) -> tuple[str, ...]:
-    """Return the kinds of releases without an audit; all votes of a run are one kind."""
-    parts = {" ".join(audit.mechanism.split()[:2]) for audit in audits}
-    votes = any(audit.mechanism.split()[0] in SIDES for audit in audits)
-    names = dict.fromkeys("votes" if entry.slot.startswith("vote-") else entry.slot for entry in released)
-    return tuple(name for name in names if not (votes if name == "votes" else AUDITED.get(name, name) in parts))
-
-
-def _audits_of_votes(home: Path, released: Sequence[Entry], delta: float) -> tuple[AuditLine, ...]:
-    first, *others = released
+def _cases_of_votes(votes: Sequence[Entry], delta: float) -> list[AuditCase]:
+    """Return the audit of the votes; none for votes without noise or with different noise."""
+    first, *others = votes
     names = ("noise_scale", "sensitivity", "protects", "adjacency", "sensitivity_reason")
-    if any(getattr(other, name) != getattr(first, name) for other in others for name in names):
-        return ()
-    described = first.event, first.sensitivity_reason
-    votes = {"sides": sides_of(*described), "shared": parties_of(*described) is not None}
-    if not first.noise_scale or not first.sensitivity or not votes["sides"]:
-        return ()
-    numbers = {name: getattr(first, name) for name in names} | {"releases": len(released), "delta": delta}
-    return audits_of(open_artifacts(home), numbers | votes)
+    sides = sides_of(first.event, first.sensitivity_reason)
+    differ = any(getattr(other, name) != getattr(first, name) for other in others for name in names)
+    if differ or not first.noise_scale or not first.sensitivity or not sides:
+        return []
+    claim = {name: getattr(first, name) for name in names} | {"releases": len(votes), "delta": delta, "sides": sides}
+    claim["shared"] = parties_of(first.event, first.sensitivity_reason) is not None
+    return [AuditCase("vote", _charge(first), claim)]
 
 
 def _charge(entry: Entry) -> Charge:
@@ -196,6 +205,7 @@ def _charge(entry: Entry) -> Charge:
 
 
 def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence[Entry]) -> str:
+    """Return open (can still release), closed, refused (requested more than was left) or nothing (no release)."""
     if run_id in status.open_runs:
         return "open"
     if released:
@@ -205,11 +215,7 @@ def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence
 
 def _sure(epsilon: float | None) -> tuple[float, float]:
     """Return an attacker's maximum certainty for prior beliefs 1/2 and 1/100."""
-    return (1.0, 1.0) if epsilon is None else (certainty(epsilon, EVEN), certainty(epsilon, LOW))
-
-
-def _stated_epsilon(report: Report) -> float | None:
-    return None if math.isinf(report.plan.epsilon) else report.plan.epsilon
+    return (1.0, 1.0) if epsilon is None else (words.certainty(epsilon, EVEN), words.certainty(epsilon, LOW))
 
 
 def _report(home: Path, run_id: str) -> Report | None:
@@ -225,16 +231,81 @@ def _report(home: Path, run_id: str) -> Report | None:
         ) from None
 
 
-def _noise(released: Sequence[Entry]) -> tuple[NoiseLine, ...]:
-    counts: dict[tuple[str, float, float, str], int] = {}
-    for entry in released:
-        key = (entry.mechanism, entry.noise_scale or 0.0, entry.sensitivity or 0.0, entry.sensitivity_reason)
-        counts[key] = counts.get(key, 0) + 1
-    return tuple(NoiseLine(times, *key) for key, times in counts.items())
+def _noise(released: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return equal releases of a run once, with their number."""
+    names = ("mechanism", "scale", "sensitivity", "reason", "times")
+    keys = [(e.mechanism, e.noise_scale or 0.0, e.sensitivity or 0.0, e.sensitivity_reason) for e in released]
+    return [dict(zip(names, (*key, times), strict=True)) for key, times in Counter(keys).items()]
 
 
-def _sent(report: Report) -> tuple[Sent, ...]:
-    return tuple(
-        Sent(sent.plm, sent.destinations, sent.usage.calls, sent.usage.tokens_in, sent.usage.tokens_out)
+def _sent(report: Report) -> list[dict[str, Any]]:
+    """Return what was sent to each language model; `hosts` is empty for a model on this machine."""
+    return [
+        {"plm": sent.plm, "hosts": sent.destinations}
+        | {name: getattr(sent.usage, name) for name in ("calls", "tokens_in", "tokens_out")}
         for sent in report.outgoing
-    )
+    ]
+
+
+def _line(entry: Entry) -> dict[str, Any]:
+    """Return a ledger entry as a line of the page."""
+    detail = {key: value for key, value in entry.detail.items() if key not in HIDDEN}
+    remark = canonical(detail)[1:-1].replace('"', "").replace(",", ", ") if detail else ""
+    shown = ("number", "at", "who", "kind", "run_id", "slot", "mechanism", "hash")
+    epsilon = entry.epsilon if entry.epsilon is None or math.isfinite(entry.epsilon) else None
+    return {name: getattr(entry, name) for name in shown} | {"epsilon": epsilon, "remark": remark[:160]}
+
+
+def _shared(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return the releases of the other datasets of the group, which are also charged here, by dataset and run."""
+    void = {entry.detail["number"] for entry in entries if entry.kind == f"{GROUP}void"}
+    theirs = [
+        (entry.detail["of"], entry.run_id, entry.who)
+        for entry in entries
+        if entry.kind in [f"{GROUP}{kind}" for kind in RELEASING] and entry.number not in void
+    ]
+    names = ("dataset", "run_id", "who", "releases")
+    return [dict(zip(names, (*origin, number), strict=True)) for origin, number in Counter(theirs).items()]
+
+
+def _touched(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return accesses to private rows without noise, from the ledger, then those that only reports mention."""
+    names = ("at", "who", "flow", "run_id", "what", "where", "dataset")
+    accesses = [entry for entry in entries if entry.kind.removeprefix(GROUP) in (LOOK, EXPOSED)]
+    rows = [(e.at, e.who, e.flow, e.run_id, *_access(e), e.detail.get("of", "")) for e in accesses]
+    recorded = {entry.run_id for entry in accesses}
+    unrecorded = [run for run in runs if run["run_id"] not in recorded]
+    rows += [("", "", run["flow"], run["run_id"], what, "", "") for run in unrecorded for what in run["without_noise"]]
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _access(entry: Entry) -> tuple[str, str]:
+    if entry.kind.removeprefix(GROUP) == EXPOSED:
+        return f"{entry.slot} without noise", "release.parquet of the iteration, and all that was made from it"
+    return entry.detail["what"], entry.detail["where"]
+
+
+def _among(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the parties that shared the noise of each federated run."""
+    units = {run["run_id"]: run["unit"] for run in runs}
+    federated = {}
+    for entry in drawn_releases(entries):
+        parties = parties_of(entry.event, entry.sensitivity_reason)
+        if parties is not None:
+            numbers = {"parties": parties.number, "minimum": parties.minimum, "colluding": parties.colluding}
+            federated[entry.run_id, parties] = {"run_id": entry.run_id, "unit": units[entry.run_id]} | numbers
+    return list(federated.values())
+
+
+def _export(entry: Entry) -> dict[str, Any]:
+    """Return an exported bundle; `overlap`: result of the overlap search, None without a search."""
+    detail = entry.detail
+    return {
+        "at": entry.at,
+        "who": entry.who,
+        "run_id": entry.run_id,
+        "manifest": detail["manifest"],
+        "license": detail["license"],
+        "overlap": detail["overlap_check"].get("passed"),
+        "approved": str((detail.get("approval") or {}).get("by", "")),
+    }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.releases.opening import Opening, opening_lines
+from flows.releases.parts import part_audits
 from tasks.accounting.density import GuidanceNoise, calibrate_density, describe_density
 from tasks.reporting.report_model import Touched
 
@@ -68,7 +69,7 @@ class DensityRelease(Release):
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audit of the density."""
-        return (AuditCase("guidance density", self.noise.charge),)
+        return part_audits("guidance density", self.noise, self.noise.charge)
 
 
 def density_warnings(config: WaspConfig, rows: int, classes: int, noise: GuidanceNoise) -> list[str]:

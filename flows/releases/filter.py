@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.engine.spending import look_at_teachers
-from flows.releases.parts import part_line, part_noise, part_outcome, part_values
+from flows.releases.parts import part_audits, part_line, part_noise, part_outcome, part_values
 from tasks.accounting.teachers import PartNoise, affordable_answers, survival
 from tasks.core.refs import Written
 from tasks.metrics.discriminator import DiscriminatorTest
@@ -88,7 +88,7 @@ class TeacherAnswersRelease(Release):
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audit of answers or checks."""
-        return (AuditCase(f"kd {self.name}", self.noise.charge),)
+        return part_audits(f"kd {self.name}", self.noise, self.noise.charge)
 
 
 def filter_texts(run: Run, written: Sequence[Written]) -> tuple[list[Written], list[ArtifactRef]]:

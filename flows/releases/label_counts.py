@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
-from flows.releases.parts import part_line, part_noise, part_outcome, part_values
+from flows.releases.parts import part_audits, part_line, part_noise, part_outcome, part_values
 from tasks.accounting.teachers import PartNoise
 from tasks.steps.label_counts import LabelSpec, read_shares
 
@@ -39,7 +39,7 @@ class LabelCountsRelease(Release):
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audit of label counts."""
-        return (AuditCase("kd labels", self.noise.charge),)
+        return part_audits("kd labels", self.noise, self.noise.charge)
 
 
 def release_labels(run: Run) -> list[ArtifactRef]:

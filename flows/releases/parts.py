@@ -1,17 +1,22 @@
-"""Small releases beside those of a method (label counts, answers of teachers): their text in plan and report."""
+"""Small releases beside those of a method (label counts, answers of teachers): their text in plan and report.
+
+And the audit of every release but votes and trainings.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flows.engine.method import ReleaseOutcome
+from flows.engine.method import AuditCase, ReleaseOutcome
 from flows.engine.text import epsilon
 from tasks.accounting.no_noise import finite
 from tasks.reporting.report_model import Touched
 
 if TYPE_CHECKING:
+    from connectors.interfaces.ledger import Charge
     from flows.engine.run import Run
     from tasks.accounting.teachers import Part, PartNoise
+    from tasks.audit.attacks import Attack
 
 TEXTS = {
     "labels": "the number of private rows in each class",
@@ -67,3 +72,14 @@ def part_outcome(noise: PartNoise) -> ReleaseOutcome:
 def part_noise(run: Run, part: Part) -> PartNoise | None:
     """Return the noise of a part; None if the run does not release it."""
     return next((noise for noise in run.prepared.noise.beside if noise.privacy.part == part), None)
+
+
+def part_audits(kind: str, noise: Any, charge: Charge) -> tuple[AuditCase, ...]:
+    """Return the audit of a density, a part of DP-KPS, label counts, answers or checks; none without noise."""
+
+    def attack(trials: int, confidence: float) -> Attack:
+        from tasks.audit.parts import part_attack
+
+        return part_attack(kind, noise, trials, confidence)
+
+    return () if charge.mechanism == "none" else (AuditCase(kind, charge, attack=attack),)

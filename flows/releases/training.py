@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 from connectors.interfaces.errors import ConfigError
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
-from tasks.audit.attacks import Attack
 from tasks.reporting.report_model import Touched
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from flows.config.base import RunConfig
+    from tasks.audit.attacks import Attack
     from tasks.text.prompts import TaskCard
 
 
@@ -80,7 +80,9 @@ class TrainingRelease(Release):
         return (AuditCase("dp_sgd training", self.noise.charge, attack=self._attack),)
 
     def _attack(self, trials: int, confidence: float) -> Attack:
-        return Attack("dp_sgd training", self.noise, trials, confidence)
+        from tasks.audit.training import training_attack
+
+        return training_attack(self.noise, trials, confidence)
 
 
 def training_noise(config: RunConfig) -> TrainingNoise:

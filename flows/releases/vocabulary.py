@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from connectors.interfaces.errors import ConfigError
 from flows.config.vocabulary import terms_ref, vocabulary_of
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
+from flows.releases.parts import part_audits
 from tasks.accounting.keyphrases import KeyphraseNoise, part_charge
 from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
 
@@ -50,7 +51,7 @@ class VocabularyRelease(Release):
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audit of the DP-KPS vocabulary, which is the same release."""
-        return (AuditCase("dp_kps vocabulary", part_charge(self.noise)),)
+        return part_audits("dp_kps vocabulary", self.noise, part_charge(self.noise))
 
 
 def vocabulary_spec(run: Run, noise: KeyphraseNoise, count: int, threshold: float) -> VocabularySpec:

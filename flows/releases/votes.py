@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flows.config.method import Casting
     from flows.config.privacy import Promise
     from tasks.accounting.sensitivity import Aggregation
+    from tasks.audit.attacks import Attack
     from tasks.text.prompts import TaskCard
 
 
@@ -75,7 +76,7 @@ class VotesRelease(Release):
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the claim that findings of a vote audit must match."""
         noise = self.noise
-        if not noise.releases:
+        if not noise.releases or noise.non_private:
             return ()
         claim = {
             "noise_scale": noise.sigma,
@@ -87,7 +88,15 @@ class VotesRelease(Release):
             "sides": noise.privacy.sides,
             "shared": self.config.parties is not None,
         }
-        return (AuditCase("vote", noise.charge, claim),)
+        return (AuditCase("vote", noise.charge, claim, self._attack),)
+
+    def _attack(self, trials: int, confidence: float) -> Attack:
+        from flows.engine.federation import federation_of
+        from tasks.audit.attacks import vote_attack
+
+        federation = federation_of(self.config)
+        parties = federation.parties if federation else None
+        return vote_attack(self.noise, trials, confidence, parties, self.config.method.samples)
 
 
 def vote_privacy_of(config: RunConfig) -> VotePrivacy:

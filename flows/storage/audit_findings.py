@@ -4,63 +4,39 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.ledger import Charge
-from tasks.reporting.ledger_page_model import AuditLine
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
 
 SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacency")
-"""Values that must be equal in a run and an audited mechanism for the audit to apply to the run."""
-
+"""Values that must be equal in a run's votes and an audited mechanism for the audit to apply to the run."""
 READ = ("mechanism", "passed", "epsilon_claimed", "epsilon_proven", *SAME)
 """Fields that are read from each finding."""
-
 STEPS = ("steps", "sample_rate")
 """Fields of a finding about a training that must be equal in the run's training; its noise alone does not define it."""
-
 SIDES = {"wasp": 2, "pe": 1, "federated": 2, "whole": 2}
 """Vote sides of each audited mechanism by the first word of its name: 2 for near and far, 1 for near only.
 
-An audit applies to runs with the same sides; `federated` applies only to runs of several parties. Audits of a DP-KPS
-part or of a density apply to no vote.
+An audit applies to runs with the same sides; `federated` applies only to runs of several parties.
 """
 
 
-def audits_of(artifacts: Artifacts, claim: Mapping[str, Any]) -> tuple[AuditLine, ...]:
-    """Return the newest vote, party-sum and whole-run audits of `claim`'s noise.
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """The newest audit of a noise: mechanism, claimed epsilon, proven lower bound."""
 
-    `claim`: the values of `SAME`, the `sides` of the run's vote, and `shared`: several parties voted. A passed audit of
-    one kind does not replace an older failed audit of another kind. ArtifactError if findings are damaged.
-    """
-
-    def kind_of(finding: Mapping[str, Any]) -> str | None:
-        kind = finding["mechanism"].split()[0]
-        return kind if _votes_alike(kind, claim) and same_noise(finding, claim) else None
-
-    return _newest(artifacts, kind_of, tuple(SIDES))
-
-
-def audits_of_parts(artifacts: Artifacts, charges: Sequence[tuple[str, Charge]]) -> tuple[AuditLine, ...]:
-    """Return the newest audit of each non-vote release with the noise of its charge.
-
-    `charges`: (kind of audit, charge).
-
-    An audit attacks few terms and frequencies, and its result holds for any number of them: only the ratio of noise
-    scale to the contribution of a document matters.
-    """
-    by_kind = dict(charges)
-
-    def kind_of(finding: Mapping[str, Any]) -> str | None:
-        kind = " ".join(finding["mechanism"].split()[:2])
-        charge = by_kind.get(kind)
-        return kind if charge is not None and _same_part(finding, charge) else None
-
-    return _newest(artifacts, kind_of, tuple(by_kind))
+    run_id: str
+    ended: str
+    mechanism: str
+    passed: bool
+    claimed: float
+    proven: float
 
 
 class Case(Protocol):
@@ -76,7 +52,7 @@ class Case(Protocol):
 
     @property
     def claim(self) -> Mapping[str, Any] | None:
-        """Numbers that the finding of a vote must match; None for other releases."""
+        """The values of `SAME`, `sides` and `shared` (several parties) of votes; None for other releases."""
 
 
 def audits_of_releases(
@@ -84,22 +60,17 @@ def audits_of_releases(
 ) -> tuple[tuple[AuditLine, ...], tuple[str, ...]]:
     """Return the newest audits of releases, and the names of the releases that were never audited.
 
-    `releases`: by name, with the cases of each; a release without cases cannot have been audited.
+    `releases`: by name, with the cases of each; a release without cases cannot have been audited. A passed audit of one
+    kind does not replace an older failed audit of another kind. ArtifactError if findings are damaged.
     """
-    audits: tuple[AuditLine, ...] = ()
+    findings = _findings(artifacts)
+    audits: list[AuditLine] = []
     never = []
     for name, cases in releases.items():
-        by_case = [audits_of_case(artifacts, case) for case in cases]
-        audits += tuple(audit for lines in by_case for audit in lines)
+        by_case = [_newest(findings, case) for case in cases]
+        audits += [audit for lines in by_case for audit in lines]
         never += [name] if not by_case or not all(by_case) else []
-    return audits, tuple(never)
-
-
-def audits_of_case(artifacts: Artifacts, case: Case) -> tuple[AuditLine, ...]:
-    """Return the newest audits of one case."""
-    if case.claim is not None:
-        return audits_of(artifacts, case.claim)
-    return audits_of_parts(artifacts, [(case.kind, case.charge)])
+    return tuple(audits), tuple(never)
 
 
 def describe_audits(audits: Sequence[AuditLine], never: Sequence[str]) -> str:
@@ -119,7 +90,29 @@ def describe_audits(audits: Sequence[AuditLine], never: Sequence[str]) -> str:
     return " ".join(sentences)
 
 
-def _same_part(finding: Mapping[str, Any], charge: Charge) -> bool:
+def _newest(findings: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], case: Case) -> list[AuditLine]:
+    """Return the newest finding of each kind of attack on the noise of a case."""
+    newest: dict[str, AuditLine] = {}
+    for audit, finding in findings:
+        name = finding["mechanism"]
+        if case.claim is None:
+            kind = " ".join(name.split()[:2])
+            applies = kind == case.kind and _is_same_part(finding, case.charge)
+        else:
+            kind = name.split()[0]
+            applies = _are_same_votes(kind, finding, case.claim)
+        if applies:
+            claimed, proven = finding["epsilon_claimed"], finding["epsilon_proven"]
+            newest[kind] = AuditLine(audit["run_id"], audit["ended"], name, finding["passed"], claimed, proven)
+    return list(newest.values())
+
+
+def _is_same_part(finding: Mapping[str, Any], charge: Charge) -> bool:
+    """Return whether a finding applies to a release.
+
+    An audit attacks few terms, frequencies or queries, and its result holds for any number of them: only the ratio of
+    noise scale to the contribution of a record matters.
+    """
     same_kind = charge.mechanism.endswith(str(finding["noise"]))
     if charge.mechanism == "dp_sgd" and any(finding[name] != charge.event[name] for name in STEPS):
         return False
@@ -127,51 +120,28 @@ def _same_part(finding: Mapping[str, Any], charge: Charge) -> bool:
     return same_kind and charge.adjacency == finding["adjacency"] and math.isclose(ours, theirs, rel_tol=1e-4)
 
 
-def _newest(
-    artifacts: Artifacts, kind_of: Callable[[Mapping[str, Any]], str | None], kinds: Sequence[str]
-) -> tuple[AuditLine, ...]:
-    """Return the newest finding of each kind.
-
-    `kind_of` returns None for findings about other noise.
-    """
-    newest: dict[str, AuditLine] = {}
-    audits = [run for run in artifacts.list_runs() if run.get("flow") == "audit" and run.get("ended")]
-    for audit in sorted(audits, key=lambda run: str(run["ended"])):
-        for finding in _mechanisms(artifacts, audit["run_id"]):
-            kind = kind_of(finding)
-            if kind is not None:
-                newest[kind] = AuditLine(
-                    run_id=audit["run_id"],
-                    ended=audit["ended"],
-                    mechanism=finding["mechanism"],
-                    passed=finding["passed"],
-                    claimed=finding["epsilon_claimed"],
-                    proven=finding["epsilon_proven"],
-                )
-    return tuple(newest[kind] for kind in kinds if kind in newest)
-
-
-def _votes_alike(kind: str, claim: Mapping[str, Any]) -> bool:
-    return SIDES.get(kind) == claim["sides"] and (kind != "federated" or bool(claim["shared"]))
-
-
-def same_noise(claim: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two claims describe the same noise of the same mechanism."""
-    return all(
-        (
-            math.isclose(claim[name], other[name], rel_tol=1e-9)
-            if isinstance(claim[name], float)
-            else claim[name] == other[name]
-        )
+def _are_same_votes(kind: str, finding: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    alike = SIDES.get(kind) == claim["sides"] and (kind != "federated" or bool(claim["shared"]))
+    return alike and all(
+        math.isclose(finding[name], claim[name], rel_tol=1e-9)
+        if isinstance(finding[name], float)
+        else finding[name] == claim[name]
         for name in SAME
     )
 
 
-def _mechanisms(artifacts: Artifacts, run_id: str) -> list[dict[str, Any]]:
-    """Return the findings of one audit, the whole run last.
+def _findings(artifacts: Artifacts) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return each finished audit with each of its findings, the oldest first."""
+    audits = [run for run in artifacts.list_runs() if run.get("flow") == "audit" and run.get("ended")]
+    return [
+        (audit, finding)
+        for audit in sorted(audits, key=lambda run: str(run["ended"]))
+        for finding in _mechanisms(artifacts, audit["run_id"])
+    ]
 
-    Empty for an audit that stopped early.
-    """
+
+def _mechanisms(artifacts: Artifacts, run_id: str) -> list[dict[str, Any]]:
+    """Return the findings of one audit, the whole run last; empty for an audit that stopped early."""
     path = f"runs/{run_id}/audit.json"
     text = artifacts.read_text(path)
     if text is None:

@@ -1,19 +1,39 @@
-"""Canaries: synthetic records that are inserted among rows with probability 1/2.
+"""Attacks on one whole run with canaries: their membership, by votes or by texts.
 
-The attack searches for them afterwards. A canary begins like any row and ends in invented words (Meeus et al. 2025).
-The beginning makes it take part like a row; the end cannot get into a text from anywhere else.
+One run is enough if each of many canaries was included by a coin (Steinke, Nasr and Jagielski 2023): under
+(epsilon, delta)-DP nobody guesses many coins right. The number of guesses is fixed beforehand. Half of them state that
+the canaries with the highest scores were included, half that those with the lowest scores were left out. A canary
+begins like any row and ends in invented words (Meeus et al. 2025): the beginning makes it take part like a row, and the
+end cannot get into a text from anywhere else.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tasks.private.nearest.search import rank
+from tasks.private.voting.ballot import Ballot, Candidates
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from connectors.interfaces.embedding import Embedder
+
+    Floats = NDArray[np.float64]
+    Coins = NDArray[np.bool_]
 
 RARE_WORDS: Final = 5
-_LETTERS: Final = 7
-_VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnpqrstvwxz"
+LOW_RATE: Final = 0.01
+"""False positive rate at which the true positive rate is reported."""
+INTERVAL: Final = 0.95
+_VOWELS, _CONSONANTS, _LETTERS = "aeiou", "bcdfghjklmnpqrstvwxz", 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,34 +45,195 @@ class Canary:
     included: bool
 
 
-def make_canaries(rows: Sequence[tuple[str, str]], number: int) -> list[Canary]:
-    """Return `number` canaries that begin like `rows`, each row equally often.
+@dataclass(frozen=True, slots=True)
+class Guesses:
+    """The guesses of one attack about coins.
 
-    `rows`: (text, label). Coins and words use the operating system's randomness: nobody can predict which canaries are
-    included.
+    `correct` of `guesses` are right, which proves an epsilon of at least `bound`. `auc`: probability that an included
+    canary has the higher score, with its 95 % interval. `hits`: share of detected included canaries at a false positive
+    rate of 1 %.
+    """
+
+    what: str
+    guesses: int
+    correct: int
+    bound: float
+    auc: float
+    interval: tuple[float, float]
+    hits: float
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipQuestion:
+    """The question to an attack: coins, number of guesses, delta, confidence."""
+
+    included: Coins
+    guesses: int
+    delta: float
+    confidence: float
+
+
+def make_canaries(rows: Sequence[tuple[str, str]], number: int) -> list[Canary]:
+    """Return `number` canaries that begin like `rows` (text, label), each row equally often.
+
+    Coins and words use the operating system's randomness: nobody can predict which canaries are included.
     """
     order = list(range(len(rows)))
     secrets.SystemRandom().shuffle(order)
-    words = _rare_words(number * RARE_WORDS)
+    words: set[str] = set()
+    while len(words) < number * RARE_WORDS:
+        words.add("".join(secrets.choice(_VOWELS if index % 2 else _CONSONANTS) for index in range(_LETTERS)))
+    canaries = []
+    for index in range(number):
+        text, label = rows[order[index % len(order)]]
+        # half of the characters: scripts without spaces have no words to count
+        begun = text[: max(1, len(text) // 2)].rsplit(" ", 1)[0]
+        end = [words.pop() for _ in range(RARE_WORDS)]
+        canaries.append(Canary(" ".join([begun, *end]), label, bool(secrets.randbits(1))))
+    return canaries
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What attackers see of one run: its synthetic `texts` and `releases`, and all rows, but not the coins.
+
+    `others`: the other rows (text, label) that took part. `scale`: counts of one vote; `votes`: Q. `fit` trains a
+    language model on texts and returns its likelihood of a text.
+    """
+
+    texts: pd.DataFrame
+    releases: Sequence[pd.DataFrame]
+    canaries: Sequence[Canary]
+    others: Sequence[tuple[str, str]]
+    embedder: Embedder
+    scale: int
+    votes: int
+    fit: Callable[[Sequence[str]], Callable[[str], float]]
+
+
+def attack_run(evidence: Evidence, question: MembershipQuestion) -> list[Guesses]:
+    """Return the guesses of three attacks on a run.
+
+    They use the noisy votes, a language model of the texts, and the nearest text. The last two use nothing but the
+    synthetic texts.
+    """
+    texts, canary_texts = evidence.texts["text"].tolist(), [canary.text for canary in evidence.canaries]
+    # as in the run: candidates are embedded in batches, voting rows one at a time
+    synthetic, canaries = evidence.embedder.embed(texts), evidence.embedder.embed_alone(canary_texts)
+    likelihood = evidence.fit(texts)
     return [
-        _canary(*rows[order[index % len(order)]], words[index * RARE_WORDS : (index + 1) * RARE_WORDS])
-        for index in range(number)
+        guess("noisy votes", vote_scores(evidence, synthetic, canaries), question),
+        guess("likelihood of the texts", np.array([likelihood(text) for text in canary_texts]), question),
+        guess("nearest text", (_unit(canaries) @ _unit(synthetic).T).max(axis=1), question),
     ]
 
 
-def _canary(text: str, label: str, words: Sequence[str]) -> Canary:
-    # Half of the characters: scripts without spaces have no words to count.
-    begun = text[: max(1, len(text) // 2)].rsplit(" ", 1)[0]
-    return Canary(" ".join([begun, *words]), label, bool(secrets.randbits(1)))
+def guess(what: str, scores: Floats, coins: MembershipQuestion) -> Guesses:
+    """Return the conclusions from scores, which are higher for canaries that seem to have taken part."""
+    from sklearn.metrics import roc_auc_score, roc_curve
+
+    order = np.argsort(scores, kind="stable")
+    out, inside = order[: coins.guesses // 2], order[len(order) - (coins.guesses - coins.guesses // 2) :]
+    correct = int((~coins.included[out]).sum() + coins.included[inside].sum())
+    bound = one_run_bound(len(scores), coins.guesses, correct, coins.delta, coins.confidence)
+    false, true, _ = roc_curve(coins.included, scores)
+    auc = float(roc_auc_score(coins.included, scores))
+    hits = float(true[false <= LOW_RATE].max())
+    return Guesses(what, coins.guesses, correct, bound, auc, auc_interval(scores, coins.included), hits)
 
 
-def _rare_words(number: int) -> list[str]:
-    """Return different made-up words."""
-    words: set[str] = set()
-    while len(words) < number:
-        words.add(_rare_word())
-    return list(words)
+def one_run_bound(canaries: int, guesses: int, correct: int, delta: float, confidence: float) -> float:
+    """Return the epsilon that this many correct guesses about coins prove at least; never below 0.
+
+    The largest epsilon under which their probability is below the remaining doubt, to 1e-6.
+    """
+    doubt, low, high = 1 - confidence, 0.0, 1.0
+    if one_run_chance(canaries, guesses, correct, 0.0, delta) > doubt:
+        return 0.0
+    while one_run_chance(canaries, guesses, correct, high, delta) < doubt and high < 64:
+        low, high = high, 2 * high
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        if one_run_chance(canaries, guesses, correct, middle, delta) < doubt:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
-def _rare_word() -> str:
-    return "".join(secrets.choice(_VOWELS if index % 2 else _CONSONANTS) for index in range(_LETTERS))
+def one_run_chance(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
+    """Return the largest probability of `correct` guesses under (epsilon, delta)-DP.
+
+    Binomial tail at e^epsilon / (1 + e^epsilon), and 2 m delta times the steepest mean of the terms below it.
+    """
+    from scipy.stats import binom
+
+    success = 1 / (1 + math.exp(-epsilon))
+    below = binom.pmf(np.arange(correct - 1, -1, -1), guesses, success)
+    steepest = (np.cumsum(below) / np.arange(1, correct + 1)).max(initial=0.0)
+    return min(1.0, float(binom.sf(correct - 1, guesses, success)) + 2 * canaries * delta * float(steepest))
+
+
+def auc_interval(scores: Floats, included: Coins) -> tuple[float, float]:
+    """Return the 95 % interval of the AUC (Hanley and McNeil 1982)."""
+    from scipy.stats import norm
+    from sklearn.metrics import roc_auc_score
+
+    auc, inside, out = float(roc_auc_score(included, scores)), int(included.sum()), int((~included).sum())
+    two_inside, two_out = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    variance = auc * (1 - auc) + (inside - 1) * (two_inside - auc**2) + (out - 1) * (two_out - auc**2)
+    reach = float(norm.ppf((1 + INTERVAL) / 2)) * math.sqrt(variance / (inside * out))
+    return max(0.0, auc - reach), min(1.0, auc + reach)
+
+
+def vote_scores(evidence: Evidence, synthetic: NDArray[np.float32], canaries: NDArray[np.float32]) -> Floats:
+    """Return the estimated share of each canary's votes in the releases, roughly between 0 and 1.
+
+    The attacker knows all rows but the coins. It subtracts the votes of the other rows and projects the rest on every
+    canary's clean votes. Overlap among canaries is separated by linear regression with the noise's variance, which is
+    estimated from the part that no canary explains.
+    """
+    labels = [canary.label for canary in evidence.canaries]
+    ballot = Ballot(canaries, labels, evidence.votes)
+    other_vectors = evidence.embedder.embed_alone([text for text, _ in evidence.others])
+    others = Ballot(other_vectors, [label for _, label in evidence.others], evidence.votes)
+    texts = evidence.texts.reset_index(drop=True)
+    positions = texts.reset_index().set_index("sample_id")["index"]
+    number = len(labels)
+    gram, part = np.zeros((number, number)), np.zeros(number)
+    power, bins = 0.0, 0
+    for release in evidence.releases:
+        voted = positions.loc[release["sample_id"]].to_numpy()
+        ids = release["sample_id"].to_numpy(np.int64)
+        candidates = Candidates(ids, texts["label"].to_numpy(str)[voted], synthetic[voted])
+        own = votes_of_each(ballot, candidates).reshape(number, -1)
+        counts = release[["near", "far"]].to_numpy(np.float64) / evidence.scale
+        rest = (counts - votes_of_each(others, candidates).sum(axis=0)).ravel() - own.sum(axis=0) / 2
+        gram += own @ own.T
+        part += own @ rest
+        power, bins = power + float(rest @ rest), bins + len(rest)
+    values, vectors = np.linalg.eigh(gram)
+    usable = values > 1e-9 * max(values.max(), 1.0)
+    along = vectors.T @ part
+    explained = float((along[usable] ** 2 / values[usable]).sum())
+    noise = max(power - explained, 0.0) / max(bins - int(usable.sum()), 1)
+    # 1/4 is the variance of a coin; the small term prevents division by zero for indistinguishable canaries
+    shrunk = along / (values + 4 * noise + 1e-9 * max(values.max(), 1.0))
+    return np.asarray(0.5 + vectors @ shrunk)
+
+
+def votes_of_each(ballot: Ballot, candidates: Candidates) -> Floats:
+    """Return the votes of each row for every candidate without noise, in votes, shape (rows, n, 2)."""
+    state, order = rank(ballot, candidates), np.argsort(candidates.ids, kind="stable")
+    votes = np.zeros((len(ballot.labels), len(candidates.ids), 2))
+    weights = 0.5 ** np.arange(ballot.votes)
+    for side, ids in enumerate((state.near_ids, state.far_ids)):
+        rows, ranks = np.nonzero(ids >= 0)
+        positions = order[np.searchsorted(candidates.ids[order], ids[rows, ranks])]
+        votes[rows, positions, side] += weights[ranks]
+    return votes
+
+
+def _unit(vectors: NDArray[np.float32]) -> Floats:
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))

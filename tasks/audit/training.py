@@ -20,7 +20,7 @@ import numpy as np
 
 from tasks.audit.attacks import Attack
 from tasks.audit.bounds import Finding, check_number, freshness
-from tasks.audit.pipeline import one_run_bound
+from tasks.audit.canaries import one_run_bound
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.students.loop import import_torch
@@ -69,13 +69,13 @@ class MemoryStore:
         return None if stored is None else dict(stored)
 
 
-def training_attack(name: str, noise: TrainingNoise, trials: int, confidence: float) -> Attack:
+def training_attack(noise: TrainingNoise, trials: int, confidence: float) -> Attack:
     """Return the attack on a training by DP-SGD."""
 
     def run(trials: int, confidence: float, advance: Advance) -> list[Finding]:
         return audit_training(noise, trials, advance=advance, confidence=confidence)
 
-    return Attack(name, noise, trials, confidence, run=run, likely=partial(likely_epsilon, noise))
+    return Attack("dp_sgd training", noise, trials, confidence, run=run, likely=partial(likely_epsilon, noise))
 
 
 def audit_training(

@@ -1,11 +1,11 @@
-"""Prefect tasks of the audit: attacks on mechanisms and on a whole run, and the artifacts that show their results."""
+"""Prefect tasks of the audit: the attack on a release, and the artifacts that show the results."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 from prefect.artifacts import create_image_artifact, create_markdown_artifact, create_table_artifact
 from prefect.states import Completed
@@ -18,32 +18,12 @@ Progress = Callable[[str, int], AbstractContextManager[Advance]]
 """Opens a progress bar: (name, number of units)."""
 
 
-class Trial(Protocol):
-    """Attack on a whole run."""
-
-    @property
-    def units(self) -> int:
-        """Return the number of units of work."""
-
-    def carry_out(self, advance: Advance) -> dict[str, Any]:
-        """Execute the run, attack it and return the findings."""
-
-
 @step("attack {job.name}", retries=0)
 def attack(progress: Progress, job: Attack) -> Any:
     """Infer from releases of one mechanism whether a synthetic record took part."""
     with progress(f"attack {job.name}", 2 * job.trials) as advance:
         finding = run_attack(job, advance)
     return Completed(name="Completed" if finding.passed else "Red", message=finding.strongest.remark, data=finding)
-
-
-@step("attack a whole run", retries=0)
-def attack_pipeline(progress: Progress, trial: Trial) -> Any:
-    """Execute a run with canaries and infer which of them took part."""
-    with progress("whole run with canaries", trial.units) as advance:
-        findings = trial.carry_out(advance)
-    proven = f"lower bound on epsilon: {findings['epsilon_proven']:.4f}"
-    return Completed(name="Completed" if findings["passed"] else "Red", message=proven, data=findings)
 
 
 @step("show findings")

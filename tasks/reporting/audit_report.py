@@ -1,4 +1,4 @@
-"""The page of an audit: verdict, bounds against claims, findings in plain English."""
+"""The page and the figure of an audit: verdict, bounds against claims, findings in plain English."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.reporting import text as words
-from tasks.reporting.audit_plots import bounds_plot, canaries_plot
+from tasks.reporting.plot_style import PALETTE, Form, legend_below, picture
 from tasks.reporting.templates import template
 
 TERMS = {
@@ -14,6 +14,7 @@ TERMS = {
     "claimed": "epsilon that an exact accountant computes for the noise that is drawn",
     "proven at least": "largest epsilon that the attack proves; a sound mechanism stays below the claim",
 }
+_WIDE = 6.4
 
 
 def audit_page(result: Mapping[str, Any], sentence: str, remarks: Sequence[str]) -> str:
@@ -26,16 +27,45 @@ def audit_page(result: Mapping[str, Any], sentence: str, remarks: Sequence[str])
     """
     from markupsafe import Markup
 
-    figures = [("Proven and claimed epsilon", bounds_plot(result, "svg"))]
-    whole = result.get("pipeline")
-    if whole:
-        figures.append(("Detection of canaries in a whole run", canaries_plot(whole, "svg")))
     return template("audit.html.j2").render(
         result=result,
-        lines=[*result["mechanisms"], *([whole] if whole else [])],
+        lines=_lines(result),
         sentence=sentence,
         remarks=remarks,
         words=words,
         terms=TERMS,
-        figures=[(title, Markup(svg.decode())) for title, svg in figures],  # noqa: S704
+        figure=Markup(bounds_plot(result, "svg").decode()),  # noqa: S704
     )
+
+
+def pictures(result: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the figures of an audit as PNG, by name."""
+    return {"audit-bounds": bounds_plot(result, "png")}
+
+
+def _lines(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the findings of each mechanism and of the whole run, if it was attacked."""
+    whole = result.get("pipeline")
+    return [*result["mechanisms"], *([whole] if whole else [])]
+
+
+def bounds_plot(result: Mapping[str, Any], form: Form = "svg") -> bytes:
+    """Draw stated, claimed and proven epsilon per mechanism; failed audits are red."""
+    lines = _lines(result)
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        positions = list(range(len(lines)))[::-1]
+        proven = [line["epsilon_proven"] for line in lines]
+        colours = [PALETTE[0] if line["passed"] else PALETTE[4] for line in lines]
+        axes.barh(positions, proven, 0.5, color=colours, label="proven at least")
+        axes.plot([line["epsilon_claimed"] for line in lines], positions, "D", color=PALETTE[1], label="claimed")
+        stated = [line["epsilon_stated"] for line in lines]
+        axes.plot(stated, positions, "|", color=PALETTE[9], markersize=16, markeredgewidth=2, label="stated")
+        axes.set_yticks(positions, [line["mechanism"] for line in lines])
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlim(left=0)
+        axes.set_title("Epsilon: lower bound proven by attacks, and claimed value")
+        legend_below(axes, 3)
+
+    return picture("audit-bounds", (_WIDE, 1.6 + 0.34 * len(lines)), draw, form)

@@ -92,7 +92,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "unit/flows/publish/test_audits.py::test_an_export_without",
         "unit/tasks/audit/test_attacks.py::test_a_sabotaged_mechanism",
         "unit/tasks/audit/test_attacks.py::test_the_noise_of_200000",
-        "unit/tasks/audit/test_pipeline.py::test_the_interval",
+        "unit/tasks/audit/test_canaries.py::test_the_interval",
     ),
     "the methods of the papers": (
         "e2e/methods/test_fusegen.py::test_by_class",

@@ -14,6 +14,7 @@ from flows.config.vocabulary import terms_ref
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan, Releases
 from flows.engine.text import epsilon
 from flows.releases.budget import share_budget
+from flows.releases.parts import part_audits
 from flows.releases.vocabulary import vocabulary_content
 from tasks.accounting.keyphrase_budget import (
     SETTING_TEXTS,
@@ -93,7 +94,11 @@ class KeyphrasesRelease(Release):
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audits of both releases."""
-        return tuple(AuditCase(f"dp_kps {part.privacy.part}", part_charge(part)) for part in self.noise.parts)
+        return tuple(
+            case
+            for part in self.noise.parts
+            for case in part_audits(f"dp_kps {part.privacy.part}", part, part_charge(part))
+        )
 
 
 def keyphrase_releases(config: DpKpsConfig) -> Releases:

@@ -95,12 +95,11 @@ def test_the_book_and_the_page_of_the_officer_list_the_exposure(
     entries = last_json(pipeline.call("budget", "history", "planted", "--json").stdout)["entries"]
     told = [(one["kind"], one["slot"]) for one in entries if one["run_id"] == summary["run_id"]]
     assert told.count(("expose", "train-0")) == 1
-    for language, words in (("en", "WITHOUT NOISE"), ("de", "OHNE RAUSCHEN"), ("zh", "未加噪声")):
-        told = last_json(pipeline.call("budget", "report", "planted", "--language", language, "--json").stdout)
-        page = Path(told["page"]).read_text()
-        assert words in page
-        assert "a student trained on the private rows as they are" in page
-        assert "by at most 0 (L2)" not in page
+    told = last_json(pipeline.call("budget", "report", "planted", "--json").stdout)
+    page = Path(told["page"]).read_text()
+    assert "WITHOUT NOISE" in page
+    assert "a student trained on the private rows as they are" in page
+    assert "by at most 0 (L2)" not in page
 
 
 def test_nothing_of_it_can_be_exported(finished: tuple[Pipeline, dict[str, Any], str], tmp_path: Path) -> None:

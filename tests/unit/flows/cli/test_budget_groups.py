@@ -74,9 +74,9 @@ def test_the_officer_reads_what_the_others_released(home: Path) -> None:
     ward, _ = (start(home, private=rows(home, name, "clinic")) for name in ("ward", "lab"))
     release(ward)
     page = collect(open_ledger(home), home, "lab")
-    assert (page.group, page.members) == ("clinic", ("ward",))
-    assert [(one.dataset, one.who, one.releases) for one in page.shared] == [("ward", "Ada", 1)]
-    assert page.runs == (), "runs on another dataset are no runs on this one"
-    text = Path(write_page("lab", "de", None)["page"]).read_text(encoding="utf-8")
-    assert "Gruppe „clinic“" in text
-    assert page.spent == pytest.approx(collect(open_ledger(home), home, "ward").spent)
+    assert (page["group"], page["members"]) == ("clinic", ("ward",))
+    assert [(row["dataset"], row["who"], row["releases"]) for row in page["shared"]] == [("ward", "Ada", 1)]
+    assert page["runs"] == [], "runs on another dataset are no runs on this one"
+    text = Path(write_page("lab")["page"]).read_text(encoding="utf-8")
+    assert "Group 'clinic'" in text
+    assert page["spent"] == pytest.approx(collect(open_ledger(home), home, "ward")["spent"])

@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,22 @@ import yaml
 
 from connectors.interfaces.errors import ArtifactError, AuditError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
-from flows.audit.claims import attacks_of, claims
-from flows.audit.config import AuditConfig
+from flows.audit.claims import claims
 from flows.catalog import find_flow
 from flows.config.files import check_config
-from flows.engine.prepare import make_noise
+from flows.engine.method import AuditCase
+from flows.engine.prepare import releases_of
 from flows.engine.tools import open_ledger
-from flows.methods.wasp.config import WaspConfig
 from flows.publish.audits import require_no_red_audit
-from flows.publish.ledger_page import collect
+from flows.publish.ledger_page import collect, render
 from flows.runtime.stores import open_artifacts
-from flows.storage.audit_findings import audits_of
+from flows.storage.audit_findings import AuditLine, audits_of_releases
 from tasks.accounting.federated import Parties, shared, shared_charge
-from tasks.accounting.votes import Noise
 from tasks.audit.attacks import Attack
-from tasks.reporting.ledger_page import LANGUAGES, render
+from tests.support.ledgers import charge
 from tests.support.paths import ROOT
 from tests.support.runs.audits import SABOTAGED
-from tests.support.runs.pipeline import METHODS, SMALL, Pipeline, last_json
+from tests.support.runs.pipeline import FURTHER, METHODS, SMALL, Pipeline, last_json
 
 
 @pytest.fixture(scope="module")
@@ -46,23 +43,21 @@ def copy(finished: tuple[Pipeline, str], tmp_path: Path) -> Pipeline:
     return Pipeline(tmp_path / "home", finished[0].api)
 
 
-def audit_file(pipeline: Pipeline, **changes: Any) -> Path:
-    """Write the audit of the configuration that the run had, with `changes` of that configuration."""
+def audit_command(pipeline: Pipeline, *changes: str) -> list[str]:
+    """Return the audit of the configuration that the run had, with `changes` of that configuration."""
     run = pipeline.home.parent / "run.yaml"
-    run.write_text(yaml.safe_dump(SMALL | changes))
-    path = pipeline.home.parent / "audit.yaml"
-    path.write_text(yaml.safe_dump({"wasp_config": str(run), "calibrations": ["tight"], "trials": 120}))
-    return path
+    run.write_text(yaml.safe_dump(SMALL))
+    return ["audit", "--config", str(run), "--trials", "120", "--json", *(f"--set={change}" for change in changes)]
 
 
-def audit(pipeline: Pipeline, **changes: Any) -> dict[str, Any]:
-    done = pipeline.call("run", "audit", "-c", str(audit_file(pipeline, **changes)), "--json")
+def audit(pipeline: Pipeline) -> dict[str, Any]:
+    done = pipeline.call(*audit_command(pipeline))
     assert done.returncode == 0, done.stderr[-3000:]
     return last_json(done.stdout)
 
 
-def red_audit(pipeline: Pipeline, **changes: Any) -> str:
-    command = [sys.executable, "-c", SABOTAGED, "weak", "run", "audit", "-c", str(audit_file(pipeline, **changes))]
+def red_audit(pipeline: Pipeline, *changes: str) -> str:
+    command = [sys.executable, "-c", SABOTAGED, "weak", *audit_command(pipeline, *changes)]
     environment = pipeline.environment | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1, done.stderr[-3000:]
@@ -105,17 +100,16 @@ def test_a_passed_audit_stands_on_the_card_and_a_later_red_one_stops_the_export(
     assert not (tmp_path / "again").exists()
 
     page = collect(open_ledger(copy.home), copy.home, "desk")
-    assert [(one.run_id, one.passed) for one in page.runs[0].audits] == [(red, False)]
-    for language in LANGUAGES:
-        assert red in render(page, language)
-    assert "<strong>RED</strong>" in render(page, "en")
+    assert [(one["run_id"], one["passed"]) for one in page["runs"][0]["audits"]] == [(red, False)]
+    assert red in render(page)
+    assert "<strong>RED</strong>" in render(page)
 
 
 @pytest.mark.statistical
 def test_a_red_audit_of_other_noise_stops_nothing(
     finished: tuple[Pipeline, str], copy: Pipeline, tmp_path: Path
 ) -> None:
-    red_audit(copy, privacy={"epsilon": 3.0})
+    red_audit(copy, "privacy.epsilon=3")
     done = copy.call("export", finished[1], str(tmp_path / "out"), "--json")
     assert done.returncode == 0, done.stderr
     assert last_json(done.stdout)["audited"] is False
@@ -147,16 +141,22 @@ def written(home: Path, run_id: str, ended: str, passed: bool, **finding: Any) -
     (folder / "audit.json").write_text(json.dumps(found))
 
 
+def audits_of(home: Path, **claim: Any) -> list[AuditLine]:
+    """Return the audits of votes with this claim."""
+    case = AuditCase("vote", charge(), CLAIM | claim)
+    return list(audits_of_releases(open_artifacts(home), {"votes": [case]})[0])
+
+
 def test_the_newest_audit_counts_of_each_kind(tmp_path: Path) -> None:
     written(tmp_path, "audit-b", "2026-02-01", passed=False)
     written(tmp_path, "audit-a", "2026-03-01", passed=True)
-    artifacts = open_artifacts(tmp_path)
-    assert [(one.run_id, one.passed) for one in audits_of(artifacts, CLAIM)] == [("audit-a", True)]
+    assert [(one.run_id, one.passed) for one in audits_of(tmp_path)] == [("audit-a", True)]
     written(tmp_path, "audit-c", "2026-01-01", passed=False, mechanism="whole run")
-    found = audits_of(artifacts, CLAIM)
-    assert [(one.run_id, one.passed) for one in found] == [("audit-a", True), ("audit-c", False)]
+    assert {(one.run_id, one.passed) for one in audits_of(tmp_path)} == {("audit-a", True), ("audit-c", False)}
     written(tmp_path, "audit-d", "2026-01-02", passed=True, mechanism="whole run")
-    assert all(one.passed for one in audits_of(artifacts, CLAIM))
+    assert all(one.passed for one in audits_of(tmp_path))
+    (tmp_path / "runs" / "audit-a" / "audit.json").unlink()
+    assert [(one.run_id, one.passed) for one in audits_of(tmp_path)] == [("audit-d", True), ("audit-b", False)]
 
 
 @pytest.mark.parametrize(
@@ -174,13 +174,15 @@ def test_the_newest_audit_counts_of_each_kind(tmp_path: Path) -> None:
 )
 def test_an_audit_of_something_else_is_not_about_the_run(tmp_path: Path, change: dict[str, Any]) -> None:
     written(tmp_path, "audit-a", "2026-03-01", passed=False, **change)
-    assert audits_of(open_artifacts(tmp_path), CLAIM) == ()
+    assert audits_of(tmp_path) == []
 
 
-def test_an_audit_that_ended_before_it_found_anything_says_nothing(tmp_path: Path) -> None:
-    written(tmp_path, "audit-a", "2026-03-01", passed=True)
-    (tmp_path / "runs" / "audit-a" / "audit.json").unlink()
-    assert audits_of(open_artifacts(tmp_path), CLAIM) == ()
+def test_equal_numbers_of_another_vote_are_not_about_the_run(tmp_path: Path) -> None:
+    for run_id, mechanism in (("audit-a", "pe"), ("audit-b", "whole run"), ("audit-c", "federated")):
+        written(tmp_path, run_id, "2026-03-01", passed=False, mechanism=mechanism)
+    claims = [{"sides": 1}, {"sides": 2}, {"sides": 2, "shared": True}]
+    audits = [{one.run_id for one in audits_of(tmp_path, **claim)} for claim in claims]
+    assert audits == [{"audit-a"}, {"audit-b"}, {"audit-b", "audit-c"}]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"mechanisms": [{}]}', '{"mechanisms": null}'])
@@ -188,136 +190,62 @@ def test_findings_that_cannot_be_read_stop_an_export(tmp_path: Path, text: str) 
     written(tmp_path, "audit-a", "2026-03-01", passed=True)
     (tmp_path / "runs" / "audit-a" / "audit.json").write_text(text)
     with pytest.raises(ArtifactError, match="audit.json cannot be read"):
-        audits_of(open_artifacts(tmp_path), CLAIM)
+        audits_of(tmp_path)
 
 
-def finished_run(flow: str) -> tuple[dict[str, Any], Noise]:
-    """Return what the gate reads of a run, and its noise."""
+def manifest_of(flow: str) -> dict[str, Any]:
+    """Return what the gate reads of a run."""
     votes = {"votes": 4} if flow == "wasp" else {}
-    config: Any = check_config(find_flow(flow).config, SMALL | {"method": METHODS[flow] | votes}, "the test")
-    return {"run_id": f"{flow}-1", "flow": flow, "config": config.model_dump(mode="json")}, make_noise(config)
+    values = SMALL | {"method": METHODS[flow] | votes, **FURTHER.get(flow, {})}
+    values |= {"class_balance": "tutor"} if flow == "kd_tutor" else {}
+    config: Any = check_config(find_flow(flow).config, values, "the test")
+    return {"run_id": f"{flow}-1", "flow": flow, "config": config.model_dump(mode="json")}
 
 
-def audited(mechanism: str, noise: Noise) -> dict[str, Any]:
-    """Return what an audit of one mechanism says about a run that releases as often as `noise`."""
-    rounds = noise.releases + (mechanism == "wasp")
-    config = AuditConfig(mechanisms=[mechanism], calibrations=["tight"], iterations=rounds, votes=4)  # type: ignore[list-item]
-    (attack,) = attacks_of(config)
-    return claims(attack) | {"epsilon_proven": 9.0}
+def attacks_on(manifest: dict[str, Any]) -> list[Attack]:
+    """Return what an audit of the run's configuration attacks."""
+    config: Any = check_config(find_flow(manifest["flow"]).config, manifest["config"], "the test")
+    cases = [case for release in releases_of(config).items for case in release.audits()]
+    return [case.attack(50, 0.9) for case in cases if case.attack]
 
 
-@pytest.mark.parametrize(
-    ("flow", "own", "other"), [("wasp", "wasp", "pe"), ("pre_text", "pe", "wasp"), ("aug_pe", "pe", "wasp")]
-)
-def test_a_red_audit_stops_the_flows_whose_rows_vote_as_its_mechanism_does(
-    flow: str, own: str, other: str, tmp_path: Path
-) -> None:
-    book, noise = finished_run(flow)
-    written(tmp_path, "audit-other", "2026-03-01", passed=False, **audited(other, noise))
-    written(tmp_path, "audit-own", "2026-03-02", passed=True, **audited(own, noise))
-    artifacts = open_artifacts(tmp_path)
-    assert [one.run_id for one in require_no_red_audit(artifacts, book)[0]] == ["audit-own"]
-    written(tmp_path, "audit-red", "2026-03-03", passed=False, **audited(own, noise))
-    with pytest.raises(AuditError, match=f"audit-red of 2026-03-03 is red.*{own}"):
-        require_no_red_audit(artifacts, book)
+@pytest.mark.parametrize("flow", ["wasp", "pre_text", "aug_pe", "dp_kps", "kd_tutor", "dp_sgd_gen"])
+def test_a_red_audit_of_any_release_of_a_run_stops_its_export(flow: str, tmp_path: Path) -> None:
+    """Each release brings the attack whose finding the gate recognises; findings of other flows are ignored."""
+    manifest, artifacts = manifest_of(flow), open_artifacts(tmp_path)
+    other = manifest_of("wasp" if flow in ("pre_text", "aug_pe") else "pre_text")
+    written(tmp_path, "audit-0", "2026-03-01", False, **claims(attacks_on(other)[0]) | {"epsilon_proven": 9.0})
+    attacks = attacks_on(manifest)
+    audits, never = require_no_red_audit(artifacts, manifest)
+    assert (audits, len(never) > 0) == ((), True)
+    for number, attack in enumerate(attacks, start=1):
+        written(tmp_path, f"audit-{number}", f"2026-03-0{number + 1}", True, **claims(attack) | {"epsilon_proven": 1.0})
+    audits, never = require_no_red_audit(artifacts, manifest)
+    assert ([audit.run_id for audit in audits], never) == ([f"audit-{n + 1}" for n in range(len(attacks))], ())
+    for attack in attacks:
+        shutil.rmtree(tmp_path / "runs" / "audit-red", ignore_errors=True)
+        written(tmp_path, "audit-red", "2026-03-09T10:00:00", False, **claims(attack) | {"epsilon_proven": 9.0})
+        red = f"audit-red of 2026-03-09 is red.*{attack.noise.epsilon_exact:.4f} is claimed, at least 9.0000 was proven"
+        with pytest.raises(AuditError, match=red):
+            require_no_red_audit(artifacts, manifest)
 
 
-def test_equal_numbers_of_another_vote_are_not_about_the_run(tmp_path: Path) -> None:
-    written(tmp_path, "audit-a", "2026-03-01", passed=False, mechanism="pe")
-    written(tmp_path, "audit-b", "2026-03-01", passed=False, mechanism="whole run")
-    written(tmp_path, "audit-c", "2026-03-01", passed=False, mechanism="federated")
-    about = [{"sides": 1, "shared": False}, {"sides": 2, "shared": False}, {"sides": 2, "shared": True}]
-    found = [audits_of(open_artifacts(tmp_path), CLAIM | votes) for votes in about]
-    assert [[one.run_id for one in some] for some in found] == [["audit-a"], ["audit-b"], ["audit-c", "audit-b"]]
-
-
-@pytest.mark.parametrize("flow", ["wasp", "pre_text", "aug_pe"])
-def test_the_officers_page_shows_the_audits_of_each_runs_own_mechanism(flow: str, tmp_path: Path) -> None:
-    _, noise = finished_run(flow)
+@pytest.mark.parametrize("flow", ["wasp", "pre_text", "parties"])
+def test_the_ledger_page_shows_the_audits_of_each_runs_own_mechanism(flow: str, tmp_path: Path) -> None:
+    manifest = manifest_of("wasp" if flow == "parties" else flow)
+    (attack,) = attacks_on(manifest)
+    noise = attack.noise
+    charge = shared_charge(shared(noise, Parties(4, 4, 1))) if flow == "parties" else noise.charge
     book = open_ledger(tmp_path)
     book.register("desk", "fingerprint", ["0" * 64], "Ada")
     book.set_cap("desk", 9.0, noise.delta, "Ada", "agreed")
-    charges = (noise.charge,) * noise.releases
-    book.reserve("desk", BudgetPlan("run", flow, noise.delta, charges), "Ada")
-    for number, charge in enumerate(charges):
-        book.release_once(ReleaseRequest("desk", "run", f"vote-{number}", str(number), charge), lambda: b"noise")
-    for mechanism in ("wasp", "pe"):
-        written(tmp_path, f"audit-{mechanism}", "2026-03-01", passed=False, **audited(mechanism, noise))
-    own = "wasp" if flow == "wasp" else "pe"
-    shown = collect(book, tmp_path, "desk").runs[0].audits
-    assert [(one.run_id, one.passed) for one in shown] == [(f"audit-{own}", False)]
-
-
-def test_a_partys_page_shows_the_audits_of_sums_as_well(tmp_path: Path) -> None:
-    _, noise = finished_run("wasp")
-    charge = shared_charge(shared(noise, Parties(4, 4, 1)))
-    book = open_ledger(tmp_path)
-    book.register("desk", "fingerprint", ["0" * 64], "Ada")
-    book.set_cap("desk", 9.0, noise.delta, "Ada", "agreed")
-    book.reserve("desk", BudgetPlan("run", "wasp", noise.delta, (charge,) * noise.releases), "Ada")
+    charges = (charge,) * noise.releases
+    book.reserve("desk", BudgetPlan("run", "wasp", noise.delta, charges), "Ada")
     for number in range(noise.releases):
         book.release_once(ReleaseRequest("desk", "run", f"vote-{number}", str(number), charge), lambda: b"noise")
-    written(tmp_path, "audit-sum", "2026-03-01", passed=True, **audited("wasp", noise) | {"mechanism": "federated"})
-    written(tmp_path, "audit-vote", "2026-03-01", passed=True, **audited("wasp", noise))
-    shown = collect(book, tmp_path, "desk").runs[0].audits
-    assert [one.run_id for one in shown] == ["audit-vote", "audit-sum"]
-
-
-def test_the_refusal_names_the_audit_and_what_was_proven(tmp_path: Path) -> None:
-    config = check_config(WaspConfig, SMALL, "the test")
-    claim = claims(Attack("wasp tight", make_noise(config), 1, 0.9))
-    written(tmp_path, "audit-a", "2026-03-01T10:00:00", passed=False, **(claim | {"epsilon_proven": 9.0}))
-    book = {"run_id": "run", "flow": "wasp", "config": config.model_dump(mode="json")}
-    with pytest.raises(AuditError, match="audit-a of 2026-03-01 is red.*4.0000 is claimed, at least 9.0000 was proven"):
-        require_no_red_audit(open_artifacts(tmp_path), book)
-
-
-def test_an_audit_of_a_part_of_dp_kps_is_found_by_its_noise_for_a_document(tmp_path: Path) -> None:
-    from flows.audit.claims import claims
-    from flows.config.files import load_config
-    from flows.engine.prepare import make_noise
-    from flows.methods.dp_kps.config import DpKpsConfig
-    from tasks.accounting.keyphrases import calibrate_part
-    from tasks.audit.attacks import Attack
-
-    config = load_config(DpKpsConfig, ROOT / "deployments/configs/dp_kps_here.yaml")
-    book = {"run_id": "run", "flow": "dp_kps", "config": config.model_dump(mode="json")}
-    artifacts = open_artifacts(tmp_path)
-    assert require_no_red_audit(artifacts, book)[0] == ()
-    vocabulary, density = make_noise(config).parts
-    few = calibrate_part(replace(density.privacy, frequencies=1))
-    told = claims(Attack("dp_kps density gaussian", few, 1, 0.9))
-    written(tmp_path, "audit-a", "2026-03-01", passed=True, **(told | {"epsilon_proven": 1.0}))
-    assert [one.run_id for one in require_no_red_audit(artifacts, book)[0]] == ["audit-a"]
-    other = calibrate_part(replace(density.privacy, epsilon=1.0, frequencies=1))
-    told = claims(Attack("dp_kps density gaussian", other, 1, 0.9))
-    written(tmp_path, "audit-b", "2026-03-02", passed=False, **(told | {"epsilon_proven": 9.0}))
-    assert [one.run_id for one in require_no_red_audit(artifacts, book)[0]] == ["audit-a"]
-    few = calibrate_part(replace(vocabulary.privacy, terms=1))
-    told = claims(Attack("dp_kps vocabulary gaussian", few, 1, 0.9))
-    written(tmp_path, "audit-c", "2026-03-03", passed=False, **(told | {"epsilon_proven": 9.0}))
-    with pytest.raises(AuditError, match="audit-c of 2026-03-03 is red"):
-        require_no_red_audit(artifacts, book)
-
-
-def test_an_audit_of_teachers_is_found_by_its_noise_for_a_row_whatever_the_number_of_queries(tmp_path: Path) -> None:
-    from flows.audit.claims import claims
-    from flows.config.files import load_config
-    from flows.engine.prepare import make_noise
-    from flows.methods.kd_tutor.config import KdTutorConfig
-    from tasks.accounting.teachers import calibrate_part
-    from tasks.audit.attacks import Attack
-
-    config = load_config(KdTutorConfig, ROOT / "deployments/configs/kd_tutor_here.yaml")
-    book = {"run_id": "run", "flow": "kd_tutor", "config": config.model_dump(mode="json")}
-    artifacts = open_artifacts(tmp_path)
-    assert require_no_red_audit(artifacts, book)[0] == ()
-    labels, answers = make_noise(config).beside
-    few = calibrate_part(replace(answers.privacy, numbers=5))
-    told = claims(Attack("kd answers gaussian", few, 1, 0.9))
-    written(tmp_path, "audit-a", "2026-03-01", passed=True, **(told | {"epsilon_proven": 1.0}))
-    assert [one.run_id for one in require_no_red_audit(artifacts, book)[0]] == ["audit-a"]
-    told = claims(Attack("kd labels gaussian", labels, 1, 0.9))
-    written(tmp_path, "audit-b", "2026-03-02", passed=False, **(told | {"epsilon_proven": 9.0}))
-    with pytest.raises(AuditError, match="audit-b of 2026-03-02 is red"):
-        require_no_red_audit(artifacts, book)
+    for mechanism in ("wasp tight", "pe", "federated"):
+        finding = claims(attack) | {"epsilon_proven": 9.0, "mechanism": mechanism}
+        written(tmp_path, f"audit-{mechanism.split()[0]}", "2026-03-01", passed=False, **finding)
+    shown = {audit["run_id"] for audit in collect(book, tmp_path, "desk")["runs"][0]["audits"]}
+    own = {"wasp": {"audit-wasp"}, "pre_text": {"audit-pe"}, "parties": {"audit-wasp", "audit-federated"}}
+    assert shown == own[flow]

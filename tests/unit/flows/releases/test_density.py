@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from flows.audit.claims import attacks_of, claims
+from flows.audit.claims import attacks_of
 from flows.audit.config import AuditConfig, PipelineAttack
-from flows.audit.findings import planned_pipeline
+from flows.audit.whole_run import whole_run_config
 from flows.config.files import check_config
 from flows.engine import text
 from flows.engine.plan import planned
@@ -98,8 +98,8 @@ def test_several_parties_and_attacks_on_whole_runs_are_for_votes(ran: Ran) -> No
     with pytest.raises(ConfigError, match="does not support several parties"):
         check_config(WaspConfig, values | shared, "the test")
     named = ran[0].config(method=DENSITY)
-    with pytest.raises(ConfigError, match="whole runs are attacked by their votes"):
-        planned_pipeline(AuditConfig(wasp_config=str(named), pipeline=PipelineAttack()))
+    with pytest.raises(ConfigError, match="a whole run is attacked by the votes of private rows"):
+        whole_run_config(AuditConfig(config=str(named)), PipelineAttack())
 
 
 def test_the_plan_shows_one_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -159,11 +159,7 @@ def test_without_noise_the_density_is_marked(monkeypatch: pytest.MonkeyPatch, tm
 def test_an_audit_attacks_the_density_of_a_configuration_in_place_of_its_votes(ran: Ran) -> None:
     pipeline, _ = ran
     named = pipeline.config(method=DENSITY)
-    (found,) = attacks_of(AuditConfig(wasp_config=str(named)))
-    assert claims(found)["mechanism"] == "guidance density"
-    assert claims(found)["releases"] == 1
-    both = attacks_of(AuditConfig(mechanisms=["wasp", "guidance"], calibrations=["tight"]))
-    assert [one.name for one in both] == ["guidance density", "wasp tight"]
+    assert [attack.name for attack in attacks_of(AuditConfig(config=str(named)))] == ["guidance density"]
 
 
 def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:

@@ -1,43 +1,176 @@
-"""Canaries look like rows at their beginning, end in words that nobody writes, and are planted by coins."""
+"""Attacks on one run with canaries: statistics by another road; sound noise passes, missing noise and leaks do not."""
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections.abc import Sequence
 
-from scipy.stats import binomtest
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, norm
 
-from tasks.audit.canaries import RARE_WORDS, make_canaries
+from connectors.embedders.registry import open_embedder
+from connectors.models.ngram.counts import fit_likelihood
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import calibrate
+from tasks.audit.canaries import (
+    RARE_WORDS,
+    Canary,
+    Evidence,
+    Guesses,
+    MembershipQuestion,
+    attack_run,
+    auc_interval,
+    guess,
+    make_canaries,
+    one_run_bound,
+    one_run_chance,
+    votes_of_each,
+)
+from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import clean_votes, noisy_votes
+from tests.support.data.golden import VECTORS
+from tests.support.paths import ROOT
 
-ROWS = [(f"The router of customer {number} lost its signal since Tuesday", "fault") for number in range(30)]
-ROWS += [(f"Invoice {number} was booked twice and nobody answers", "bill") for number in range(30)]
-
-
-def test_a_canary_begins_like_a_row_of_its_class_and_ends_in_words_of_its_own() -> None:
-    canaries = make_canaries(ROWS, 200)
-    known = {word for text, _ in ROWS for word in text.split()}
-    seen: Counter[str] = Counter()
-    for one in canaries:
-        words = one.text.split()
-        begun = " ".join(words[:-RARE_WORDS])
-        assert any(text.startswith(begun) and label == one.label for text, label in ROWS)
-        assert not known & set(words[-RARE_WORDS:])
-        seen.update(words[-RARE_WORDS:])
-    assert len({one.text for one in canaries}) == 200
-    assert max(seen.values()) == 1
-
-
-def test_every_row_lends_its_beginning_as_often_as_any_other() -> None:
-    labels = Counter(one.label for one in make_canaries(ROWS, 120))
-    assert labels == {"fault": 60, "bill": 60}
-
-
-def test_coins_are_fair_and_nobody_knows_them_beforehand() -> None:
-    first, second = ([one.included for one in make_canaries(ROWS, 2000)] for _ in range(2))
-    assert first != second
-    assert binomtest(sum(first), 2000).pvalue > 1e-6
-    assert binomtest(sum(one == other for one, other in zip(first, second, strict=True)), 2000).pvalue > 1e-6
+DATA = ROOT / "connectors" / "data" / "support_desk"
+EMBEDDER = open_embedder("hashing", "", {"dimension": 256})
+CANARIES, GUESSES, VOTES, RELEASES, DELTA = 600, 250, 8, 4, 1e-5
 
 
-def test_writing_without_spaces_has_a_beginning_too() -> None:
-    (one,) = make_canaries([("网络连接中断了很久没有人回答", "fault")], 1)
-    assert one.text.startswith("网络连接中断")
+@pytest.fixture(scope="module")
+def rows() -> list[tuple[str, str]]:
+    found = pd.read_parquet(DATA / "private.parquet")
+    return list(zip(found["text"], found["label"], strict=True))
+
+
+def evidence_of(epsilon: float, canaries: Sequence[Canary], rows: list[tuple[str, str]], leaked: bool) -> Evidence:
+    """A run without its language models: test texts stand for election, canaries and rows vote."""
+    texts = pd.read_parquet(DATA / "test.parquet")[["text", "label"]]
+    if leaked:
+        extra = pd.DataFrame([(f"Hello, {one.text} Bye", one.label) for one in canaries if one.included])
+        texts = pd.concat([texts, extra.set_axis(["text", "label"], axis=1)], ignore_index=True)
+    texts["sample_id"] = np.arange(len(texts))
+    noise = calibrate(VotePrivacy(epsilon, DELTA, RELEASES, VOTES))
+    voters = [*rows, *((one.text, one.label) for one in canaries if one.included)]
+    ballot = Ballot(EMBEDDER.embed_alone([text for text, _ in voters]), [label for _, label in voters], VOTES)
+    vectors, releases = EMBEDDER.embed(texts["text"].tolist()), []
+    for part in range(1, RELEASES + 1):
+        voted = texts[: 300 * part // RELEASES]
+        ids, labels = voted["sample_id"].to_numpy(np.int64), voted["label"].to_numpy(str)
+        noisy = noisy_votes(ballot, Candidates(ids, labels, vectors[: len(voted)]), noise)
+        releases.append(pd.DataFrame({"sample_id": noisy.ids, "near": noisy.near, "far": noisy.far}))
+    return Evidence(texts, releases, canaries, rows, EMBEDDER, noise.scale, VOTES, fit_likelihood)
+
+
+def attacked(epsilon: float, rows: list[tuple[str, str]], leaked: bool = False) -> dict[str, Guesses]:
+    evidence = evidence_of(epsilon, make_canaries(rows, CANARIES), rows, leaked)
+    included = np.array([canary.included for canary in evidence.canaries])
+    question = MembershipQuestion(included, GUESSES, DELTA, 1 - 0.05 / 3)
+    return {one.what: one for one in attack_run(evidence, question)}
+
+
+def test_the_chance_of_so_many_right_guesses_is_that_of_the_golden_vectors() -> None:
+    for row in VECTORS["audit"]["one_run_p_value"]["rows"]:
+        found = one_run_chance(row["m"], row["guesses"], row["correct"], row["eps"], row["delta"])
+        assert found == pytest.approx(row["p_value"], abs=1e-8)
+
+
+def test_without_delta_the_bound_is_where_the_binomial_tail_meets_the_doubt() -> None:
+    for right in (60, 80, 100):
+        bound = one_run_bound(1000, 100, right, 0.0, 0.95)
+        each = math.exp(bound) / (1 + math.exp(bound))
+        expected = 0.05 if right > 60 else None
+        if expected is not None:
+            assert binom.sf(right - 1, 100, each) == pytest.approx(expected, abs=1e-5)
+    assert one_run_bound(1000, 100, 50, 0.0, 0.95) == 0.0
+    assert one_run_bound(1000, 100, 0, 1e-5, 0.95) == 0.0
+
+
+def test_a_larger_delta_more_canaries_or_less_doubt_prove_less() -> None:
+    least = one_run_bound(600, 250, 230, 1e-5, 0.95)
+    assert one_run_bound(600, 250, 230, 1e-3, 0.95) < least
+    assert one_run_bound(60_000, 250, 230, 1e-5, 0.95) < least
+    assert one_run_bound(600, 250, 230, 1e-5, 0.999) < least
+    assert one_run_bound(600, 250, 240, 1e-5, 0.95) > least
+
+
+@pytest.mark.statistical
+def test_the_bound_of_a_mechanism_that_is_as_weak_as_it_says_stays_below() -> None:
+    """Randomised response of epsilon 1, the worst there is: the bound is above the truth once in 10^6 audits."""
+    rng = np.random.default_rng()
+    included = rng.random(2000) < 0.5
+    told = included ^ (rng.random(2000) > math.e / (1 + math.e))
+    found = guess("told", told + 1e-9 * rng.random(2000), MembershipQuestion(included, 1500, 0.0, 1 - 1e-6))
+    assert 0.3 < found.bound <= 1.0
+
+
+@pytest.mark.statistical
+def test_the_interval_holds_the_true_auc_as_often_as_it_says() -> None:
+    rng, held = np.random.default_rng(), 0
+    for _ in range(40):
+        included = rng.random(200) < 0.5
+        low, high = auc_interval(rng.standard_normal(200) + included, included)
+        held += low <= norm.cdf(1 / math.sqrt(2)) <= high
+    assert held >= 27, "binomial tail at 0.95: less than one in a million"
+
+
+def test_what_each_row_gives_adds_up_to_the_votes() -> None:
+    rng = np.random.default_rng(3)
+    standing = Candidates(
+        np.array([9, 2, 5, 7]), np.array(["a", "a", "b", "a"]), rng.standard_normal((4, 3)).astype(np.float32)
+    )
+    ballot = Ballot(rng.standard_normal((6, 3)).astype(np.float32), ["a", "b"] * 3, 4)
+    noise = calibrate(VotePrivacy(4, DELTA, 1, 4))
+    assert np.array_equal(
+        votes_of_each(ballot, standing).sum(axis=0) * noise.scale, clean_votes(ballot, standing, noise).counts
+    )
+
+
+@pytest.mark.statistical
+def test_a_sound_run_passes_and_its_texts_tell_nothing(rows: list[tuple[str, str]]) -> None:
+    found = attacked(4.0, rows)
+    assert all(one.bound <= 4.0 for one in found.values())
+    assert 0.55 < found["noisy votes"].auc < 0.85, "the votes do tell something: epsilon is 4, not 0"
+    for what in ("likelihood of the texts", "nearest text"):
+        assert abs(found[what].auc - 0.5) < 5 * 0.0236, "standard error of the AUC of 300 against 300"
+
+
+def test_votes_without_noise_give_every_canary_away(rows: list[tuple[str, str]]) -> None:
+    found = attacked(math.inf, rows)["noisy votes"]
+    assert found.auc > 0.999
+    assert found.bound > 4.0
+    assert found.interval[1] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_texts_that_repeat_canaries_give_them_away(rows: list[tuple[str, str]]) -> None:
+    found = attacked(4.0, rows, leaked=True)
+    assert found["likelihood of the texts"].auc > 0.99
+    assert found["nearest text"].auc > 0.99
+    assert found["likelihood of the texts"].bound > 4.0
+    assert found["likelihood of the texts"].hits > 0.95
+
+
+def test_guesses_are_the_most_extreme_scores() -> None:
+    included = np.array([True] * 10 + [False] * 10)
+    scores = np.concatenate([np.linspace(1, 2, 10), np.linspace(-2, -1, 10)])
+    scores[9], scores[19] = -3.0, 3.0
+    found = guess("scores", scores, MembershipQuestion(included, 4, 0.0, 0.95))
+    assert (found.guesses, found.correct) == (4, 2)
+
+
+def test_canaries_begin_like_rows_of_their_class_end_in_words_of_their_own_and_have_fair_coins() -> None:
+    rows = [(f"The router of customer {number} lost its signal since Tuesday", "fault") for number in range(30)]
+    rows += [("网络连接中断了很久没有人回答", "bill")] * 30
+    canaries = make_canaries(rows, 1200)
+    known = {word for text, _ in rows for word in text.split()}
+    ends = [canary.text.split()[-RARE_WORDS:] for canary in canaries]
+    for canary, end in zip(canaries, ends, strict=True):
+        begun = canary.text.removesuffix(" ".join(end)).strip()
+        assert begun
+        assert any(text.startswith(begun) and label == canary.label for text, label in rows)
+        assert not known & set(end)
+    assert len({word for end in ends for word in end}) == 1200 * RARE_WORDS
+    assert sum(canary.label == "fault" for canary in canaries) == 600
+    assert binom.cdf(sum(canary.included for canary in canaries), 1200, 0.5) == pytest.approx(0.5, abs=0.4999995)
+    assert [canary.included for canary in canaries] != [canary.included for canary in make_canaries(rows, 1200)]

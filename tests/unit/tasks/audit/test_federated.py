@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from connectors.interfaces.errors import ConfigError
-from flows.audit.claims import attacks_of, claims
-from flows.audit.config import AuditConfig
-from flows.config.files import check_config
 from tasks.accounting.federated import Parties, SharedNoise
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate
-from tasks.audit.attacks import audit_votes, canary_election, run_attack
+from tasks.audit.attacks import audit_votes, canary_election
 from tasks.audit.federated import FederatedRun, divide_ballot
 from tasks.private.voting.votes import clean_votes
 
@@ -102,16 +98,3 @@ def test_all_rows_of_a_person_lie_with_one_party() -> None:
     parts = [set(part.persons) for part in divide_ballot(both, 2)]
     assert parts[0] & parts[1] == set()
     assert parts[0] | parts[1] == set(both.persons)
-
-
-def test_the_audit_of_a_federation_is_chosen_by_name_and_claims_what_a_central_vote_does() -> None:
-    config = check_config(AuditConfig, {"mechanisms": ["wasp", "federated"], "trials": 50, "iterations": 2}, "the test")
-    wasp, _, federated = attacks_of(config)
-    assert (federated.name, federated.parties) == ("federated", Parties(3, 3, 1))
-    assert claims(federated) == claims(wasp) | {"mechanism": "federated", "parties": 3, "colluding": 1}
-    assert run_attack(federated).passed
-
-
-def test_numbers_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ConfigError, match="must be less than parties"):
-        check_config(AuditConfig, {"federation": {"parties": 2, "colluding": 2}}, "the test")

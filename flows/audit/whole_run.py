@@ -1,0 +1,221 @@
+"""Attack one whole WASP run with canaries, executed by the command `wasp run` in a temporary state folder.
+
+The run is a separate process, which cannot access the auditor's privacy ledger, artifacts, tracking or Prefect server.
+The stand-ins for private rows are synthetic or public.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connectors.interfaces.errors import AuditError, ConfigError
+from flows.audit.claims import claims
+from flows.config.files import check_config
+from flows.config.paths import place, rows_ref
+from flows.config.task_files import load_task
+from flows.engine.plan import plan_of
+from flows.engine.prepare import check_numbers, make_noise, releases_of
+from flows.methods.wasp.config import WaspConfig
+from flows.runtime.state_folder import DEFAULTS
+from tasks.audit.attacks import Attack
+from tasks.audit.canaries import Canary, Evidence, MembershipQuestion, attack_run, make_canaries, one_run_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flows.audit.config import AuditConfig, PipelineAttack
+
+COMMAND = (sys.executable, "-m", "flows.cli.main")
+SHIPPED = "support_desk"
+"""Task whose synthetic rows ship with the project."""
+ATTACKS = 3
+"""Number of attacks that share one error probability."""
+PASSED = ("WASP_DATA", "WASP_SECRET_")
+HIDDEN = ("WASP_", "PREFECT_", "MLFLOW_")
+"""Prefixes of variables that refer to the auditor's own runs; those in PASSED refer only to models and public rows."""
+GRACE_SECONDS = 20
+
+
+def whole_run_config(config: AuditConfig, attack: PipelineAttack) -> WaspConfig:
+    """Return the configuration of the attacked run, with public rows.
+
+    Evaluation, fine-tuning and approval are off because they are not attacked. A configured sample of private rows
+    becomes all stand-ins, with the noise of the sample.
+    """
+    wasp = config.audited()
+    if not isinstance(wasp, WaspConfig) or wasp.method.releases_density or wasp.private is None:
+        raise ConfigError(
+            f"pipeline: a whole run is attacked by the votes of private rows, which a run of {config.config} does not "
+            "draw. Name a configuration of wasp with method.guidance: votes and `private`, or remove pipeline."
+        )
+    values = wasp.model_dump(mode="json") | {"test": None, "public": None, "student": {"kind": "linear"}}
+    values["private"] = _stand_ins(attack, wasp)
+    if wasp.private.takes_exactly:
+        values["privacy"] |= {"adjacency": "replace_one"}
+    values["evaluation"], values["tracking"] = {"fid_reference": "none"}, {}
+    values["execution"] |= {"approval": False, "task_runner": "threads", "cluster": None}
+    return check_config(WaspConfig, values, "the run that is attacked")
+
+
+def _stand_ins(attack: PipelineAttack, wasp: WaspConfig) -> dict[str, Any]:
+    """Return the stand-ins for private rows; ConfigError if they are private or missing."""
+    person = {"person": "person"} if wasp.privacy.protects == "person" else {}
+    if attack.rows is None:
+        if wasp.task != SHIPPED:
+            raise ConfigError(
+                f"pipeline.rows: the task '{wasp.task}' ships no rows. Name synthetic or public rows with its labels."
+            )
+        return {"path": f"builtin:{SHIPPED}/private.parquet", "name": "stand-ins"} | person
+    assert wasp.private is not None
+    stand_ins, private = (place(rows.path, wasp.data_root) for rows in (attack.rows, wasp.private))
+    if not private.startswith("builtin:") and _address(stand_ins) == _address(private):
+        raise ConfigError(f"pipeline.rows: {attack.rows.path} holds the private rows. Name synthetic or public ones.")
+    return attack.rows.model_dump(mode="json") | {"name": "stand-ins"} | person
+
+
+def _address(path: str) -> str:
+    return path if "://" in path else str(Path(path.removeprefix("builtin:")).expanduser().resolve())
+
+
+def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> dict[str, Any]:
+    """Return size, claims and cost of the attack on a whole run."""
+    wasp = whole_run_config(config, attack)
+    card = load_task(wasp.task)
+    check_numbers(wasp, card)
+    plan = plan_of(wasp, card, releases_of(wasp))
+    sizes = {name: plan[name] for name in ("samples", "dollars_about", "models")}
+    return _claims(attack, wasp) | sizes
+
+
+def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) -> dict[str, Any]:
+    """Insert canaries into public rows, execute the run, attack it, and return claimed and proven epsilon.
+
+    Its files are in the private zone, where `wasp clean` finds them if this process is killed. AuditError with the
+    run's message if the run fails.
+    """
+    from connectors.models.ngram.counts import fit_likelihood
+    from flows.engine.tools import RunTools
+
+    started, wasp, zone = time.monotonic(), whole_run_config(config, attack), home / "private"
+    zone.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".audit-", suffix=".tmp", dir=zone, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        tools = RunTools(wasp, folder)
+        assert wasp.private is not None
+        source = wasp.private.model_copy(update={"person": None})
+        frame = tools.read_rows(rows_ref(source, wasp.data_root))
+        others = list(zip(frame["text"].tolist(), frame["label"].tolist(), strict=True))
+        canaries = make_canaries(others, attack.canaries)
+        run = folder / "home" / "runs" / _execute(with_canaries(wasp, others, canaries, folder), folder)
+        noise = make_noise(wasp)
+        evidence = Evidence(
+            texts=_read(run / "synthetic.parquet"),
+            releases=[_read(run / f"iteration={number}" / "release.parquet") for number in range(noise.releases)],
+            canaries=canaries,
+            others=others,
+            embedder=tools.embedder,
+            scale=noise.scale,
+            votes=wasp.method.votes,
+            fit=fit_likelihood,
+        )
+        included = _included(canaries)
+        doubt = (1 - attack.confidence) / ATTACKS
+        results = attack_run(evidence, MembershipQuestion(included, attack.guesses, noise.delta, 1 - doubt))
+    claimed, proven = _claims(attack, wasp), max(result.bound for result in results)
+    return claimed | {
+        "epsilon_proven": proven,
+        "passed": proven <= claimed["epsilon_claimed"],
+        "attacks": [asdict(result) for result in results],
+        "seconds": round(time.monotonic() - started, 1),
+    }
+
+
+def with_canaries(
+    wasp: WaspConfig, others: Sequence[tuple[str, str]], canaries: Sequence[Canary], folder: Path
+) -> WaspConfig:
+    """Write the rows and the included canaries to a file; return the configuration with this file."""
+    import pandas as pd
+
+    rows = [*others, *((canary.text, canary.label) for canary in canaries if canary.included)]
+    table: pd.DataFrame = pd.DataFrame(rows, columns=["text", "label"])
+    table["person"] = [f"person {number}" for number in range(len(table))]
+    table.to_parquet(folder / "rows.parquet", index=False)
+    person = "person" if wasp.privacy.protects == "person" else None
+    private = {"path": str(folder / "rows.parquet"), "name": "stand-ins", "person": person}
+    return check_config(WaspConfig, wasp.model_dump(mode="json") | {"private": private}, "the run that is attacked")
+
+
+def _included(canaries: Sequence[Canary]) -> Any:
+    import numpy as np
+
+    return np.array([canary.included for canary in canaries])
+
+
+def _read(file: Path) -> Any:
+    import pandas as pd
+
+    return pd.read_parquet(file, partitioning=None)
+
+
+def _execute(wasp: WaspConfig, folder: Path) -> str:
+    """Execute a run; return its id. The process ends with this one unless this one is killed."""
+    from flows.runtime.paid_models import load_secret
+
+    for plm in wasp.plms:
+        if plm.key is not None:
+            load_secret(plm.key)
+    path = folder / "config.json"
+    path.write_text(json.dumps(wasp.model_dump(mode="json")), encoding="utf-8")
+    command = [*COMMAND, "run", "wasp", "--config", str(path), "--json"]
+    with (folder / "log.txt").open("w+", encoding="utf-8") as log:
+        run = subprocess.Popen(command, env=_environment(folder), stdout=subprocess.PIPE, stderr=log, text=True)  # noqa: S603  (our own command)
+        try:
+            output, _ = run.communicate()
+        finally:
+            if run.poll() is None:
+                run.terminate()
+                try:
+                    run.wait(timeout=GRACE_SECONDS)
+                except subprocess.TimeoutExpired:
+                    run.kill()
+        log.seek(0)
+        lines = log.read().strip().splitlines()
+    if run.returncode:
+        why = lines[-1] if lines else f"exit code {run.returncode}"
+        raise AuditError(f"The run with canaries failed, so nothing was attacked: {why}")
+    return str(json.loads(output.strip().splitlines()[-1])["run_id"])
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Return this process's variables without those that refer to the auditor's runs."""
+    passed = {
+        name: value for name, value in os.environ.items() if not name.startswith(HIDDEN) or name.startswith(PASSED)
+    }
+    own = {"WASP_HOME": str(folder / "home"), "PREFECT_HOME": str(folder / "prefect")}
+    own |= {"PREFECT_PROFILES_PATH": str(folder / "prefect" / "profiles.toml")}
+    return passed | DEFAULTS | own
+
+
+def _claims(attack: PipelineAttack, wasp: WaspConfig) -> dict[str, Any]:
+    """Return the claims of the run; `epsilon_most`: the bound if every guess is correct, beyond which none is refuted.
+
+    Raises ConfigError if the run releases no noisy vote.
+    """
+    noise = make_noise(wasp)
+    if noise.releases == 0 or noise.non_private:
+        raise ConfigError(
+            "pipeline: the configuration releases no noisy vote, so there is nothing to attack. Remove pipeline."
+        )
+    confidence = 1 - (1 - attack.confidence) / ATTACKS
+    most = one_run_bound(attack.canaries, attack.guesses, attack.guesses, noise.delta, confidence)
+    claimed = claims(Attack("whole run", noise, 1, attack.confidence))
+    sizes = {"canaries": attack.canaries, "guesses": attack.guesses, "confidence": attack.confidence}
+    return claimed | sizes | {"epsilon_most": most}

@@ -1,0 +1,35 @@
+"""Golden pages: what a reader of a report sees, as text; each report has one."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+
+from tests.support.paths import ROOT
+
+UPDATE = "UPDATE_GOLDEN"
+"""With this variable a test writes its golden page instead of comparing it."""
+
+
+def check_page(name: str, page: str) -> None:
+    """Compare the text of a page with tests/golden/pages/NAME.txt; times and hashes do not count."""
+    path = ROOT / "tests" / "golden" / "pages" / f"{name}.txt"
+    text = text_of(page)
+    if os.environ.get(UPDATE):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"write the new page with {UPDATE}=1, and read its difference"
+
+
+def text_of(page: str) -> str:
+    """Return the visible text of a page, a line for each block, without figures."""
+    body = page[page.index("<body") :]
+    body = re.sub(r"<(svg|script|style)\b.*?</\1>", "", body, flags=re.DOTALL)
+    body = re.sub(r"</(p|h1|h2|h3|li|tr|dd|dt|caption|summary|figcaption)>", "\n", body)
+    body = re.sub(r"</t[hd]>", " | ", body)
+    body = html.unescape(re.sub(r"<[^>]*>", "", body))
+    body = re.sub(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?", "DATE", body)
+    body = re.sub(r"\b[0-9a-f]{12,64}\b", "HASH", body)
+    lines = (" ".join(line.split()) for line in body.splitlines())
+    return "\n".join(line for line in lines if line) + "\n"
