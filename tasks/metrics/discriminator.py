@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tasks.metrics.usefulness import INTERVAL, Accuracy
 
@@ -57,10 +55,3 @@ class DiscriminatorTest:
         """The accuracies of the teachers as (name, value); empty if they were not measured."""
         parts = (("teachers", self.teachers), ("teachers with the noise of their release", self.noisy_teachers))
         return tuple((f"{name} (NOT PRIVATE)", str(part)) for name, part in parts if part is not None)
-
-
-def discriminator_test_of(values: Mapping[str, Any] | None) -> DiscriminatorTest | None:
-    """Return the value from the result of `dataclasses.asdict`; None for None."""
-    if values is None:
-        return None
-    return DiscriminatorTest(**{name: part and Accuracy(**part) for name, part in values.items()})

@@ -19,8 +19,6 @@ from tasks.metrics.registry import FIRST_METRICS, all_metrics
 Sum = TypeVar("Sum", int, Usage, Counter[str], Traffic)
 EARLIER_PROBE = "accuracy"
 """Name of `probe_accuracy` in files of earlier versions."""
-EARLIER_NULL = "fid_null"
-"""Value of files of earlier versions that is not read any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,23 +211,6 @@ class Usefulness:
         }
 
 
-def usefulness_of(values: Mapping[str, Any] | None) -> Usefulness | None:
-    """Return the value from the result of `dataclasses.asdict`; None for None."""
-    if values is None:
-        return None
-    plain, baseline = dict(values), values["baseline"]
-    for name in ("run", "adapted", "release"):
-        plain[name] = _accuracy(values.get(name))
-    if baseline is not None:
-        arms = {name: _accuracy(baseline.get(name)) for name in ("zero_shot", "guided", "soft")}
-        plain["baseline"] = Baseline(baseline["student"], **arms)
-    return Usefulness(**plain)
-
-
-def _accuracy(values: Mapping[str, Any] | None) -> Any:
-    return Accuracy(**values) if values else None
-
-
 def _values(accuracy: Accuracy | None) -> dict[str, Any] | None:
     if accuracy is None:
         return None

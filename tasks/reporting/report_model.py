@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from connectors.interfaces.traffic import Traffic
-from tasks.metrics.discriminator import DiscriminatorTest, discriminator_test_of
-from tasks.metrics.iteration_record import EARLIER_NULL, EARLIER_PROBE, Facts
+from tasks.metrics.discriminator import DiscriminatorTest
+from tasks.metrics.iteration_record import EARLIER_PROBE, Facts
 from tasks.metrics.metrics import weighted_scores
 from tasks.metrics.registry import all_metrics
-from tasks.metrics.usefulness import Usefulness, usefulness_of
+from tasks.metrics.usefulness import Usefulness
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Point = tuple[float, float]
 
@@ -301,65 +305,32 @@ def to_json(report: Report) -> dict[str, Any]:
 
 
 def from_json(values: Mapping[str, Any]) -> Report:
-    """Return the report from the plain values of `to_json`."""
-    made = dict(values)
-    made["plan"] = _plan(values["plan"])
-    made["sections"] = tuple(_section(section) for section in values.get("sections", ()))
-    charges = tuple(Charge(**charge) for charge in values["happened"]["charges"])
-    made["happened"] = Happened(**{**values["happened"], "charges": charges})
-    made["iterations"] = tuple(_facts(item) for item in values["iterations"])
-    made["scores"] = _scores(values["scores"]) if values["scores"] else None
-    made["samples"] = tuple(Sample(**item) for item in values["samples"])
-    made["touched"] = tuple(Touched(**item) for item in values["touched"])
-    made["map"] = MapPoints(**{k: _points(v) for k, v in values["map"].items()}) if values["map"] else None
-    made["outgoing"] = tuple(_outgoing(item) for item in values["outgoing"])
-    made["degraded"], made["warnings"] = tuple(values["degraded"]), tuple(values.get("warnings", ()))
-    made["balance"] = tuple(ClassShare(**item) for item in values.get("balance", ()))
-    made["usefulness"] = usefulness_of(values.get("usefulness"))
-    made["discriminator"] = discriminator_test_of(values.get("discriminator"))
-    made["stubs"] = tuple(values.get("stubs", ()))
-    made["next"] = tuple((command, purpose) for command, purpose in values["next"])
-    return Report(**made)
+    """Return the report from the plain values of `to_json`; ValueError if they are no report."""
+    return _adapter().validate_python(_upgraded(values))
 
 
-def _plan(values: Mapping[str, Any]) -> Plan:
-    """Return a plan; reports of earlier versions have one field for each kind of release."""
+@cache
+def _adapter() -> TypeAdapter[Report]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Report)
+
+
+def _upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a report of an earlier version in the names of this one.
+
+    Its plan has one field for each kind of release, its iterations `probe_accuracy` under an earlier name.
+    """
     earlier = {"training": "training", "keyphrases": "keyphrases", "density": "density", "beside": "teachers"}
     earlier |= {"moments": "moments"}
-    if "released" in values:
-        released = tuple(Released(**release) for release in values["released"])
-    else:
-        released = tuple(Released(kind, kind, values[key]) for key, kind in earlier.items() if values.get(key))
-        if not {release.kind for release in released} - {"moments", "teachers"} and values["sigma"]:
-            released = (Released("votes", "votes"), *released)
-    others = {name: value for name, value in values.items() if name not in earlier and name != "released"}
-    return Plan(**others, released=released)
-
-
-def _section(values: Mapping[str, Any]) -> Section:
-    return Section(values["title"], values["text"], tuple(values["heads"]), tuple(map(tuple, values["rows"])))
-
-
-def _points(values: Any) -> Any:
-    """Return a projection's name as it is, a list of points or of words as a tuple."""
-    if isinstance(values, str):
-        return values
-    return tuple(value if isinstance(value, str) else tuple(value) for value in values)
-
-
-def _facts(values: Mapping[str, Any]) -> Facts:
-    values = {name: value for name, value in values.items() if name != EARLIER_NULL}
-    if EARLIER_PROBE in values:
-        values["probe_accuracy"] = values.pop(EARLIER_PROBE)
-    usage = {plm: Usage(**usage) for plm, usage in values["usage"].items()}
-    endpoints = {name: Traffic(**calls) for name, calls in values.get("endpoints", {}).items()}
-    return Facts(**{**values, "usage": usage, "endpoints": endpoints})
-
-
-def _outgoing(values: Mapping[str, Any]) -> Outgoing:
-    return Outgoing(**{**values, "destinations": tuple(values["destinations"]), "usage": Usage(**values["usage"])})
-
-
-def _scores(values: Mapping[str, Any]) -> Scores:
-    lists = {"classes": tuple(values["classes"]), "confusion": tuple(tuple(row) for row in values["confusion"])}
-    return Scores(**{**values, **lists})
+    plan = dict(values["plan"])
+    if "released" not in plan:
+        released = [Released(kind, kind, plan[key]) for key, kind in earlier.items() if plan.get(key)]
+        if not {release.kind for release in released} - {"moments", "teachers"} and plan["sigma"]:
+            released = [Released("votes", "votes"), *released]
+        plan["released"] = [asdict(release) for release in released]
+    iterations = [
+        facts if "probe_accuracy" in facts else facts | {"probe_accuracy": facts[EARLIER_PROBE]}
+        for facts in values["iterations"]
+    ]
+    return dict(values) | {"plan": plan, "iterations": iterations}

@@ -1,10 +1,8 @@
 """What is said of the accuracy of a discriminator."""
 
-from dataclasses import asdict
-
 import pytest
 
-from tasks.metrics.discriminator import DiscriminatorTest, discriminator_test_of
+from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.usefulness import Accuracy
 
 
@@ -25,6 +23,3 @@ def test_only_the_accuracies_of_teachers_are_not_private() -> None:
     measured = DiscriminatorTest(Accuracy(60, 100), Accuracy(90, 100), Accuracy(80, 100))
     assert all("NOT PRIVATE" in name for name, _ in measured.not_private)
     assert "90" not in measured.sentence
-    assert discriminator_test_of(asdict(measured)) == measured
-    assert discriminator_test_of(asdict(DiscriminatorTest(Accuracy(60, 100)))) == DiscriminatorTest(Accuracy(60, 100))
-    assert discriminator_test_of(None) is None

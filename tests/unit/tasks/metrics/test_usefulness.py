@@ -1,7 +1,7 @@
 """How useful a run was is said in numbers that hold: exact intervals, chance, equally many texts on both sides."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from tasks.core.refs import Reference, Written
 from tasks.core.reuse import step_key
 from tasks.density.kernels import features_of
 from tasks.metrics.registry import compared_names
-from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, Usefulness, usefulness_of
+from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, Usefulness
 from tasks.steps.density import Shift, nearest_means
 from tasks.steps.students.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
 from tasks.steps.students.evaluation import TrainJob, score_texts, train_and_test
@@ -89,7 +89,6 @@ def test_texts_that_teach_no_more_than_those_without_private_data_are_a_warning(
 
 
 def test_it_survives_json_and_an_older_report_has_none() -> None:
-    assert usefulness_of(json.loads(json.dumps(asdict(GOOD)))) == GOOD
     from tasks.reporting.report_model import from_json, to_json
 
     stored = json.loads(json.dumps(to_json(replace(made_up_report(), usefulness=GOOD))))
