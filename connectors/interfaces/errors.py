@@ -18,6 +18,14 @@ class WaspError(Exception):
 
     exit_code: ClassVar[int] = 1
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[WaspError], arguments: tuple[Any, ...]) -> WaspError:
+    """Return an error from another process with its message, whatever its constructor takes."""
+    return kind.__new__(kind, *arguments)
+
 
 _IN_STEP = "In step "
 
@@ -47,9 +55,6 @@ class ProblemsError(ConfigError):
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.problems,), self.__dict__
-
 
 class MissingPackageError(ConfigError):
     """A missing package of an extra; the message contains the install command."""
@@ -57,9 +62,6 @@ class MissingPackageError(ConfigError):
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"The package '{package}' is not installed. Run: {install_command(extra)}")
         self.package, self.extra = package, extra
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.package, self.extra), self.__dict__
 
 
 class InputError(ConfigError):
@@ -96,9 +98,6 @@ class PrivateInputError(ConfigError):
         self.code = code
         self.details = details
         self.source = source
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.code, self.details, self.source), self.__dict__
 
 
 NO_OWNER = "No owner set this cap"
@@ -138,10 +137,6 @@ class BudgetError(WaspError):
         is_complete = not self.default or NO_OWNER in text  # the message of a run repeats this text
         return text if is_complete else f"{text}{default_cap_advice(self.dataset)}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        numbers = (self.needs, self.left, self.missing, self.dataset, self.cap, self.group)
-        return type(self), numbers, self.__dict__
-
 
 def default_cap_advice(dataset: str, declare: str = "") -> str:
     """Return the sentence for the owner of a dataset that nobody capped."""
@@ -163,9 +158,6 @@ class DeltaBudgetError(BudgetError):
         )
         self.own, self.delta = own, delta
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.own, self.delta, self.needs, self.left, self.dataset), self.__dict__
-
 
 class PartBudgetError(BudgetError):
     """A part of a divided cap, for trainings or for all other releases, that is too small.
@@ -185,10 +177,6 @@ class PartBudgetError(BudgetError):
             f"cap {dataset} --epsilon E --delta D --trainings-epsilon T --trainings-delta S",
         )
         self.trained, self.part = trained, part
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        numbers = (self.needs, self.left, self.missing, self.dataset, self.trained, self.part)
-        return type(self), numbers, self.__dict__
 
 
 class MoneyError(WaspError):
@@ -231,9 +219,6 @@ class PartyError(WaspError):
     def __init__(self, party: str, problem: str) -> None:
         super().__init__(f"Party '{party}' {problem}")
         self.party, self.problem = party, problem
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.party, self.problem), self.__dict__
 
 
 class TemporaryError(WaspError):

@@ -63,11 +63,5 @@ class DpSteps(Strict):
 
     def recipe(self, noise_multiplier: float) -> Recipe:
         """Return the training recipe for a noise multiplier."""
-        return Recipe(
-            training=self.tuning,
-            noise_multiplier=noise_multiplier,
-            learning_rate=self.learning_rate,
-            clipping=self.clipping,
-            rows_at_once=self.rows_at_once,
-            checkpoint_every=self.checkpoint_every,
-        )
+        names = {"learning_rate", "clipping", "rows_at_once", "checkpoint_every"}
+        return Recipe(training=self.tuning, noise_multiplier=noise_multiplier, **self.model_dump(include=names))

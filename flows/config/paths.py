@@ -7,7 +7,6 @@ from pathlib import Path
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.rows import RowsRef
-from flows.config.datasets import DatasetView
 from flows.config.models import EmbedderChoice, Plm
 from flows.config.rows import PrivateRows, Rows
 
@@ -43,17 +42,11 @@ def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
     is_public = isinstance(rows, PrivateRows) and rows.rows_are_public
     return RowsRef(
         path=place(rows.path, root),
-        text=rows.text,
-        label=rows.label,
-        rows=rows.rows,
         seed=rows.seed + run_seed * is_public,
-        of=rows.of if isinstance(rows, PrivateRows) else None,
         public=is_public,
-        class_alpha=rows.class_alpha if isinstance(rows, PrivateRows) else None,
-        person=rows.person if isinstance(rows, PrivateRows | DatasetView) else None,
-        query=rows.query,
-        plain_text=rows.plain_text,
         classes=tuple((name, tuple(prefixes)) for name, prefixes in (rows.classes or {}).items()),
+        **{name: getattr(rows, name) for name in ("text", "label", "rows", "query", "plain_text")},
+        **{name: getattr(rows, name, None) for name in ("of", "class_alpha", "person")},
     )
 
 

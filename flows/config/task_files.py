@@ -102,16 +102,11 @@ class TaskFile(_Form):
     def card(self) -> TaskCard:
         """Return the task card for the steps."""
         return TaskCard(
-            name=self.name,
-            item=self.item,
             labels=tuple(Label(label.name, label.description, tuple(label.words)) for label in self.labels),
             attribute=self.attribute.name if self.attribute else "",
             values=tuple(self.attribute.values) if self.attribute else (),
-            zero_shot=self.instructions.zero_shot,
-            contrastive=self.instructions.contrastive,
-            good_only=self.instructions.good_only,
-            max_tokens=self.max_tokens,
-            language=self.language,
+            **self.instructions.model_dump(),
+            **self.model_dump(include={"name", "item", "max_tokens", "language"}),
         )
 
 

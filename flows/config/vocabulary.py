@@ -40,12 +40,4 @@ def vocabulary_of(config: AnyConfig) -> VocabularyChoice | None:
 
 def terms_ref(choice: VocabularyChoice, root: str | None) -> TermsRef:
     """Return the reference to the terms of a vocabulary."""
-    return TermsRef(
-        path=place(choice.path, root),
-        term=choice.term,
-        rank=choice.rank,
-        skip=choice.skip,
-        shortest=choice.shortest,
-        stop_words=choice.stop_words,
-        most=choice.most,
-    )
+    return TermsRef(place(choice.path, root), **choice.model_dump(exclude={"path", "embedder"}))
