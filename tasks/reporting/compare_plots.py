@@ -59,59 +59,40 @@ def curves_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
 
 
 def _curves(axes: Any, comparison: Comparison, metric: str) -> None:
+    """Draw a curve per row over the places of the columns; results without noise are dashed lines across."""
+    answers, places = comparison.answers, dict(zip(comparison.columns, comparison.places, strict=True))
     for number, row in enumerate(comparison.rows):
-        points = [
-            (position, result)
-            for position, column in _noised(comparison, metric, row)
-            if (result := mean_of(comparison.answers, row, column, metric)) is not None
-        ]
-        _levels(axes, comparison, metric, number)
         look = _look(number)
+        bare = [column for column in places if is_unnoised(answers, metric, row, column)]
+        for shared in shared_columns(answers, row, bare):
+            result = mean_of(answers, row, shared[0], metric)
+            if result is not None:
+                label = {"label": comparison.named(row, metric)} if shared[0] == bare[0] else {}
+                axes.axhline(result.mean, color=look["color"], linestyle="--", **label)
+        noised = [column for column in places if column not in bare]
+        points = [(places[name], mean) for name in noised if (mean := mean_of(answers, row, name, metric))]
         if points:
-            spreads = [result.spread or 0.0 for _, result in points]
-            axes.errorbar(
-                [x for x, _ in points], [result.mean for _, result in points], spreads, label=row, capsize=2, **look
-            )
-        published = [
-            (position, comparison.published[metric, row, column])
-            for position, column in _noised(comparison, metric, row)
-            if (metric, row, column) in comparison.published
-        ]
+            spreads = [mean.spread or 0.0 for _, mean in points]
+            axes.errorbar([x for x, _ in points], [y.mean for _, y in points], spreads, label=row, capsize=2, **look)
+        figures = [(places[name], comparison.published.get((metric, row, name))) for name in noised]
+        published = [(x, y) for x, y in figures if y is not None]
         axes.plot([x for x, _ in published], [y for _, y in published], color=look["color"], linestyle=":", alpha=0.7)
-    axes.set_xticks([position for position in comparison.places if position is not None], comparison.columns)
-
-
-def _noised(comparison: Comparison, metric: str, row: str) -> list[tuple[float | None, str]]:
-    """Return the columns in which a row has results with noise, with their positions."""
-    answers, columns = comparison.answers, zip(comparison.places, comparison.columns, strict=True)
-    return [(position, column) for position, column in columns if not is_unnoised(answers, metric, row, column)]
-
-
-def _levels(axes: Any, comparison: Comparison, metric: str, number: int) -> None:
-    """Draw results without noise as dashed lines: no epsilon applies to them."""
-    row = comparison.rows[number]
-    unnoised = [column for column in comparison.columns if is_unnoised(comparison.answers, metric, row, column)]
-    for position, columns in enumerate(shared_columns(comparison.answers, row, unnoised)):
-        result = mean_of(comparison.answers, row, columns[0], metric)
-        if result is not None:
-            label = {"label": comparison.named(row, metric)} if position == 0 else {}
-            axes.axhline(result.mean, color=_look(number)["color"], linestyle="--", **label)
+    axes.set_xticks(list(places.values()), comparison.columns)
 
 
 def _points(axes: Any, comparison: Comparison, metric: str) -> None:
+    """Draw the rows of each column side by side; results without noise are hollow."""
     width = _WIDTH / len(comparison.rows)
     for number, row in enumerate(comparison.rows):
+        colour, marker = _look(number).values()
         for position, column in enumerate(comparison.columns):
             result = mean_of(comparison.answers, row, column, metric)
             x = position - _WIDTH / 2 + width * (number + 0.5)
-            colour = PALETTE[number % len(PALETTE)]
             if result is not None:
-                look: dict[str, Any] = {"label": comparison.named(row, metric)} if position == 0 else {}
                 filled = "none" if is_unnoised(comparison.answers, metric, row, column) else colour
-                marker = MARKERS[number % len(MARKERS)]
-                axes.errorbar(
-                    x, result.mean, result.spread, fmt=marker, color=colour, mfc=filled, ms=7, capsize=3, **look
-                )
+                look = {"color": colour, "fmt": marker, "mfc": filled, "ms": 7, "capsize": 3}
+                look |= {"label": comparison.named(row, metric)} if position == 0 else {}
+                axes.errorbar(x, result.mean, result.spread, **look)
             published = comparison.published.get((metric, row, column))
             if published is not None:
                 axes.hlines(published, x - width / 2, x + width / 2, linestyles=":", colors=colour)

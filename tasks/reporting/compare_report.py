@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tasks.metrics.comparison import (
     CellResult,
     Difference,
-    Mean,
     Verdict,
     adjusted,
     difference,
@@ -90,102 +89,69 @@ class Table:
 
 def claims(comparison: Comparison) -> list[Claim]:
     """Return each row against the reference where both share a seed; p-values are adjusted within a metric."""
+    answers, reference, confidence = comparison.answers, comparison.reference, comparison.confidence
     results = []
     for metric in comparison.metrics:
-        pairs = [(row, column) for row in comparison.rows for column in comparison.columns]
         differences = [
             (row, column, ours)
-            for row, column in pairs
-            if row != comparison.reference and (ours := _difference(comparison, metric, row, column)) is not None
+            for row in comparison.rows
+            for column in comparison.columns
+            if row != reference
+            and (ours := difference(answers, row, reference, column, metric, confidence)) is not None
         ]
         p_values = adjusted([ours.p for *_, ours in differences])
-        results += [_claim(comparison, metric, *each, p) for each, p in zip(differences, p_values, strict=True)]
+        for (row, column, ours), p in zip(differences, p_values, strict=True):
+            figures = [comparison.published.get((metric, name, column)) for name in (row, reference)]
+            published = None if None in figures else figures[0] - figures[1]  # type: ignore[operator]
+            judged = verdict(ours, (figures[0], figures[1]), p, confidence)
+            results.append(Claim(metric, row, column, ours, p, published, judged))
     return results
 
 
 def tables(comparison: Comparison) -> list[Table]:
     """Return one table per metric: our figure, spread and published figure per cell."""
-    return [
-        Table(
-            metric,
-            comparison.heading(metric),
-            tuple(_lines_of(comparison, metric)),
-            tuple(_unnoised(comparison, metric)),
-            frozenset(_best(comparison, metric)),
-        )
-        for metric in comparison.metrics
+    return [_table(comparison, metric) for metric in comparison.metrics]
+
+
+def _table(comparison: Comparison, metric: str) -> Table:
+    """Return the table of a metric; rows whose results all have no noise are listed apart."""
+    rows, columns, answers = comparison.rows, comparison.columns, comparison.answers
+    bare = {(row, column): is_unnoised(answers, metric, row, column) for row in rows for column in columns}
+    lines = [
+        (row, tuple(NOT_PRIVATE if bare[row, name] else cell_text(comparison, metric, row, name) for name in columns))
+        for row in rows
+        if not all(bare[row, name] for name in columns)
     ]
-
-
-def _lines_of(comparison: Comparison, metric: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the rows except those whose results all have no noise."""
-    for row in comparison.rows:
-        without = [is_unnoised(comparison.answers, metric, row, column) for column in comparison.columns]
-        if not all(without):
-            cells = zip(comparison.columns, without, strict=True)
-            yield row, tuple(NOT_PRIVATE if bare else cell_text(comparison, metric, row, name) for name, bare in cells)
-
-
-def _best(comparison: Comparison, metric: str) -> Iterator[tuple[str, int]]:
-    """Yield the best row of each column with several measured rows; results without noise do not take part."""
+    best: set[tuple[str, int]] = set()
     higher = find_metric(metric).higher_is_better
-    if higher is None:
-        return
-    for position, column in enumerate(comparison.columns):
-        rows = [row for row in comparison.rows if not is_unnoised(comparison.answers, metric, row, column)]
-        means = {row: mean_of(comparison.answers, row, column, metric) for row in rows}
+    for position, column in enumerate(columns if higher is not None else ()):
+        means = {row: mean_of(answers, row, column, metric) for row in rows if not bare[row, column]}
         measured = {row: mean.mean for row, mean in means.items() if mean is not None}
         if len(measured) > 1:
-            yield (max if higher else min)(measured, key=lambda row: measured[row]), position
-
-
-def _unnoised(comparison: Comparison, metric: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the figures without noise, once for all columns with the same result."""
-    for row in comparison.rows:
-        unnoised = [column for column in comparison.columns if is_unnoised(comparison.answers, metric, row, column)]
-        for columns in shared_columns(comparison.answers, row, unnoised):
-            settings = EVERY_COLUMN if columns == comparison.columns else ", ".join(columns)
-            measured = mean_of(comparison.answers, row, columns[0], metric) is not None
-            if measured or (metric, row, columns[0]) in comparison.published:
-                yield comparison.named(row, metric), settings, cell_text(comparison, metric, row, columns[0])
+            best.add(((max if higher else min)(measured, key=lambda row: measured[row]), position))
+    unnoised = [
+        (
+            comparison.named(row, metric),
+            EVERY_COLUMN if shared == columns else ", ".join(shared),
+            cell_text(comparison, metric, row, shared[0]),
+        )
+        for row in rows
+        for shared in shared_columns(answers, row, [name for name in columns if bare[row, name]])
+        if mean_of(answers, row, shared[0], metric) or (metric, row, shared[0]) in comparison.published
+    ]
+    return Table(metric, comparison.heading(metric), tuple(lines), tuple(unnoised), frozenset(best))
 
 
 def cell_text(comparison: Comparison, metric: str, row: str, column: str) -> str:
     """Return the text of one table cell."""
     mean = mean_of(comparison.answers, row, column, metric)
     published = comparison.published.get((metric, row, column))
-    text = "failed" if _all_failed(comparison, row, column) else "not measured"
+    text = "failed" if _seconds(comparison, row, column) is None else "not measured"
     if mean is not None:
-        text = _mean_text(mean)
+        text = f"{mean.mean:.{DIGITS}f}" + ("" if mean.spread is None else f" ± {mean.spread:.{DIGITS}f}")
         missing = len(comparison.seeds) - mean.number
         text += f" ({mean.number} of {len(comparison.seeds)} seeds)" if missing else ""
     return text if published is None else f"{text} [{published:.{DIGITS}f}]"
-
-
-def difference_text(difference: Difference) -> str:
-    """Return a difference with its interval."""
-    if difference.low is None or difference.high is None:
-        return f"{difference.mean:+.{DIGITS}f} (one seed: no interval)"
-    return f"{difference.mean:+.{DIGITS}f} [{difference.low:+.{DIGITS}f}, {difference.high:+.{DIGITS}f}]"
-
-
-def markdown(comparison: Comparison) -> str:
-    """Return all tables as Markdown."""
-    parts = [f"# {comparison.title}", "", _about(comparison), ""]
-    for table in tables(comparison):
-        parts += [f"## {table.title}", ""]
-        if table.lines:
-            parts += [*_lines(["", *comparison.columns], [[n, *c] for n, c in table.lines]), ""]
-        if table.unnoised:
-            parts += [f"**{UNNOISED}**", "", *_lines([*UNNOISED_HEADS, table.metric], table.unnoised), ""]
-    differences = claims(comparison)
-    if differences:
-        parts += [f"## Differences from {comparison.named(comparison.reference)}, seed by seed", ""]
-        parts += [*_lines(claim_heads(comparison), [claim_cells(comparison, claim) for claim in differences]), ""]
-    parts += ["## Mean seconds of a run", ""]
-    parts += [*_lines(["", *comparison.columns], [[name, *cells] for name, cells in seconds_of(comparison)]), ""]
-    parts += _remarks(comparison)
-    return "\n".join(parts).rstrip() + "\n"
 
 
 CLAIM_HEADS = ("metric", "row", "column", "ours", "p (Holm)", "published", "the published claim")
@@ -193,39 +159,47 @@ OWN_HEADS = 5
 """Leading heads that a comparison without published figures has."""
 
 
-def claim_heads(comparison: Comparison) -> tuple[str, ...]:
-    """Return the heads of the differences; those of published figures only if there are any."""
-    return CLAIM_HEADS if comparison.published else CLAIM_HEADS[:OWN_HEADS]
-
-
 def claim_cells(comparison: Comparison, claim: Claim) -> list[str]:
-    """Return the cells of one line of the differences, below `claim_heads`; marked if one of the two has no noise."""
+    """Return the cells of one line of the differences; marked if one of the two has no noise."""
     compared = (claim.row, comparison.reference)
     is_bare = any(is_unnoised(comparison.answers, claim.metric, row, claim.column) for row in compared)
     row = f"{claim.row} ({NOT_PRIVATE})" if is_bare else claim.row
-    published = "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
-    cells = [claim.metric, row, claim.column, difference_text(claim.ours)]
-    return [*cells, "" if claim.p is None else f"{claim.p:.{DIGITS}f}", published, claim.verdict][
-        : len(claim_heads(comparison))
-    ]
+    ours, published = claim.ours, "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
+    interval = "(one seed: no interval)"
+    if ours.low is not None and ours.high is not None:
+        interval = f"[{ours.low:+.{DIGITS}f}, {ours.high:+.{DIGITS}f}]"
+    cells = [claim.metric, row, claim.column, f"{ours.mean:+.{DIGITS}f} {interval}"]
+    cells += ["" if claim.p is None else f"{claim.p:.{DIGITS}f}", published, claim.verdict]
+    return cells if comparison.published else cells[:OWN_HEADS]
 
 
 def page(comparison: Comparison) -> str:
     """Return the HTML page; equal comparisons yield equal pages."""
-    return template("compare.html.j2").render(
-        comparison=comparison,
-        about=_about(comparison),
-        tables=tables(comparison),
-        claims=[claim_cells(comparison, claim) for claim in claims(comparison)],
-        unnoised=UNNOISED,
-        unnoised_heads=UNNOISED_HEADS,
-        runs=_runs(comparison),
-        seconds=seconds_of(comparison),
-        heads=claim_heads(comparison),
-        failures=failures(comparison),
-        warnings=warnings_of_cells(comparison),
-        figures={name: svg.decode() for name, svg in drawings(comparison, "svg").items()},
-    )
+    figures = {name: svg.decode() for name, svg in drawings(comparison, "svg").items()}
+    return template("compare.html.j2").render(_values(comparison) | {"figures": figures, "runs": _runs(comparison)})
+
+
+def markdown(comparison: Comparison) -> str:
+    """Return all tables as Markdown."""
+    return template("compare.md.j2").render(_values(comparison)).rstrip() + "\n"
+
+
+def _values(comparison: Comparison) -> dict[str, Any]:
+    """Return what both templates show."""
+    cells = [(f"{cell.row} · {cell.column} · seed {cell.seed}", cell) for cell in comparison.answers]
+    return {
+        "comparison": comparison,
+        "about": _about(comparison),
+        "tables": tables(comparison),
+        "claims": [claim_cells(comparison, claim) for claim in claims(comparison)],
+        "heads": CLAIM_HEADS if comparison.published else CLAIM_HEADS[:OWN_HEADS],
+        "unnoised": UNNOISED,
+        "unnoised_heads": UNNOISED_HEADS,
+        "seconds": seconds_of(comparison),
+        "differs": [(comparison.named(row), text) for row, text in comparison.differs.items()],
+        "failures": [(name, cell.error) for name, cell in cells if cell.state == "failed"],
+        "warnings": [(name, warning) for name, cell in cells for warning in cell.warnings],
+    }
 
 
 def _runs(comparison: Comparison) -> list[tuple[CellResult, str]]:
@@ -242,37 +216,18 @@ def _runs(comparison: Comparison) -> list[tuple[CellResult, str]]:
 
 def seconds_of(comparison: Comparison) -> list[tuple[str, tuple[str, ...]]]:
     """Return the mean seconds of the runs of each row by column; of runs on private rows, each is rounded up to ten."""
+    means = [[_seconds(comparison, row, column) for column in comparison.columns] for row in comparison.rows]
     return [
-        (comparison.named(row), tuple(_seconds(comparison, row, column) for column in comparison.columns))
-        for row in comparison.rows
+        (comparison.named(row), tuple("failed" if mean is None else f"{mean:.0f}" for mean in line))
+        for row, line in zip(comparison.rows, means, strict=True)
     ]
 
 
-def _seconds(comparison: Comparison, row: str, column: str) -> str:
-    seconds = [
-        answer.seconds
-        for answer in comparison.answers
-        if (answer.row, answer.column) == (row, column) and answer.state != "failed"
-    ]
-    return f"{sum(seconds) / len(seconds):.0f}" if seconds else "failed"
-
-
-def failures(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the failed cells and their errors."""
-    return [
-        (f"{answer.row} · {answer.column} · seed {answer.seed}", answer.error)
-        for answer in comparison.answers
-        if answer.state == "failed"
-    ]
-
-
-def warnings_of_cells(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the cells with warnings about their result."""
-    return [
-        (f"{cell.row} · {cell.column} · seed {cell.seed}", warning)
-        for cell in comparison.answers
-        for warning in cell.warnings
-    ]
+def _seconds(comparison: Comparison, row: str, column: str) -> float | None:
+    """Return the mean seconds of the runs of a row and column; None if all failed."""
+    cells = [cell for cell in comparison.answers if (cell.row, cell.column) == (row, column)]
+    seconds = [cell.seconds for cell in cells if cell.state != "failed"]
+    return sum(seconds) / len(seconds) if seconds else None
 
 
 def drawings(comparison: Comparison, form: Any) -> dict[str, bytes]:
@@ -284,28 +239,6 @@ def drawings(comparison: Comparison, form: Any) -> dict[str, bytes]:
     return {name: picture for name, picture in figures.items() if picture is not None}
 
 
-def _difference(comparison: Comparison, metric: str, row: str, column: str) -> Difference | None:
-    return difference(comparison.answers, row, comparison.reference, column, metric, comparison.confidence)
-
-
-def _claim(comparison: Comparison, metric: str, row: str, column: str, ours: Difference, p: float | None) -> Claim:
-    first = comparison.published.get((metric, row, column))
-    second = comparison.published.get((metric, comparison.reference, column))
-    published = None if first is None or second is None else first - second
-    judged = verdict(ours, (first, second), p, comparison.confidence)
-    return Claim(metric, row, column, ours, p, published, judged)
-
-
-def _all_failed(comparison: Comparison, row: str, column: str) -> bool:
-    return all(
-        answer.state == "failed" for answer in comparison.answers if (answer.row, answer.column) == (row, column)
-    )
-
-
-def _mean_text(mean: Mean) -> str:
-    return f"{mean.mean:.{DIGITS}f}" + ("" if mean.spread is None else f" ± {mean.spread:.{DIGITS}f}")
-
-
 def _about(comparison: Comparison) -> str:
     seeds = len(comparison.seeds)
     return (
@@ -313,17 +246,3 @@ def _about(comparison: Comparison) -> str:
         f"brackets: published figure. Intervals: paired differences, each at {comparison.confidence:.0%} confidence. "
         "p: adjusted for the number of differences in a metric (Holm 1979); verdicts follow p."
     )
-
-
-def _remarks(comparison: Comparison) -> list[str]:
-    lines = [f"- {comparison.named(row)}: {difference}" for row, difference in comparison.differs.items()]
-    parts = ["## Differences from the published settings", "", *lines, ""] if lines else []
-    failed = [f"- {name}: {error}" for name, error in failures(comparison)]
-    warnings = [f"- {name}: {warning}" for name, warning in warnings_of_cells(comparison)]
-    parts += ["## Cells with warnings", "", *warnings, ""] if warnings else []
-    return parts + (["## Cells that failed", "", *failed, ""] if failed else [])
-
-
-def _lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
-    return ["| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *cells)]
