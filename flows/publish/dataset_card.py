@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,9 @@ from flows.publish.recipe import describe_recipe, recipe
 from flows.storage.audit_findings import AuditLine, describe_audits
 from tasks.core.refs import Overlap
 from tasks.metrics.usefulness import Accuracy
+from tasks.reporting import text as words
 from tasks.reporting.report_model import Report
-from tasks.reporting.text import added, charged, epsilon, promise, uncovered
+from tasks.reporting.templates import template
 from tasks.text.prompts import TaskCard
 
 if TYPE_CHECKING:
@@ -114,20 +115,24 @@ class BundleFacts:
 
 def dataset_card(facts: BundleFacts) -> str:
     """Return the text of README.md."""
-    header = yaml.safe_dump(front_matter(facts), sort_keys=False, allow_unicode=True)
-    sections = [
-        f"# {facts.title}",
-        _about(facts),
-        _privacy(facts),
-        _usefulness(facts),
-        *(f"## {section.title}\n{section.text}" for section in facts.report.sections if section.text),
-        _limits(facts),
-        _data(facts),
-        _use(facts),
-        classifier_use(facts.book["config"], facts.pooled),
-        _check(facts),
-    ]
-    return f"---\n{header}---\n\n" + "\n\n".join(sections) + "\n"
+    report, useful = facts.report, facts.report.usefulness
+    config, names = facts.book["config"], facts.card.label_names
+    return template("card.md.j2").render(
+        header=yaml.safe_dump(front_matter(facts), sort_keys=False, allow_unicode=True),
+        facts=facts,
+        report=report,
+        plan=report.plan,
+        happened=report.happened,
+        useful=useful,
+        words=words,
+        promise=words.promise(report),
+        uncovered=words.uncovered(report),
+        mechanisms=mechanisms(report),
+        audits=describe_audits(facts.audits, facts.never_audited),
+        recipe=recipe(config, names, facts.soft),
+        reached=describe_recipe(facts.reached, useful.chance if useful else 0.0, facts.not_run),
+        classifier=classifier_use(config, facts.pooled),
+    )
 
 
 def front_matter(facts: BundleFacts) -> dict[str, Any]:
@@ -173,92 +178,3 @@ def mechanisms(report: Report) -> list[str]:
 
 def _size(rows: int) -> str:
     return next((name for limit, name in _SIZES if rows < limit), "n>1M")
-
-
-def _about(facts: BundleFacts) -> str:
-    models = ", ".join(facts.book["plan"]["models"])
-    guided = " guided by private records under differential privacy" if facts.report.opens_rows else ""
-    guided = " and selected with private records under differential privacy" if facts.chosen else guided
-    return (
-        f"{facts.report.happened.samples} texts ({facts.card.item}) written by language models ({models}){guided}. "
-        f"`student/` is a classifier trained on these texts{f' and {facts.reads}' if facts.reads else ''}."
-        + (f"\n\n**{facts.report.stub_warning}.**" if facts.report.stubs else "")
-    )
-
-
-def _privacy(facts: BundleFacts) -> str:
-    report, plan = facts.report, facts.report.plan
-    if not report.opens_rows:
-        return "## Privacy statement\n" + _listed([*promise(report), facts.copies])
-    statements = [
-        f"Privacy loss of these texts: epsilon {report.happened.epsilon or 0.0:.4f} at delta {plan.delta:g}, for "
-        f"all releases that they depend on; stated: {epsilon(plan.epsilon)}; planned noise by an exact "
-        f"accountant: {plan.epsilon_exact:.4f}.",
-        f"Added to the budget of the dataset by this run: epsilon {added(report.happened)}.",
-        f"Unit and neighbours: {facts.unit}.",
-        f"Releases: {report.happened.releases} ({charged(report.happened)}). Other runs on the same records add to the "
-        "loss.",
-        f"Mechanism: {'; '.join(mechanisms(report))}; calibration {plan.calibration}.",
-        _seen(facts),
-        facts.copies,
-        describe_audits(facts.audits, facts.never_audited),
-    ]
-    return (
-        "## Privacy statement\n" + _listed(statements) + "\n\n### Plain-language summary\n" + _listed(promise(report))
-    )
-
-
-def _seen(facts: BundleFacts) -> str:
-    plan = facts.report.plan
-    released = f" Released with noise: {'; '.join(plan.texts)}." if plan.texts else ""
-    if facts.chosen:
-        return f"No generating language model saw private records; teachers were trained on them privately.{released}"
-    if "training" in plan.kinds:
-        return f"One language model was trained on the private records with noise.{released}"
-    voted = "; they only voted on synthetic texts" if "votes" in plan.kinds else ""
-    return f"No language model saw the private records{voted}.{released}"
-
-
-def _usefulness(facts: BundleFacts) -> str:
-    useful = facts.report.usefulness
-    if useful is None:
-        return "## Usefulness\nThe student was not evaluated: the run had no test rows."
-    warnings = [f"**Warning**: {warning}" for warning in useful.warnings]
-    accuracies = [f"{measured}." for measured in useful.measured]
-    chance = f"Chance: {100 * useful.chance:.1f} %. {useful.basis}."
-    return "## Usefulness\nAccuracy on test rows:\n" + _listed([*accuracies, chance, *warnings])
-
-
-def _limits(facts: BundleFacts) -> str:
-    limits = [f"Not covered: {limit}." for limit in uncovered(facts.report)]
-    limits.append("The test rows used to measure accuracy are not protected.")
-    limits.append("Texts are synthetic: facts in them are invented and may be wrong or biased.")
-    return "## Known limits\n" + _listed(limits)
-
-
-def _data(facts: BundleFacts) -> str:
-    columns = [f"`{name}` ({kind}): {meaning}" for name, (kind, meaning) in facts.columns.items()]
-    labels = ", ".join(f"`{name}`" for name in facts.card.label_names)
-    return "## Data\nThe same rows as Parquet and as JSON lines.\n" + _listed([*columns, f"labels: {labels}"])
-
-
-def _use(facts: BundleFacts) -> str:
-    """Return lines of Python that train a classifier on the rows, and what they reach on the test rows."""
-    useful = facts.report.usefulness
-    reached = describe_recipe(facts.reached, useful.chance if useful else 0.0, facts.not_run)
-    return f"{recipe(facts.book['config'], facts.card.label_names, facts.soft)}\n\n{reached}"
-
-
-def _check(facts: BundleFacts) -> str:
-    agreed = f" Requested by {facts.approved[0]}; {facts.approved[1]}." if facts.approved else ""
-    return (
-        "## Check\n`manifest.json` contains the SHA-256 of every file and is signed (Ed25519, `manifest.sig`, "
-        "`public_key.pem`). `wasp verify-bundle FOLDER` lists files that differ. Obtain the sender's public key "
-        f"through another channel and pass it as `--key`.\n\nRun {facts.report.run_id}; "
-        + (f"privacy ledger at {facts.head}." if facts.head else "not in a privacy ledger: no private row was used.")
-        + agreed
-    )
-
-
-def _listed(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
