@@ -26,7 +26,8 @@ from flows.engine.prepare import check_numbers, make_noise, releases_of
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import DEFAULTS
 from tasks.audit.attacks import Attack
-from tasks.audit.canaries import Canary, Evidence, MembershipQuestion, attack_run, make_canaries, one_run_bound
+from tasks.audit.bounds import one_run_bound
+from tasks.audit.canaries import Canary, Evidence, MembershipQuestion, attack_run, make_canaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,6 +102,9 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
     Its files are in the private zone, where `wasp clean` finds them if this process is killed. AuditError with the
     run's message if the run fails.
     """
+    import numpy as np
+    import pandas as pd
+
     from connectors.models.ngram.counts import fit_likelihood
     from flows.engine.tools import RunTools
 
@@ -117,8 +121,11 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
         run = folder / "home" / "runs" / _execute(with_canaries(wasp, others, canaries, folder), folder)
         noise = make_noise(wasp)
         evidence = Evidence(
-            texts=_read(run / "synthetic.parquet"),
-            releases=[_read(run / f"iteration={number}" / "release.parquet") for number in range(noise.releases)],
+            texts=pd.read_parquet(run / "synthetic.parquet", partitioning=None),
+            releases=[
+                pd.read_parquet(run / f"iteration={number}" / "release.parquet", partitioning=None)
+                for number in range(noise.releases)
+            ],
             canaries=canaries,
             others=others,
             embedder=tools.embedder,
@@ -126,7 +133,7 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
             votes=wasp.method.votes,
             fit=fit_likelihood,
         )
-        included = _included(canaries)
+        included = np.array([canary.included for canary in canaries])
         doubt = (1 - attack.confidence) / ATTACKS
         results = attack_run(evidence, MembershipQuestion(included, attack.guesses, noise.delta, 1 - doubt))
     claimed, proven = _claims(attack, wasp), max(result.bound for result in results)
@@ -151,18 +158,6 @@ def with_canaries(
     person = "person" if wasp.privacy.protects == "person" else None
     private = {"path": str(folder / "rows.parquet"), "name": "stand-ins", "person": person}
     return check_config(WaspConfig, wasp.model_dump(mode="json") | {"private": private}, "the run that is attacked")
-
-
-def _included(canaries: Sequence[Canary]) -> Any:
-    import numpy as np
-
-    return np.array([canary.included for canary in canaries])
-
-
-def _read(file: Path) -> Any:
-    import pandas as pd
-
-    return pd.read_parquet(file, partitioning=None)
 
 
 def _execute(wasp: WaspConfig, folder: Path) -> str:

@@ -16,7 +16,6 @@ from connectors.ledger.state import EXPORT, Entry
 from connectors.security.signing import open_signing_key
 from flows.config.task_files import load_task
 from flows.publish import bundle, gate
-from flows.publish.audits import require_no_red_audit
 from flows.publish.classifier_use import encoder_of
 from flows.publish.croissant import croissant
 from flows.publish.dataset_card import COLUMNS, BundleFacts, dataset_card
@@ -63,7 +62,7 @@ def export_run(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: exists and is not an empty folder. Name a new one.")
     summary, report = gate.shareable(artifacts, manifest)
-    audits, never = require_no_red_audit(artifacts, manifest)
+    audits, never = gate.require_no_red_audit(artifacts, manifest)
     rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
     check_student(student)
     gate.ledger_head(home, artifacts, manifest["dataset"])

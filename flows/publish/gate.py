@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.errors import ArtifactError, ConfigError, LedgerError, PlaceError, PrivateInputError
+from connectors.interfaces.errors import (
+    ArtifactError,
+    AuditError,
+    ConfigError,
+    LedgerError,
+    PlaceError,
+    PrivateInputError,
+)
 from connectors.interfaces.ledger import Look
 from flows.catalog import find_flow
 from flows.config.files import read_stored
 from flows.config.paths import rows_ref
 from flows.config.task_files import load_task
 from flows.config.vocabulary import terms_ref, vocabulary_of
+from flows.engine.prepare import releases_of
 from flows.engine.run_summary import RunSummary
 from flows.engine.tools import RunName, RunTools
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
+from flows.storage.audit_findings import AuditLine, audits_of_releases
 from flows.storage.lost_releases import RELEASES
 from flows.storage.release_check import verify
 from flows.storage.removal import lost
@@ -60,6 +69,29 @@ def warnings_of(report: Report) -> list[str]:
         *([report.stub_warning] if report.stubs else []),
         *(report.usefulness.warnings if report.usefulness else ()),
     ]
+
+
+def require_no_red_audit(
+    artifacts: Artifacts, manifest: Mapping[str, Any]
+) -> tuple[tuple[AuditLine, ...], tuple[str, ...]]:
+    """Return the newest audits of a run's noise, and the names of its releases that were never audited.
+
+    Raises AuditError if one of them failed.
+    """
+    config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
+    releases = releases_of(config).items
+    audits, never = audits_of_releases(
+        artifacts, {release.name: release.audits() for release in releases if release.charges()}
+    )
+    for audit in audits:
+        if not audit.passed:
+            raise AuditError(
+                f"Nothing was exported: audit {audit.run_id} of {audit.ended[:10]} is red for the noise of this run "
+                f"({audit.mechanism}: epsilon {audit.claimed:.4f} is claimed, at least {audit.proven:.4f} was proven, "
+                f"or noise was reused). Show the findings with: wasp show {audit.run_id}. Fix the noise, start a "
+                "new run (released noise cannot be repaired) and audit again: wasp audit NAME"
+            )
+    return audits, never
 
 
 def ledger_head(home: Path, artifacts: Artifacts, dataset: str) -> str:

@@ -108,6 +108,40 @@ def largest_rate(errors: int, trials: int, doubt: float) -> float:
     return 1.0 if errors >= trials else float(beta.ppf(1 - doubt, errors + 1, trials - errors))
 
 
+def one_run_bound(canaries: int, guesses: int, correct: int, delta: float, confidence: float) -> float:
+    """Return the epsilon that this many correct guesses about coins prove at least; never below 0.
+
+    If a coin decides for each of many canaries whether it takes part, one run is enough: under (epsilon, delta)-DP
+    nobody guesses many coins right (Steinke, Nasr and Jagielski 2023). The bound is the largest epsilon under which
+    their probability is below the remaining doubt, to 1e-6.
+    """
+    doubt, low, high = 1 - confidence, 0.0, 1.0
+    if one_run_chance(canaries, guesses, correct, 0.0, delta) > doubt:
+        return 0.0
+    while one_run_chance(canaries, guesses, correct, high, delta) < doubt and high < 64:
+        low, high = high, 2 * high
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        if one_run_chance(canaries, guesses, correct, middle, delta) < doubt:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def one_run_chance(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
+    """Return the largest probability of `correct` guesses under (epsilon, delta)-DP.
+
+    Binomial tail at e^epsilon / (1 + e^epsilon), and 2 m delta times the steepest mean of the terms below it.
+    """
+    from scipy.stats import binom
+
+    success = 1 / (1 + math.exp(-epsilon))
+    below = binom.pmf(np.arange(correct - 1, -1, -1), guesses, success)
+    steepest = (np.cumsum(below) / np.arange(1, correct + 1)).max(initial=0.0)
+    return min(1.0, float(binom.sf(correct - 1, guesses, success)) + 2 * canaries * delta * float(steepest))
+
+
 def stack_outputs(runs: Sequence[Sequence[NDArray[Any]]], baseline: NDArray[Any]) -> Floats:
     """Return the outputs of runs minus `baseline`, shape (runs, releases, ...).
 

@@ -1,10 +1,9 @@
 """Attacks on one whole run with canaries: their membership, by votes or by texts.
 
-One run is enough if each of many canaries was included by a coin (Steinke, Nasr and Jagielski 2023): under
-(epsilon, delta)-DP nobody guesses many coins right. The number of guesses is fixed beforehand. Half of them state that
-the canaries with the highest scores were included, half that those with the lowest scores were left out. A canary
-begins like any row and ends in invented words (Meeus et al. 2025): the beginning makes it take part like a row, and the
-end cannot get into a text from anywhere else.
+One run is enough if each of many canaries was included by a coin (`tasks.audit.bounds.one_run_bound`). The number of
+guesses is fixed beforehand. Half of them state that the canaries with the highest scores were included, half that those
+with the lowest scores were left out. A canary begins like any row and ends in invented words (Meeus et al. 2025): the
+beginning makes it take part like a row, and the end cannot get into a text from anywhere else.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tasks.audit.bounds import one_run_bound
 from tasks.private.nearest.search import rank
 from tasks.private.voting.ballot import Ballot, Candidates
 
@@ -140,38 +140,6 @@ def guess(what: str, scores: Floats, coins: MembershipQuestion) -> Guesses:
     auc = float(roc_auc_score(coins.included, scores))
     hits = float(true[false <= LOW_RATE].max())
     return Guesses(what, coins.guesses, correct, bound, auc, auc_interval(scores, coins.included), hits)
-
-
-def one_run_bound(canaries: int, guesses: int, correct: int, delta: float, confidence: float) -> float:
-    """Return the epsilon that this many correct guesses about coins prove at least; never below 0.
-
-    The largest epsilon under which their probability is below the remaining doubt, to 1e-6.
-    """
-    doubt, low, high = 1 - confidence, 0.0, 1.0
-    if one_run_chance(canaries, guesses, correct, 0.0, delta) > doubt:
-        return 0.0
-    while one_run_chance(canaries, guesses, correct, high, delta) < doubt and high < 64:
-        low, high = high, 2 * high
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        if one_run_chance(canaries, guesses, correct, middle, delta) < doubt:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def one_run_chance(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """Return the largest probability of `correct` guesses under (epsilon, delta)-DP.
-
-    Binomial tail at e^epsilon / (1 + e^epsilon), and 2 m delta times the steepest mean of the terms below it.
-    """
-    from scipy.stats import binom
-
-    success = 1 / (1 + math.exp(-epsilon))
-    below = binom.pmf(np.arange(correct - 1, -1, -1), guesses, success)
-    steepest = (np.cumsum(below) / np.arange(1, correct + 1)).max(initial=0.0)
-    return min(1.0, float(binom.sf(correct - 1, guesses, success)) + 2 * canaries * delta * float(steepest))
 
 
 def auc_interval(scores: Floats, included: Coins) -> tuple[float, float]:

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tasks.audit.attacks import Attack
-from tasks.audit.bounds import Finding, check_number, freshness
-from tasks.audit.canaries import one_run_bound
+from tasks.audit.bounds import Finding, check_number, freshness, one_run_bound
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.students.loop import import_torch

@@ -18,7 +18,7 @@ from flows.config.files import check_config
 from flows.engine.method import AuditCase
 from flows.engine.prepare import releases_of
 from flows.engine.tools import open_ledger
-from flows.publish.audits import require_no_red_audit
+from flows.publish.gate import require_no_red_audit
 from flows.publish.ledger_page import collect, render
 from flows.runtime.stores import open_artifacts
 from flows.storage.audit_findings import AuditLine, audits_of_releases

@@ -14,6 +14,7 @@ from connectors.embedders.registry import open_embedder
 from connectors.models.ngram.counts import fit_likelihood
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
+from tasks.audit.bounds import one_run_bound, one_run_chance
 from tasks.audit.canaries import (
     RARE_WORDS,
     Canary,
@@ -24,8 +25,6 @@ from tasks.audit.canaries import (
     auc_interval,
     guess,
     make_canaries,
-    one_run_bound,
-    one_run_chance,
     votes_of_each,
 )
 from tasks.private.voting.ballot import Ballot, Candidates
