@@ -12,6 +12,7 @@ from flows.compare.run import _means
 from flows.compare.values import summary_of
 from tasks.metrics.comparison import CellResult, Difference, adjusted, difference, mean_curve, mean_of, verdict
 from tasks.reporting.compare_report import Comparison, claim_cells, claims, drawings, markdown, page, seconds_of, tables
+from tests.support.golden_pages import check_page
 
 OURS, THEIRS = [0.81, 0.84, 0.79, 0.86], [0.78, 0.83, 0.80, 0.80]
 
@@ -111,37 +112,29 @@ def test_a_curve_is_the_mean_over_seeds_of_iterations_that_all_measured() -> Non
     assert mean_curve(found, "WASP", "all", "fid") == [(0, pytest.approx(0.5)), (1, pytest.approx(0.3))]
 
 
-def test_tables_have_our_figure_its_spread_and_the_published_one() -> None:
-    lines = dict(tables(comparison())[0].lines)
-    assert lines["WASP"] == ("0.825 ± 0.031 [0.890]",)
-    assert lines["PE"] == ("0.802 ± 0.021 [0.850]",)
-    assert lines["Broken"] == ("failed",)
-
-
 def test_a_seed_that_is_missing_is_told() -> None:
     few = comparison(answers=tuple(answers()[:3]), rows=("WASP",), published={})
     assert tables(few)[0].lines == (("WASP", ("0.813 ± 0.025 (3 of 4 seeds)",)),)
 
 
-def test_markdown_is_well_formed_whatever_stands_in_it() -> None:
-    text = markdown(comparison())
+def test_page_and_markdown_read_as_before_and_are_well_formed_with_any_text() -> None:
+    html, text = page(comparison()), markdown(comparison())
+    check_page("comparison", html)
+    assert html.count("<svg") == len(drawings(comparison(), "svg")) == 1
+    assert not re.search(r"(src|href)=\"https?:", html)
+    assert page(comparison()) == html
+    assert "the published claim" not in page(comparison(published={}))
+    timed = tuple(replace(cell, seconds=10.0 + 20 * cell.seed) for cell in comparison().answers)
+    assert seconds_of(comparison(answers=timed)) == [("WASP", ("40",)), ("PE", ("40",)), ("Broken", ("failed",))]
     for block in re.findall(r"(?:^\|.*\n)+", text, re.M):
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
         assert len(widths) == 1, block
+    assert "| WASP | 0.825 ± 0.031 [0.890] |" in text
     assert "no such" in text
     assert "another filler" in text
     claim = claims(comparison())[0]
     assert (claim.row, claim.verdict) == ("PE", "cannot be seen")
     assert claim.published == pytest.approx(-0.04)
-
-
-def test_the_page_shows_tables_claims_failures_and_pictures_and_needs_nothing_else() -> None:
-    html = page(comparison())
-    assert "0.825 ± 0.031 [0.890]" in html
-    assert "no such | key" in html
-    assert html.count("<svg") == len(drawings(comparison(), "svg")) == 1
-    assert not re.search(r"(src|href)=\"https?:", html)
-    assert page(comparison()) == html
 
 
 def test_columns_with_places_are_drawn_as_curves() -> None:
@@ -271,16 +264,3 @@ def test_the_page_marks_the_best_value_and_links_every_run() -> None:
     assert re.findall(r'<td class="best">([\d.]+)', shown) == ["0.825"]
     assert shown.count('/report.html"') == len(answers())
     assert "&#34;" not in shown
-
-
-def test_a_comparison_without_published_figures_has_no_columns_for_them() -> None:
-    assert "the published claim" in page(comparison())
-    assert "the published claim" not in page(comparison(published={}))
-
-
-def test_seconds_of_runs_stand_side_by_side() -> None:
-    timed = [replace(cell, seconds=10.0 + 20 * cell.seed) for cell in answers()]
-    shown = comparison(answers=(*timed, answer("Broken", 0, None)))
-    assert seconds_of(shown) == [("WASP", ("40",)), ("PE", ("40",)), ("Broken", ("failed",))]
-    assert "| PE | 40 |" in markdown(shown)
-    assert "Mean seconds of a run" in page(shown)
