@@ -7,14 +7,15 @@ from typing import Any
 from connectors.interfaces.money import format_dollars
 from flows.engine.text import epsilon, table
 
-HEADS = ("mechanism", "protects", "stated", "claimed", "proven at least", "fresh noise", "releases", "verdict")
-
 
 def plan(value: dict[str, Any]) -> str:
     """Return the plan of an audit as text."""
+    money = (
+        f"about {format_dollars(value['dollars_about'])} dollars for the whole run" if value["dollars_about"] else ""
+    )
     lines = [
         "opens         nothing private: all records are synthetic or public",
-        f"spends        no budget; {_money(value['dollars_about'])}",
+        f"spends        no budget; {money or 'no money'}",
         f"draws         {value['draws']} noisy releases: {value['trials']} runs with and {value['trials']} without the "
         f"canary for each of {len(value['mechanisms'])} mechanisms",
         f"bounds        hold with confidence {value['confidence']:g}",
@@ -39,40 +40,51 @@ def plan(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _money(dollars: float) -> str:
-    return f"about {format_dollars(dollars)} dollars for the whole run" if dollars else "no money"
-
-
 def rows(value: dict[str, Any]) -> list[dict[str, Any]]:
     """Return one table row per mechanism, and one for the whole run."""
-    return [dict(zip(HEADS, _cells(mechanism), strict=True)) for mechanism in _all(value)]
-
-
-def _all(value: dict[str, Any]) -> list[dict[str, Any]]:
-    return [*value["mechanisms"], *([value["pipeline"]] if value["pipeline"] else [])]
+    return [
+        {
+            "mechanism": line["mechanism"],
+            "protects": f"{line['protects']}, {line['adjacency']}",
+            "stated": epsilon(line["epsilon_stated"]),
+            "claimed": epsilon(line["epsilon_claimed"]),
+            "proven at least": epsilon(line["epsilon_proven"]),
+            "fresh noise": "yes" if line.get("fresh", True) else "NO",
+            "releases": line["releases"],
+            "verdict": ("passed" if line["passed"] else "RED")
+            + ("" if line.get("stated_holds", True) else ", stated is no guarantee"),
+        }
+        for line in [*value["mechanisms"], *([value["pipeline"]] if value["pipeline"] else [])]
+    ]
 
 
 def summary(value: dict[str, Any]) -> str:
     """Return table, verdict and path of a finished audit as text."""
-    lines = [table([list(row.values()) for row in rows(value)], HEADS), "", sentence(value)]
-    lines += [f"canaries    {line}" for line in guessed(value)]
-    lines += [f"note        {line}" for line in notes(value)]
-    lines += [f"red         {line}" for line in reasons(value)]
+    lines = rows(value)
     page = value["audit"].replace("audit.json", "report.html")
-    return "\n".join([*lines, "", f"findings    {value['audit']}", f"report      {page}"])
+    return "\n".join(
+        [
+            *(table([list(line.values()) for line in lines], tuple(lines[0])), "", sentence(value)),
+            *(f"canaries    {line}" for line in _guesses(value)),
+            *(f"note        {line}" for line in notes(value)),
+            *(f"red         {line}" for line in reasons(value)),
+            *("", f"findings    {value['audit']}", f"report      {page}"),
+        ]
+    )
 
 
 def verdict(value: dict[str, Any]) -> str:
     """Return the verdict and the finding of each attack in Markdown."""
-    lines = [f"**{sentence(value)}**", "", *(f"- RED: {line}" for line in reasons(value))]
-    lines += [f"- NOTE: {line}" for line in notes(value)] + [f"- {line}" for line in guessed(value)]
+    lines = [f"- RED: {line}" for line in reasons(value)] + [f"- NOTE: {line}" for line in notes(value)]
+    lines += [f"- {line}" for line in _guesses(value)]
     for mechanism in value["mechanisms"]:
+        name = mechanism["mechanism"]
         lines += [
-            f"- {mechanism['mechanism']}, {finding['what']}: at least {_epsilon(finding)}; {finding['remark']}"
-            for finding in mechanism["findings"]
+            f"- {name}, {one['what']}: at least {_epsilon(one)}; {one['remark']}" for one in mechanism["findings"]
         ]
-        lines += [f"- {mechanism['mechanism']}: {mechanism['freshness']}; {mechanism['number']}"]
-    return "\n".join([*lines, "", "A passed attack proves nothing beyond itself.", f"Findings: `{value['audit']}`"])
+        lines += [f"- {name}: {mechanism['freshness']}; {mechanism['number']}"]
+    end = ["", "A passed attack proves nothing beyond itself.", f"Findings: `{value['audit']}`"]
+    return "\n".join([f"**{sentence(value)}**", "", *lines, *end])
 
 
 def sentence(value: dict[str, Any]) -> str:
@@ -84,19 +96,15 @@ def sentence(value: dict[str, Any]) -> str:
     )
 
 
-def guessed(value: dict[str, Any]) -> list[str]:
+def _guesses(value: dict[str, Any]) -> list[str]:
     """Return the finding of each attack on a whole run, if one was attacked."""
-    whole = value["pipeline"]
-    return [] if whole is None else [_guess(attack) for attack in whole["attacks"]]
-
-
-def _guess(attack: dict[str, Any]) -> str:
-    low, high = attack["interval"]
-    return (
-        f"whole run, by {attack['what']}: AUC {attack['auc']:.3f} (95 % interval {low:.3f} to {high:.3f}), "
-        f"TPR {attack['hits']:.1%} at 1 % FPR, {attack['correct']} of {attack['guesses']} guesses correct, at least "
-        f"epsilon {attack['bound']:.4f}"
-    )
+    attacks = value["pipeline"]["attacks"] if value["pipeline"] else []
+    return [
+        f"whole run, by {attack['what']}: AUC {attack['auc']:.3f} (95 % interval {attack['interval'][0]:.3f} to "
+        f"{attack['interval'][1]:.3f}), TPR {attack['hits']:.1%} at 1 % FPR, {attack['correct']} of "
+        f"{attack['guesses']} guesses correct, at least epsilon {attack['bound']:.4f}"
+        for attack in attacks
+    ]
 
 
 def notes(value: dict[str, Any]) -> list[str]:
@@ -120,13 +128,12 @@ def red(value: dict[str, Any]) -> str:
 
 def reasons(value: dict[str, Any]) -> list[str]:
     """Return the reasons for a red audit, empty if it passed."""
-    problems = []
+    problems, whole = [], value["pipeline"]
     for mechanism in value["mechanisms"]:
         name = mechanism["mechanism"]
         problems += [] if mechanism["sound"] else [_too_much(mechanism)]
         problems += [] if mechanism["fresh"] else [f"{name}: noise is not fresh ({mechanism['freshness']})"]
         problems += [] if mechanism["number_kept"] else [f"{name}: more releases than planned ({mechanism['number']})"]
-    whole = value["pipeline"]
     return problems if whole is None or whole["passed"] else [*problems, _too_much(whole)]
 
 
@@ -139,17 +146,3 @@ def _too_much(mechanism: dict[str, Any]) -> str:
 
 def _epsilon(finding: dict[str, Any]) -> str:
     return f"epsilon {finding['epsilon_proven']:.4f}"
-
-
-def _cells(mechanism: dict[str, Any]) -> list[Any]:
-    verdict_ = "passed" if mechanism["passed"] else "RED"
-    return [
-        mechanism["mechanism"],
-        f"{mechanism['protects']}, {mechanism['adjacency']}",
-        epsilon(mechanism["epsilon_stated"]),
-        epsilon(mechanism["epsilon_claimed"]),
-        epsilon(mechanism["epsilon_proven"]),
-        "yes" if mechanism.get("fresh", True) else "NO",
-        mechanism["releases"],
-        verdict_ if mechanism.get("stated_holds", True) else f"{verdict_}, stated is no guarantee",
-    ]

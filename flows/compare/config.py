@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from flows.config.execution import Execution, Tracking
 from flows.config.form import Strict
 from tasks.metrics.registry import compared_names
-
-
-class _MetricEnum:
-    """Lists the registered metrics in the schema of the form."""
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return handler(core) | {"enum": list(compared_names())}
 
 
 def _is_compared(name: str) -> str:
@@ -26,7 +17,12 @@ def _is_compared(name: str) -> str:
     return name
 
 
-MetricName = Annotated[str, AfterValidator(_is_compared), _MetricEnum()]
+def _list_metrics(schema: dict[str, Any]) -> None:
+    """List the registered metrics in the schema of the form."""
+    schema["enum"] = list(compared_names())
+
+
+MetricName = Annotated[str, AfterValidator(_is_compared), Field(json_schema_extra=_list_metrics)]
 Changes = dict[str, Any]
 """Changed fields of a configuration: 'method.votes' -> value."""
 
@@ -99,22 +95,17 @@ class CompareConfig(Strict):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
-        for what, names in (
-            ("rows", [row.name for row in self.rows]),
-            ("columns", [column.name for column in self.columns]),
-        ):
+        rows, columns = [row.name for row in self.rows], [column.name for column in self.columns]
+        for what, names in (("rows", rows), ("columns", columns)):
             duplicates = sorted({name for name in names if names.count(name) > 1})
             if duplicates:
                 raise ValueError(f"{what}: the name '{duplicates[0]}' occurs twice; names must be unique")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: a seed occurs twice; seeds must be unique")
-        if self.against not in (None, *[row.name for row in self.rows]):
-            raise ValueError(
-                f"against: there is no row '{self.against}'; choose one of: {', '.join(row.name for row in self.rows)}"
-            )
-        columns = {column.name for column in self.columns}
+        if self.against not in (None, *rows):
+            raise ValueError(f"against: there is no row '{self.against}'; choose one of: {', '.join(rows)}")
         for row in self.rows:
-            unknown = sorted({name for figures in row.published.values() for name in figures} - columns)
+            unknown = sorted({name for figures in row.published.values() for name in figures} - set(columns))
             if unknown:
                 raise ValueError(f"rows '{row.name}': published names an unknown column '{unknown[0]}'")
         return self
