@@ -11,7 +11,6 @@ import hashlib
 import os
 import secrets
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +22,6 @@ from connectors.interfaces.errors import ArtifactError
 
 STALE_SECONDS = 3600.0
 """Age at which a scratch file counts as abandoned."""
-
-BLOCK_BYTES = 1 << 20
 
 LARGE_BYTES = 4_000_000
 """Size from which a second thread is worthwhile."""
@@ -59,12 +56,12 @@ def is_inside(path: Path, folder: Path) -> bool:
     return target == root or target.startswith(root.rstrip(os.sep) + os.sep)
 
 
-def make_folder(folder: Path, private: bool = False) -> None:
+def make_folder(folder: Path, private: bool = False, mode: int = 0o777) -> None:
     """Create `folder` and missing parents durably; if private, only for their owner."""
     missing = [f for f in (folder, *folder.parents) if not f.exists()]
     for created in reversed(missing):
         # Not mkdir's `parents` option: it creates parents with the default mode.
-        created.mkdir(mode=0o700 if private else 0o777, exist_ok=True)
+        created.mkdir(mode=0o700 if private else mode, exist_ok=True)
     if private and folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
     for created in missing:
@@ -80,14 +77,11 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_whole(
-    path: Path, fill: Callable[[BinaryIO], None], private: bool = False, in_order: bool = False
-) -> tuple[str, int]:
+def write_whole(path: Path, fill: Callable[[BinaryIO], object], private: bool = False) -> tuple[str, int]:
     """Let `fill` write a scratch file and move it to `path`; return SHA-256 and bytes.
 
-    `in_order`: `fill` writes sequentially, so the file can be hashed during writing. A reader sees either the old file
-    or the complete new one, even after a crash. Disk errors become ArtifactError; the scratch file is removed after any
-    error of `fill`.
+    A reader sees either the old file or the complete new one, even after a crash. Disk errors become ArtifactError; the
+    scratch file is removed after any error of `fill`.
     """
     scratch = _scratch(path)
     with explained(path):
@@ -96,12 +90,9 @@ def write_whole(
         try:
             mode = 0o600 if private else 0o666
             with os.fdopen(os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                if in_order:
-                    sha256 = _write_and_hash(file, fill)
-                else:
-                    fill(file)
-                    file.flush()
-                    sha256 = _hash_and_sync(scratch, file.fileno())
+                fill(file)
+                file.flush()
+                sha256 = _hash_and_sync(scratch, file.fileno())
             facts = sha256, scratch.stat().st_size
             scratch.replace(path)
         finally:
@@ -121,45 +112,9 @@ def _hash_and_sync(path: Path, handle: int) -> str:
         return digest.result()
 
 
-def _write_and_hash(file: BinaryIO, fill: Callable[[BinaryIO], None]) -> str:
-    """Let `fill` write, sync the file, and return its SHA-256 from a parallel thread."""
-    is_written = threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(_hash_growing_file, file.fileno(), is_written)
-        try:
-            fill(file)
-            file.flush()
-        finally:
-            is_written.set()
-        os.fsync(file.fileno())
-        return digest.result()
-
-
-def _hash_growing_file(handle: int, is_written: threading.Event) -> str:
-    """Hash a growing file until it is complete.
-
-    Passing the data to a thread instead would make the writer copy it.
-    """
-    digest, block, position = hashlib.sha256(), bytearray(BLOCK_BYTES), 0
-    while True:
-        is_complete = is_written.is_set()
-        count = os.preadv(handle, [block], position)
-        if count == len(block) or (is_complete and count):
-            digest.update(memoryview(block)[:count])
-            position += count
-        elif is_complete:
-            return digest.hexdigest()
-        else:
-            is_written.wait(0.001)
-
-
 def write_text_whole(path: Path, text: str, private: bool = False) -> tuple[str, int]:
     """Write `text` as UTF-8 with `write_whole`."""
-
-    def fill(file: BinaryIO) -> None:
-        file.write(text.encode())
-
-    return write_whole(path, fill, private)
+    return write_whole(path, lambda file: file.write(text.encode()), private)
 
 
 def write_folder_whole(path: Path, fill: Callable[[Path], None], private: bool = False) -> tuple[str, int, int]:

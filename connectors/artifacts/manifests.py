@@ -54,6 +54,11 @@ def manifest_path(path: AnyPath) -> AnyPath:
     return path.parent / f"_{path.name}.json"
 
 
+def content_path(path: AnyPath) -> AnyPath:
+    """Return the path of the artifact of a manifest."""
+    return path.with_name(path.name[1 : -len(".json")])
+
+
 def make_manifest(key: StepKey, facts: tuple[str, int], rows: int, info: Mapping[str, Any]) -> Manifest:
     """Return the manifest of a file with `facts` (SHA-256, bytes)."""
     return Manifest(
@@ -76,9 +81,9 @@ def write_manifest(path: Path, manifest: Manifest, private: bool) -> None:
 
 
 def read_manifest(path: Path) -> Manifest | str | None:
-    """Return the manifest of an artifact, None if there is none, or its problem."""
+    """Return the manifest in a file, None if there is none, or its problem."""
     try:
-        return parse_manifest(manifest_path(path).read_bytes())
+        return parse_manifest(path.read_bytes())
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -106,7 +111,7 @@ def content_problem(path: Path, sha256: str) -> str:
 
 def verdict(path: Path, key: StepKey) -> tuple[Manifest | None, str]:
     """Return the manifest of a finished artifact with this key, or None, and why."""
-    manifest = read_manifest(path)
+    manifest = read_manifest(manifest_path(path))
     if manifest is None:
         unfinished = "an earlier result was never finished" if path.exists() else "no earlier result exists"
         return None, f"computed because {unfinished}"

@@ -16,7 +16,7 @@ from connectors.interfaces.errors import ArtifactError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from connectors.artifacts.hash_cache import Recent
+    from connectors.artifacts.hash_cache import Cache
     from connectors.interfaces.embedding import Matrix
 
 PATH_COLUMNS = b"wasp.path_columns"
@@ -64,13 +64,13 @@ def write_arrow(arrow: Any, file: BinaryIO) -> None:
     pq.write_table(arrow, file, compression="zstd")
 
 
-def read_frame(path: Path, sha256: str, recent: Recent[pd.DataFrame] | None = None) -> pd.DataFrame:
+def read_frame(path: Path, sha256: str, recent: Cache | None = None) -> pd.DataFrame:
     """Read a table and restore the columns of its path; use `recent` as a cache.
 
     Changes to the returned frame do not affect others: pandas copies on write.
     """
     verify(path, sha256)
-    frame = recent.find(sha256) if recent is not None else None
+    frame: pd.DataFrame | None = recent.find(sha256) if recent is not None else None
     if frame is None:
         frame, size = _decode(_arrow(path, sha256))
         if recent is not None and size:

@@ -1,14 +1,15 @@
-"""All files of the state folder: atomic Parquet, JSON and folders with manifests.
+"""All files of runs: atomic Parquet, JSON and folders with manifests, in the state folder and at a shared address.
 
-`connectors.artifacts.shared_store` stores the same files at an address. The methods that it overrides are at the end of
-this class.
+With an address the state folder is a copy. Every file is first written locally, then uploaded: content, then manifest.
+A downloaded file must have the hash of its manifest. A local result that could not be uploaded is uploaded by the next
+attempt, without computing it again. Private files are never uploaded.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -17,13 +18,16 @@ from connectors.artifacts.atomic_files import explained, is_inside, make_folder,
 from connectors.artifacts.hash_cache import FRAMES
 from connectors.artifacts.manifests import (
     Manifest,
+    content_path,
     content_problem,
     make_manifest,
     manifest_path,
+    parse_manifest,
     read_manifest,
     verdict,
     write_manifest,
 )
+from connectors.artifacts.remote_files import RemoteFiles
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError
@@ -35,44 +39,65 @@ if TYPE_CHECKING:
     from connectors.interfaces.embedding import Matrix
 
 PRIVATE = "private"
+MARK = "wasp-artifacts.json"
+"""Marker file at the root of a shared store that was written to."""
+KNOWN = "stores.txt"
+"""File in the state folder with all addresses that were used from it."""
 _AGAIN = "Run the step again: wasp resume RUN_ID"
 
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """The artifact store in the state folder `home` (WASP_HOME).
+    """The artifact store in the state folder `home` (WASP_HOME), shared at `address` if there is one.
 
-    Implements `connectors.interfaces.artifacts.ArtifactStore`. An artifact is finished if its manifest is on disk with
+    Implements `connectors.interfaces.artifacts.ArtifactStore`. An artifact is finished if its manifest is stored with
     the same key and its content hash matches; a crash at any moment leaves it unfinished or complete. `home` is created
     with mode 0700; below private/ folders have mode 0700 and files 0600. Instances can be pickled and used by many
-    processes at once: the last writer of a path wins, and a mixture of two writers is unfinished.
+    processes at once: the last writer of a path wins, and a mixture of two writers is unfinished. ArtifactError if the
+    shared store is unreachable: it never counts as empty.
     """
 
     home: Path
+    address: str | None = None
+    _files: RemoteFiles | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         home = Path(self.home).expanduser().absolute()
         object.__setattr__(self, "home", home)
+        object.__setattr__(self, "_files", RemoteFiles(self.address) if self.address else None)
         with explained(home):
             make_folder(home, private=not home.exists())
             make_folder(home / PRIVATE, private=True)
 
+    def check(self) -> None:
+        """Raise ArtifactError if the shared store is not usable, or was used before and is empty now."""
+        if self._files is None:
+            return
+        known = self.home / KNOWN
+        addresses = known.read_text(encoding="utf-8") if known.exists() else ""
+        is_known = self._files.address in addresses.splitlines()
+        if self._files.read(MARK) is None:
+            if is_known:
+                raise ArtifactError(
+                    f"The artifact store {self._files.address} was used before and is empty now. Mount or restore it, "
+                    "then resume the run. For a new start set WASP_ARTIFACTS to another address."
+                )
+            self._files.write(MARK, b'{"format": 1}\n')
+        if not is_known:
+            write_whole(known, _writer(f"{addresses}{self._files.address}\n".encode()))
+
     # --- keys
     def find(self, path: str, key: StepKey) -> ArtifactRef | None:
         """Return the finished artifact at `path`, None unless its key and hash match."""
-        name, location = self._resolve(path)
-        self._sync(name, key)
-        manifest, _ = verdict(location, key)
-        return manifest.ref(name, reused=True) if manifest else None
+        manifest, _ = self._verdict(path, key)
+        return manifest.ref(str(PurePosixPath(path)), reused=True) if manifest else None
 
     def why(self, path: str, key: StepKey) -> str:
         """Return the reason for `find`'s result: 'reused', 'computed' or 'recomputed'.
 
         Call it before the step writes: afterwards it describes the new file.
         """
-        name, location = self._resolve(path)
-        self._sync(name, key)
-        return verdict(location, key)[1]
+        return self._verdict(path, key)[1]
 
     def info(self, ref: ArtifactRef) -> dict[str, Any]:
         """Return the `info` of the artifact's manifest."""
@@ -108,8 +133,7 @@ class Artifacts:
         blocks: Iterable[Matrix] = (matrix,) if isinstance(matrix, np.ndarray) else matrix
         name, location = self._writable(path)
         shape: list[int] = []
-        fill = lambda file: shape.extend(parquet.write_matrix(blocks, file))  # noqa: E731
-        facts = write_whole(location, fill, is_private(name), in_order=True)
+        facts = write_whole(location, lambda file: shape.extend(parquet.write_matrix(blocks, file)), is_private(name))
         return self._finish(name, make_manifest(key, facts, shape[0], {"dimension": shape[1]}))
 
     def read_matrix(self, ref: ArtifactRef) -> Matrix:
@@ -122,7 +146,7 @@ class Artifacts:
     def write_json(self, path: str, value: Mapping[str, Any], key: StepKey) -> ArtifactRef:
         """Write one JSON object."""
         text = json.dumps(json.loads(canonical(value)), ensure_ascii=False, indent=1, sort_keys=True)
-        return self._write(path, lambda file: write_bytes(file, text.encode()), key, 1, None)
+        return self._write(path, _writer(text.encode()), key, 1, None)
 
     def read_json(self, ref: ArtifactRef) -> dict[str, Any]:
         """Read one JSON object; ArtifactError if it is missing or its hash differs."""
@@ -161,12 +185,13 @@ class Artifacts:
 
         They are indexed by path; an unreadable one is empty.
         """
-        manifests = {}
-        for location in sorted(self.home.glob(str(manifest_path(Path(pattern))))):
-            manifest = read_manifest(location.with_name(location.name[1 : -len(".json")]))
-            name = location.with_name(location.name[1 : -len(".json")]).relative_to(self.home).as_posix()
-            manifests[name] = asdict(manifest) if isinstance(manifest, Manifest) else {}
-        return manifests
+        pattern = manifest_path(PurePosixPath(pattern)).as_posix()
+        found = {path.relative_to(self.home).as_posix(): read_manifest(path) for path in self.home.glob(pattern)}
+        if self._files is not None:  # results that are not uploaded yet are included
+            remote = self._files.read_all(self._files.match(pattern))
+            found |= {name: parse_manifest(data) for name, data in remote.items()}
+        named = {content_path(PurePosixPath(name)).as_posix(): found[name] for name in sorted(found)}
+        return {name: asdict(entry) if isinstance(entry, Manifest) else {} for name, entry in named.items()}
 
     # --- files without a key
     def write_text(self, path: str, text: str) -> Path:
@@ -176,7 +201,7 @@ class Artifacts:
     def write_bytes(self, path: str, data: bytes) -> Path:
         """Write a file atomically, without a manifest; return its local path."""
         name, location = self._writable(path)
-        write_whole(location, lambda file: write_bytes(file, data), is_private(name))
+        write_whole(location, _writer(data), is_private(name))
         self._upload(name)
         return location
 
@@ -190,23 +215,32 @@ class Artifacts:
 
         A shared store has priority over the local file.
         """
-        return self._bytes(self._resolve(path)[0])
+        name, location = self._resolve(path)
+        if remote := self._shared(name):
+            return remote.read(name)
+        try:
+            return location.read_bytes()
+        except FileNotFoundError:
+            return None
 
     def exists(self, path: str) -> bool:
         """Return True if a file or folder exists at `path`, finished or not."""
-        return self._resolve(path)[1].exists()
+        name, location = self._resolve(path)
+        return location.exists() or bool((remote := self._shared(name)) and remote.below(name))
 
     def where(self, path: str = "") -> str:
         """Return the location of `path` for display: a local path or an address."""
-        return str(self.home / path)
+        remote = self._shared(path)
+        return remote.place(path) if remote else str(self.home / path)
 
     def list_runs(self) -> list[dict[str, Any]]:
         """Return the manifests of all runs by folder name.
 
         For an unreadable manifest: its `run_id`, and the problem in `damaged`.
         """
-        manifests = []
-        for run_id in self._runs():
+        pattern, manifests = "runs/*/manifest.json", []
+        names = self._files.match(pattern) if self._files else [str(path) for path in self.home.glob(pattern)]
+        for run_id in sorted(PurePosixPath(name).parts[-2] for name in names):
             try:
                 value = json.loads(self.read_text(f"runs/{run_id}/manifest.json") or "")
                 manifests.append(value if isinstance(value, dict) else {"damaged": "not a JSON object"})
@@ -242,11 +276,11 @@ class Artifacts:
         except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
             raise ArtifactError(f"{location} is damaged ({type(error).__name__}). Delete it and resume.") from None
 
-    # --- paths
+    # --- content and manifests
     def _write(
         self,
         path: str,
-        fill: Callable[[BinaryIO], None],
+        fill: Callable[[BinaryIO], object],
         key: StepKey,
         rows: int,
         info: Mapping[str, Any] | None,
@@ -256,9 +290,63 @@ class Artifacts:
         return self._finish(name, make_manifest(key, facts, rows, info or {}))
 
     def _finish(self, name: str, manifest: Manifest) -> ArtifactRef:
+        """Write the manifest of local content, which is then finished; upload both."""
         write_manifest(self.home / name, manifest, is_private(name))
         self._upload(name, manifest)
         return manifest.ref(name)
+
+    def _verdict(self, path: str, key: StepKey) -> tuple[Manifest | None, str]:
+        """Return the finished manifest with this key, or None, and why, after an exchange with the shared store."""
+        name, location = self._resolve(path)
+        if self._shared(name):
+            remote = self._manifest(name)
+            if isinstance(remote, Manifest):
+                if remote.key == key.key:
+                    self._local(remote.ref(name))
+                write_manifest(location, remote, private=False)
+            elif (local := verdict(location, key)[0]) is not None:
+                self._upload(name, local)
+        return verdict(location, key)
+
+    def _manifest(self, name: str) -> Manifest | str | None:
+        """Return the manifest of `name`, its problem, or None if there is none."""
+        remote = self._shared(name)
+        if remote is None:
+            return read_manifest(manifest_path(self.home / name))
+        data = remote.read(manifest_path(PurePosixPath(name)).as_posix())
+        return None if data is None else parse_manifest(data)
+
+    def _local(self, ref: ArtifactRef) -> Path:
+        """Return the local path of an artifact's content, after downloading content that is missing or differs."""
+        name, location = self._resolve(ref.path)
+        if (remote := self._shared(name)) and content_problem(location, ref.sha256):
+            names = remote.below(name)
+            if names == [name]:
+                remote.fetch(name, location)
+            elif names:
+                write_folder_whole(location, lambda folder: _fill(remote, folder, name, names))
+        return location
+
+    def _upload(self, name: str, manifest: Manifest | None = None) -> None:
+        """Upload the local file or folder at `name`; its manifest is last."""
+        remote, location = self._shared(name), self.home / name
+        if remote is None:
+            return
+        manifest_name = manifest_path(PurePosixPath(name)).as_posix()
+        if location.is_dir():
+            # Without its manifest a folder is unfinished, in any mixture of old and new files.
+            remote.remove([manifest_name, *remote.below(name)])
+            for file in sorted(path for path in location.rglob("*") if path.is_file()):
+                remote.write(f"{name}/{file.relative_to(location).as_posix()}", file)
+        else:
+            remote.write(name, location)
+        if manifest is not None:
+            remote.write(manifest_name, manifest.text().encode())
+
+    # --- paths
+    def _shared(self, name: str) -> RemoteFiles | None:
+        """Return the shared store of a file; None for a private file, and without a shared store."""
+        return None if is_private(name) else self._files
 
     def _resolve(self, path: str) -> tuple[str, Path]:
         pure = PurePosixPath(path)
@@ -280,39 +368,16 @@ class Artifacts:
         pure = PurePosixPath(path)
         return self._writable(str(pure if pure.parts[:1] == (PRIVATE,) else PurePosixPath(PRIVATE) / pure))[1]
 
-    # --- overridden by shared stores
-    def check(self) -> None:
-        """Raise ArtifactError if the store is not usable."""
-
-    def _sync(self, name: str, key: StepKey) -> None:
-        """Fetch the manifest, and content with this key, from a shared store."""
-
-    def _local(self, ref: ArtifactRef) -> Path:
-        """Return the local path of an artifact's content."""
-        return self._resolve(ref.path)[1]
-
-    def _manifest(self, name: str) -> Manifest | str | None:
-        """Return the result of `read_manifest` for `name`."""
-        return read_manifest(self.home / name)
-
-    def _upload(self, name: str, manifest: Manifest | None = None) -> None:
-        """Upload the local file at `name` to a shared store."""
-
-    def _bytes(self, name: str) -> bytes | None:
-        try:
-            return (self.home / name).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def _runs(self) -> list[str]:
-        return sorted(file.parent.name for file in (self.home / "runs").glob("*/manifest.json"))
-
 
 def is_private(name: str) -> bool:
     """Return True if a file never leaves this machine."""
-    return PurePosixPath(name).parts[0] == PRIVATE
+    return PurePosixPath(name).parts[:1] == (PRIVATE,)
 
 
-def write_bytes(file: BinaryIO, data: bytes) -> None:
-    """Write `data` to a file."""
-    file.write(data)
+def _writer(data: bytes) -> Callable[[BinaryIO], object]:
+    return lambda file: file.write(data)
+
+
+def _fill(remote: RemoteFiles, folder: Path, name: str, names: Iterable[str]) -> None:
+    for path in names:
+        remote.fetch(path, folder / PurePosixPath(path).relative_to(name))

@@ -15,7 +15,7 @@ from flows.engine.federation import Federation, federation_of
 from flows.runtime.stores import open_exchange
 
 if TYPE_CHECKING:
-    from connectors.artifacts.exchange_files import ExchangeFiles
+    from connectors.artifacts.remote_files import RemoteFiles
     from flows.config.base import AnyConfig
     from flows.federation.party import Party
 
@@ -65,7 +65,7 @@ def _describe_colluding(colluding: int) -> str:
     return f"{readers}, so each counts as one of them"
 
 
-def _exchange(files: ExchangeFiles) -> str:
+def _exchange(files: RemoteFiles) -> str:
     """Write, list, read and remove a file in this writer's own folder.
 
     Raises ArtifactError if the exchange does not respond.

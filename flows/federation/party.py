@@ -23,7 +23,7 @@ from tasks.steps.federation.party import BUSY, Member, Requirements
 from tasks.steps.federation.party_round import Keys
 
 if TYPE_CHECKING:
-    from connectors.artifacts.exchange_files import ExchangeFiles
+    from connectors.artifacts.remote_files import RemoteFiles
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
     from tasks.private.data.rows import Zone
@@ -74,7 +74,7 @@ class Party:
         return open_zone(self.home)
 
     @cached_property
-    def exchange(self) -> ExchangeFiles:
+    def exchange(self) -> RemoteFiles:
         """The exchange for messages between parties and coordinator."""
         return open_exchange(place(self.config.exchange, str(self.folder)), own_folder(self.config.name))
 

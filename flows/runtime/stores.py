@@ -18,7 +18,7 @@ from flows.config.environment import environment
 from flows.runtime.state_folder import ledger_address
 
 if TYPE_CHECKING:
-    from connectors.artifacts.exchange_files import ExchangeFiles
+    from connectors.artifacts.remote_files import RemoteFiles
     from connectors.artifacts.store import Artifacts
     from connectors.embedders.vector_cache import VectorCache
     from connectors.ledger.ledger import PrivacyLedger
@@ -82,16 +82,16 @@ def artifacts_address() -> str | None:
 
 def open_artifacts(home: Path, address: str | None = None) -> Artifacts:
     """Open the artifacts at `address`, at WASP_ARTIFACTS, or in the state folder."""
-    from connectors.artifacts.shared_store import open_artifacts as open_store
+    from connectors.artifacts.store import Artifacts
 
-    return open_store(home, address or artifacts_address())
+    return Artifacts(home, address or artifacts_address())
 
 
-def open_exchange(address: str, prefix: str) -> ExchangeFiles:
+def open_exchange(address: str, prefix: str) -> RemoteFiles:
     """Open the message exchange of coordinator and parties; this process writes below `prefix` only."""
-    from connectors.artifacts.exchange_files import ExchangeFiles
+    from connectors.artifacts.remote_files import RemoteFiles
 
-    return ExchangeFiles(address, prefix)
+    return RemoteFiles(address, prefix)
 
 
 def open_key(home: Path) -> bytes:

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.artifacts import shared_store
-from connectors.artifacts.shared_store import MARK, RemoteFiles, SharedArtifacts, check_address, open_artifacts
-from connectors.artifacts.store import Artifacts
+from connectors.artifacts import remote_files
+from connectors.artifacts.remote_files import RemoteFiles, check_address
+from connectors.artifacts.store import MARK, Artifacts
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError
 from tests.support.servers.s3 import S3Server, s3_server
@@ -46,12 +46,14 @@ def address(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 @pytest.fixture
 def machine(address: str, tmp_path: Path) -> Machine:
     """Machines by name, each with a state folder of its own and the same store."""
-    return lambda name: open_artifacts(tmp_path / name, address)
+    return lambda name: Artifacts(tmp_path / name, address)
 
 
-def test_what_one_machine_wrote_another_reuses(machine: Machine) -> None:
+def test_what_one_machine_wrote_another_reuses(machine: Machine, tmp_path: Path) -> None:
     ref = machine("a").write_table(PATH, TABLE, KEY, {"told": 1})
-    other = machine("b")
+    assert Artifacts(tmp_path / "local").write_table(PATH, TABLE, KEY, {"told": 1}) == ref
+    other = pickle.loads(pickle.dumps(machine("b")))
+    assert other.why(PATH, StepKey("step", 1, {"size": 4})) == "recomputed because parameter size changed (3 → 4)"
     assert other.why(PATH, KEY).startswith("reused because")
     found = other.find(PATH, KEY)
     assert found is not None
@@ -76,21 +78,6 @@ def test_every_kind_of_file_comes_back_on_another_machine(machine: Machine) -> N
     assert other.read_text("runs/two/manifest.json") is None
     assert other.list_runs() == [{"run_id": "one"}]
     assert (other.fetch("runs/one/student") / "words").read_text() == "words"
-
-
-def test_the_bytes_are_those_of_the_state_folder(machine: Machine, tmp_path: Path) -> None:
-    shared = machine("a").write_table(PATH, TABLE, KEY)
-    local = Artifacts(tmp_path / "local")
-    assert local.write_table(PATH, TABLE, KEY) == shared
-    assert machine("b").fetch(PATH).read_bytes() == (local.home / PATH).read_bytes()
-
-
-def test_another_key_is_computed_again_and_says_why(machine: Machine) -> None:
-    machine("a").write_table(PATH, TABLE, KEY)
-    changed = StepKey("step", 1, {"size": 4})
-    other = machine("b")
-    assert other.find(PATH, changed) is None
-    assert other.why(PATH, changed) == "recomputed because parameter size changed (3 → 4)"
 
 
 def test_a_folder_that_shrinks_leaves_nothing_of_the_old_one(machine: Machine) -> None:
@@ -155,14 +142,6 @@ def test_finished_artifacts_are_listed_by_pattern(machine: Machine) -> None:
     assert found["runs/one/iteration=0/release.parquet"]["info"] == {"ledger_entry": "x"}
 
 
-def test_it_travels_to_other_processes_as_its_address(machine: Machine) -> None:
-    one = machine("a")
-    ref = one.write_table(PATH, TABLE, KEY)
-    again = pickle.loads(pickle.dumps(one))
-    assert isinstance(again, SharedArtifacts)
-    assert again.read_table(ref).equals(TABLE)
-
-
 def test_a_store_that_does_not_answer_is_an_error_and_never_an_empty_one(
     machine: Machine, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,8 +172,8 @@ def test_a_store_that_hangs_does_not_hold_a_write_forever(
 ) -> None:
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(shared_store, "SECONDS", 2.0)
-    store = open_artifacts(tmp_path / "a", s3.bucket("bucket-that-hangs"))
+    monkeypatch.setattr(remote_files, "SECONDS", 2.0)
+    store = Artifacts(tmp_path / "a", s3.bucket("bucket-that-hangs"))
     store.check()
     os.kill(s3.process.pid, signal.SIGSTOP)
     try:
@@ -219,7 +198,7 @@ def test_a_bucket_that_does_not_exist_is_told_before_anything_is_made(
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ArtifactError, match="the bucket exists"):
-        open_artifacts(tmp_path / "a", "s3://no-such-bucket/wasp").check()
+        Artifacts(tmp_path / "a", "s3://no-such-bucket/wasp").check()
 
 
 @pytest.mark.parametrize(
@@ -230,20 +209,15 @@ def test_a_bucket_that_does_not_exist_is_told_before_anything_is_made(
         ("gs://bucket/wasp", "pip install gcsfs"),
     ],
 )
-def test_an_address_that_cannot_be_one_is_refused(address: str, words: str) -> None:
+def test_an_address_that_cannot_be_one_is_refused(
+    address: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ConfigError, match=words):
         check_address(address)
-
-
-def test_a_missing_package_is_answered_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert RemoteFiles(f"file://{tmp_path}/").place("x") == f"{tmp_path}/x"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=r"-m pip install .*\[s3\]'"):
         check_address("s3://bucket/wasp")
-
-
-def test_without_an_address_it_is_the_state_folder(tmp_path: Path) -> None:
-    assert type(open_artifacts(tmp_path, None)) is Artifacts
-    assert str(RemoteFiles(f"file://{tmp_path}/").place("x")) == f"{tmp_path}/x"
 
 
 def fill(*names: str) -> Callable[[Path], None]:

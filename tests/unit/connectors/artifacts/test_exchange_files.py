@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from connectors.artifacts.exchange_files import ExchangeFiles
+from connectors.artifacts.remote_files import RemoteFiles
 from connectors.interfaces.errors import ConfigError
 
 
 def test_a_writer_writes_and_removes_below_its_own_folder_only(tmp_path: Path) -> None:
-    files = pickle.loads(pickle.dumps(ExchangeFiles(str(tmp_path), "parties/a")))
+    files = pickle.loads(pickle.dumps(RemoteFiles(str(tmp_path), "parties/a")))
     files.write("parties/a/rounds/r/keys", b"mine")
-    assert ExchangeFiles(str(tmp_path), "parties/b").read("parties/a/rounds/r/keys") == b"mine"
+    assert RemoteFiles(str(tmp_path), "parties/b").read("parties/a/rounds/r/keys") == b"mine"
     for name in ("parties/b/rounds/r/keys", "rounds/r/go.json", "parties/a", "parties/a/../b/keys", "parties/ab/keys"):
         with pytest.raises(ConfigError, match="the only folder of this writer"):
             files.write(name, b"forged")
@@ -25,7 +25,7 @@ def test_a_writer_writes_and_removes_below_its_own_folder_only(tmp_path: Path) -
 def test_folders_of_a_writer_are_closed_to_the_group_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        ExchangeFiles(str(tmp_path), "parties/a").write("parties/a/rounds/r/keys", b"mine")
+        RemoteFiles(str(tmp_path), "parties/a").write("parties/a/rounds/r/keys", b"mine")
     finally:
         os.umask(before)
     own = tmp_path / "parties/a"
@@ -38,15 +38,15 @@ def test_a_folder_that_others_may_write_is_refused(tmp_path: Path, mode: int) ->
     own.mkdir()
     own.chmod(mode)
     with pytest.raises(ConfigError, match=f"other users can write to {own}.*chmod go-w"):
-        ExchangeFiles(str(tmp_path), "rounds").write("rounds/r/plan", b"")
+        RemoteFiles(str(tmp_path), "rounds").write("rounds/r/plan", b"")
 
 
 def test_an_exchange_for_several_users_needs_the_sticky_bit(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     with pytest.raises(ConfigError, match=r"can rename the folders.*chmod \+t"):
-        ExchangeFiles(str(tmp_path), "parties/a").write("parties/a/keys", b"")
+        RemoteFiles(str(tmp_path), "parties/a").write("parties/a/keys", b"")
     tmp_path.chmod(0o1777)
-    ExchangeFiles(str(tmp_path), "parties/a").write("parties/a/keys", b"")
+    RemoteFiles(str(tmp_path), "parties/a").write("parties/a/keys", b"")
     assert (tmp_path / "parties").stat().st_mode & 0o7777 == 0o1777, "the next party creates its folder there"
 
 
@@ -56,4 +56,4 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     own.mkdir(parents=True)
     os.chown(own, 65534, -1)
     with pytest.raises(ConfigError, match="belongs to another user"):
-        ExchangeFiles(str(tmp_path), "parties/a").write("parties/a/keys", b"")
+        RemoteFiles(str(tmp_path), "parties/a").write("parties/a/keys", b"")

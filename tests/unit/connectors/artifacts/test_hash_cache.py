@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from connectors.artifacts import hash_cache
-from connectors.artifacts.hash_cache import TICK_NS, Hashes, Recent
+from connectors.artifacts.hash_cache import TICK_NS, Cache, Hashes
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import ArtifactError
@@ -43,13 +43,13 @@ def settled(path: Path) -> Path:
 def test_a_file_that_did_not_change_is_hashed_once(tmp_path: Path, hashed: list[str]):
     file = tmp_path / "a"
     file.write_bytes(b"one")
-    known = Hashes()
+    known = Hashes(10)
     assert known.sha256(settled(file)) == known.sha256(file)
     assert hashed == ["a"]
 
 
 def test_a_file_that_has_just_changed_is_not_remembered(tmp_path: Path, hashed: list[str]):
-    file, known = tmp_path / "a", Hashes()
+    file, known = tmp_path / "a", Hashes(10)
     file.write_bytes(b"one")
     known.sha256(file)
     file.write_bytes(b"two")
@@ -58,7 +58,7 @@ def test_a_file_that_has_just_changed_is_not_remembered(tmp_path: Path, hashed: 
 
 @pytest.mark.parametrize("how", ["written over", "replaced", "written over and dated back"])
 def test_a_change_of_equal_length_is_seen(tmp_path: Path, how: str):
-    file, known = tmp_path / "a", Hashes()
+    file, known = tmp_path / "a", Hashes(10)
     file.write_bytes(b"one")
     before, times = known.sha256(settled(file)), file.stat()
     assert known.sha256(file) == before
@@ -73,7 +73,7 @@ def test_a_change_of_equal_length_is_seen(tmp_path: Path, how: str):
 
 
 def test_a_file_that_is_gone_has_no_hash(tmp_path: Path):
-    file, known = tmp_path / "a", Hashes()
+    file, known = tmp_path / "a", Hashes(10)
     file.write_bytes(b"one")
     known.sha256(settled(file))
     file.unlink()
@@ -81,24 +81,15 @@ def test_a_file_that_is_gone_has_no_hash(tmp_path: Path):
         known.sha256(file)
 
 
-def test_no_more_files_are_remembered_than_allowed(tmp_path: Path, hashed: list[str]):
-    known = Hashes(most=1)
-    for name in "ab":
-        (tmp_path / name).write_bytes(b"one")
-    settled(tmp_path / "a")
-    for name in "aba":
-        known.sha256(tmp_path / name)
-    assert hashed == ["a", "b", "a"]
-
-
-def test_the_oldest_go_when_there_is_no_room():
-    recent: Recent[str] = Recent(most=10, largest=6)
-    for name in "abc":
-        recent.keep(name, name.upper(), 4)
-    assert [recent.find(name) for name in "abc"] == [None, "B", "C"]
-    recent.keep("d", "D", 7)
-    assert recent.find("d") is None
-    assert recent.find("b") == "B"
+def test_the_values_that_were_not_used_for_longest_leave_a_full_cache():
+    cache = Cache(16)
+    for name in "abcdefgh":
+        cache.keep(name, name.upper(), 2)
+    assert cache.find("a") == "A"
+    cache.keep("i", "I", 2)
+    assert [cache.find(name) for name in "abci"] == ["A", None, "C", "I"]
+    cache.keep("a", "too large", 3)
+    assert cache.find("a") is None
 
 
 def test_a_table_that_was_read_and_then_changed_on_disk_is_refused(store: Artifacts):
@@ -129,6 +120,8 @@ def test_private_tables_are_not_held(store: Artifacts):
 
 
 def test_vectors_in_blocks_are_those_of_one_piece(store: Artifacts):
+    empty = store.write_matrix("embeddings/empty.parquet", np.zeros((0, 7), dtype=np.float32), KEY)
+    assert store.read_matrix(empty).shape == (0, 7)
     matrix = np.random.default_rng(0).normal(size=(100, 5)).astype(np.float32)
     whole = store.write_matrix("embeddings/a.parquet", matrix, KEY)
     blocks = store.write_matrix(
@@ -150,11 +143,6 @@ def test_blocks_that_do_not_fit_together_are_refused_and_leave_nothing(store: Ar
     assert not (store.home / "embeddings/a.parquet").exists()
 
 
-def test_vectors_of_no_text_keep_their_dimension(store: Artifacts):
-    ref = store.write_matrix("embeddings/a.parquet", np.zeros((0, 7), dtype=np.float32), KEY)
-    assert store.read_matrix(ref).shape == (0, 7)
-
-
 def test_vectors_as_an_earlier_version_wrote_them_are_read(store: Artifacts):
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -169,10 +157,3 @@ def test_vectors_as_an_earlier_version_wrote_them_are_read(store: Artifacts):
     pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False, row_group_size=20)
     found = store.read_matrix(ArtifactRef("old.parquet", file_sha256(path), "k", "embed", 50))
     assert found.tobytes() == matrix.tobytes()
-
-
-def test_a_large_file_is_hashed_while_it_is_made_durable(store: Artifacts):
-    data = os.urandom(5_000_000)
-    matrix = np.frombuffer(data, dtype=np.uint8).astype(np.float32).reshape(-1, 1000)
-    ref = store.write_matrix("embeddings/a.parquet", matrix, KEY)
-    assert ref.sha256 == hash_cache.file_sha256(store.home / ref.path)

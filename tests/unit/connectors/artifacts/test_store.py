@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import multiprocessing
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -18,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.artifacts.atomic_files import BLOCK_BYTES, STALE_SECONDS, explain, file_sha256, write_whole
+from connectors.artifacts.atomic_files import STALE_SECONDS, explain
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError
@@ -147,41 +145,9 @@ def test_a_run_of_partitions_is_one_table_for_pandas_and_each_file_reads_back_wh
         pd.testing.assert_frame_equal(store.read_table(ref), table.reset_index(drop=True))
 
 
-def test_a_column_that_differs_from_the_path_stays_in_the_file(store):
-    table = pd.DataFrame({"iteration": [1, 2]})
-    ref = store.write_table("runs/r/iteration=1/x.parquet", table, KEY)
-    pd.testing.assert_frame_equal(store.read_table(ref), table)
-
-
 def test_a_matrix_of_many_pieces_is_exact(store):
     matrix = np.random.default_rng(0).normal(size=(1_100_000, 1)).astype(np.float32)
     assert np.array_equal(store.read_matrix(store.write_matrix("m.parquet", matrix, KEY)), matrix)
-
-
-@pytest.mark.parametrize("sizes", [(0,), (5,), (BLOCK_BYTES,), (BLOCK_BYTES - 1, 2, 3 * BLOCK_BYTES, 7)])
-def test_a_file_that_is_hashed_while_it_is_written_has_the_hash_of_its_bytes(tmp_path, sizes):
-    parts = [np.random.default_rng(size).bytes(size) for size in sizes]
-
-    def fill(file):
-        for part in parts:
-            file.write(part)
-            time.sleep(0.003)  # what hashes is ahead of the writing
-
-    found = write_whole(tmp_path / "a", fill, in_order=True)
-    assert found == (hashlib.sha256(b"".join(parts)).hexdigest(), sum(sizes))
-    assert found[0] == file_sha256(tmp_path / "a")
-
-
-def test_a_fill_that_fails_while_it_is_hashed_leaves_the_old_file_alone(tmp_path):
-    (tmp_path / "a").write_bytes(b"old")
-
-    def fill(file):
-        file.write(b"new")
-        raise ValueError("no more")
-
-    with pytest.raises(ValueError, match="no more"):
-        write_whole(tmp_path / "a", fill, in_order=True)
-    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("a", b"old")]
 
 
 def test_a_matrix_of_another_kind_is_refused(store):
@@ -210,21 +176,6 @@ def test_the_state_folder_is_the_owners_and_private_files_too(tmp_path):
     private = [p for p in (store.home / "private").rglob("*") if p.is_file()]
     assert len(private) == 5
     assert {mode(p) for p in private} == {0o600}
-
-
-def test_an_open_private_folder_is_closed(tmp_path):
-    (tmp_path / "private").mkdir(mode=0o755)
-    Artifacts(tmp_path)
-    assert mode(tmp_path / "private") == 0o700
-
-
-def test_private_arrays_come_back_and_missing_ones_are_none(store):
-    arrays = {"vectors": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32), "row": np.arange(3)}
-    store.write_private_arrays("private/abc.npz", arrays)
-    back = store.read_private_arrays("abc.npz")
-    assert back is not None
-    assert {n: (a.dtype, a.tolist()) for n, a in back.items()} == {n: (a.dtype, a.tolist()) for n, a in arrays.items()}
-    assert store.read_private_arrays("nothing.npz") is None
 
 
 def test_private_arrays_never_use_pickle(store):
@@ -257,12 +208,6 @@ def test_a_link_that_leads_out_is_refused(store, tmp_path):
 def test_names_of_manifests_are_refused(store, name):
     with pytest.raises(ArtifactError, match="underscore"):
         store.write_json(f"runs/{name}", {}, KEY)
-
-
-def test_a_value_that_was_pickled_works(store):
-    again = pickle.loads(pickle.dumps(store))
-    ref = store.write_json("x.json", {"a": 1}, KEY)
-    assert again.read_json(ref) == {"a": 1}
 
 
 def test_an_emptied_file_is_refused_like_any_damaged_one(store):

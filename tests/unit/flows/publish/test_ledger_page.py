@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from connectors.artifacts.shared_store import open_artifacts
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
@@ -136,7 +136,7 @@ def spend_shared(home: Path, run_id: str, keys: tuple[str, str]) -> None:
         released = book.release_once(ReleaseRequest("ward", run_id, f"vote-{number}", key, vote), lambda: b"noise")
         table = pd.DataFrame({"near": [number]})
         path = f"runs/{run_id}/iteration={number}/release.parquet"
-        open_artifacts(home, None).write_table(
+        Artifacts(home, None).write_table(
             path, table, StepKey("vote", 1, {}, {"key": key}), {"ledger_entry": released.entry_hash}
         )
     book.finish("ward", run_id)

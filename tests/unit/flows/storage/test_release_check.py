@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from connectors.artifacts.atomic_files import file_sha256
-from connectors.artifacts.shared_store import open_artifacts
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.ledger.ledger import PrivacyLedger
@@ -50,7 +50,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def check(run: Prepared) -> CheckedReleases:
-    return verify(open_artifacts(run.tools.home, _store(run)), open_ledger(run.tools.home), "desk")
+    return verify(Artifacts(run.tools.home, _store(run)), open_ledger(run.tools.home), "desk")
 
 
 def _store(run: Prepared) -> str | None:
@@ -77,7 +77,7 @@ def test_one_flipped_byte_is_red_with_the_file_and_what_to_do(run: Prepared) -> 
     assert f"wasp resume {run.tools.run_id}" in found.problems[0]
     assert found.missing == []
     with pytest.raises(LedgerError, match="does not verify"):
-        ledger_head(run.tools.home, open_artifacts(run.tools.home, _store(run)), "desk")
+        ledger_head(run.tools.home, Artifacts(run.tools.home, _store(run)), "desk")
 
 
 def test_other_votes_under_a_manifest_that_fits_are_red(run: Prepared) -> None:
@@ -135,7 +135,7 @@ def test_a_student_in_the_private_zone_has_no_file_that_could_be_missing(tmp_pat
     book.reserve("desk", BudgetPlan("only-0", "only_private", 1e-5, (charge,)), "owner")
     book.release_once(ReleaseRequest("desk", "only-0", slots.PLAIN_TRAINING, "key", charge), lambda: b"told")
     unkeyed = ["desk: entries 1-3 were written without the ledger key"]
-    assert verify(open_artifacts(tmp_path, None), book, "desk") == CheckedReleases(unsealed=unkeyed)
+    assert verify(Artifacts(tmp_path, None), book, "desk") == CheckedReleases(unsealed=unkeyed)
 
 
 def test_a_ledger_without_the_entry_that_a_run_recorded_is_a_problem(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_ledger_without_the_entry_that_a_run_recorded_is_a_problem(tmp_path: P
     book.finish("desk", "only-0")
     head = last_entry(book, "desk", "only-0")
     assert head == {"dataset": "desk", "number": 6, "hash": book.history("desk")[-1].hash}
-    store = open_artifacts(tmp_path, None)
+    store = Artifacts(tmp_path, None)
     store.write_text(f"runs/only-0/{HEAD}", json.dumps(head))
     assert verify(store, book, "desk") == CheckedReleases()
     store.write_text(f"runs/only-0/{HEAD}", json.dumps(head | {"hash": "0" * 64}))
@@ -161,10 +161,10 @@ def test_a_party_writes_no_files_and_its_coordinator_does(tmp_path: Path) -> Non
     for home in (tmp_path / "f/parties/party-1/state", tmp_path / "f/home"):
         book = open_ledger(home)
         assert book.status(book.datasets()[0]).releases == 1
-        assert verify(open_artifacts(home, None), book) == CheckedReleases()
+        assert verify(Artifacts(home, None), book) == CheckedReleases()
     for path in (tmp_path / "f/home/runs").rglob("release.parquet"):
         path.unlink()
-    assert len(verify(open_artifacts(tmp_path / "f/home", None), open_ledger(tmp_path / "f/home")).missing) == 1
+    assert len(verify(Artifacts(tmp_path / "f/home", None), open_ledger(tmp_path / "f/home")).missing) == 1
 
 
 def test_verify_leaves_no_thread_behind_that_could_abort_the_exit(run: Prepared) -> None:

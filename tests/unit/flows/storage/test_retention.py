@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.artifacts.shared_store import SharedArtifacts
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import LostArtifactsError
 from connectors.interfaces.models import Completion
@@ -156,7 +155,7 @@ def test_what_was_noted_but_still_lies_there_is_not_lost(home: Path) -> None:
 
 
 def test_what_this_machine_removed_is_there_while_a_shared_store_holds_it(home: Path, tmp_path: Path) -> None:
-    shared = SharedArtifacts(home, str(tmp_path / "store"))
+    shared = Artifacts(home, str(tmp_path / "store"))
     put(home, "runs/old/student/head.npz", OLD)
     for name in ("synthetic.parquet", "student/head.npz", "summary.json", "manifest.json"):
         shared.write_text(f"runs/old/{name}", (home / "runs" / "old" / name).read_text())
