@@ -93,7 +93,7 @@ def deployments() -> list[Deployment]:
         description="Removes old files that can be generated again. Releases, the privacy ledger and reports are never "
         "removed, shared caches not during a run. Lists the files only, unless `remove` is on.",
         tags=("clean",),
-        parameters={"rules": {"embeddings_older_than": "30d", "private_older_than": "30d"}, "remove": False},
+        parameters={"rules": {"intermediate_older_than": "30d"}, "remove": False},
     )
     return [*(_deployment(entry, preset) for entry in flows() for preset in entry.presets), clean, notice]
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from connectors.interfaces.errors import ConfigError
 from flows.runtime.manifest import alone
 from flows.runtime.state_folder import state_folder
-from flows.storage.going import Going
 from flows.storage.inventory import KINDS, UNTOLD, StateFile
 from flows.storage.removal import remove
-from flows.storage.retention import AGE, Retention, RetentionChoice, choose, now
+from flows.storage.retention import AGE, REPLACED, Going, Retention, choose, now
 
 
 def clean(rules: Retention, apply: bool) -> dict[str, Any]:
@@ -24,43 +23,71 @@ def clean(rules: Retention, apply: bool) -> dict[str, Any]:
     with alone(home) as free:
         choice = choose(home, rules, now(), free)
         removed = remove(home, choice.going) if apply else choice.going
-    return {
-        "folder": str(home),
-        "applied": apply,
-        "rules": rules.model_dump(exclude_none=True),
-        "kinds": _by_kind(choice, removed),
-        "going": [_row(file) for file in removed],
-        "staying": list(choice.staying),
-        "bytes": sum(file.bytes for file in removed if file.kind not in UNTOLD),
-    }
-
-
-def rules_of(values: Mapping[str, str | None]) -> Retention:
-    """Return the retention rules of the command's options.
-
-    ConfigError names the option of an invalid age.
-    """
-    for name, age in values.items():
-        if age is not None and not re.fullmatch(AGE, age):
-            option = f"--{name.replace('_', '-')}"
-            raise ConfigError(f"{option}: '{age}' is not an age. Write an age such as 90m, 12h, 30d or 4w.")
-    return Retention(**values)
-
-
-def _by_kind(choice: RetentionChoice, removed: Sequence[Going]) -> list[dict[str, Any]]:
     rows = []
     for kind in KINDS:
         files = [file for file in choice.files if file.kind == kind]
         going = [file for file in removed if file.kind == kind]
         sizes = {"bytes": _size_of(kind, files), "going": len(going), "going_bytes": _size_of(kind, going)}
         rows += [{"kind": kind, "files": len(files)} | sizes] if files else []
-    return rows
+    return {
+        "folder": str(home),
+        "applied": apply,
+        "rules": rules.model_dump(exclude_none=True),
+        "kinds": rows,
+        "going": [
+            {"path": g.path, "kind": g.kind, "bytes": _size_of(g.kind, [g]), "why": g.why, "run_id": g.run_id}
+            for g in removed
+        ],
+        "staying": list(choice.staying),
+        "bytes": sum(file.bytes for file in removed if file.kind not in UNTOLD),
+    }
+
+
+def rules_of(intermediate: str | None, runs: str | None, others: Sequence[str]) -> Retention:
+    """Return the retention rules of the command's options; ConfigError for an invalid age or any other argument."""
+    for argument in others:
+        name = argument.partition("=")[0].removeprefix("--").removesuffix("-older-than")
+        if name in REPLACED:
+            option = f"--{REPLACED[name]}-older-than"
+            raise ConfigError(f"--{name}-older-than: removed in 0.3. Write {option} AGE")
+        raise ConfigError(f"clean: unknown argument '{argument}'. Show the options with: wasp clean --help")
+    for name, age in (("intermediate", intermediate), ("runs", runs)):
+        if age is not None and not re.fullmatch(AGE, age):
+            raise ConfigError(f"--{name}-older-than: '{age}' is not an age. Write an age such as 90m, 12h, 30d or 4w.")
+    return Retention(intermediate_older_than=intermediate, runs_older_than=runs)
+
+
+def cleaned(value: dict[str, Any]) -> str:
+    """Return the files by kind, the removed files and the retained files as text."""
+    from flows.engine.text import table
+
+    action = "removed" if value["applied"] else "to remove"
+    rows = [
+        [kind["kind"], kind["files"], size(kind["bytes"]), kind["going"] or "-", size(kind["going_bytes"])]
+        for kind in value["kinds"]
+    ]
+    lines = [table(rows, ["kind", "files", "size", action, "freed"]), ""]
+    lines += [f"kept        {reason}" for reason in value["staying"]]
+    groups: dict[tuple[str, str, str], list[int | None]] = {}
+    for file in value["going"]:
+        groups.setdefault((file["kind"], file["run_id"], file["why"]), []).append(file["bytes"])
+    for (kind, run_id, why), sizes in groups.items():
+        total = "size hidden" if None in sizes else size(sum(count for count in sizes if count is not None))
+        lines.append(f"{action:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {total}; {why}")
+    if value["applied"]:
+        return "\n".join([*lines, f"{size(value['bytes'])} removed"])
+    return "\n".join([*lines, "Nothing was removed. To remove, add --yes." if groups else "Nothing to remove."])
+
+
+def size(count: int | None) -> str:
+    """Return a readable byte count; None means the size is hidden."""
+    if count is None:
+        return "hidden"
+    if count < 1000:
+        return f"{count} B"
+    unit = "kB" if count < 1e6 else "MB" if count < 1e9 else "GB"
+    return f"{count / {'kB': 1e3, 'MB': 1e6, 'GB': 1e9}[unit]:.1f} {unit}"
 
 
 def _size_of(kind: str, files: Sequence[StateFile | Going]) -> int | None:
     return None if kind in UNTOLD else sum(file.bytes for file in files)
-
-
-def _row(file: Going) -> dict[str, Any]:
-    size = _size_of(file.kind, [file])
-    return {"path": file.path, "kind": file.kind, "bytes": size, "why": file.why, "run_id": file.run_id}

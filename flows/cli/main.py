@@ -315,26 +315,21 @@ def abandon(run_id: str, json_: Json = False) -> None:
     _answer(commands.abandon(run_id), json_, lambda value: f"returned to dataset {value['dataset']}")
 
 
-@app.command()
-def clean(  # noqa: PLR0913  one option per rule
-    embeddings: Annotated[
-        str | None, typer.Option("--embeddings-older-than", help=f"{AGE}; recomputed if needed.")
-    ] = None,
-    completions: Annotated[
-        str | None, typer.Option("--completions-older-than", help=f"{AGE}; paid again if needed.")
-    ] = None,
-    samples: Annotated[
-        str | None, typer.Option("--samples-older-than", help=f"{AGE}; texts by model of finished runs.")
-    ] = None,
-    unfinished: Annotated[
-        str | None, typer.Option("--unfinished-older-than", help=f"{AGE}; texts of unfinished runs.")
+@app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def clean(
+    context: typer.Context,
+    intermediate: Annotated[
+        str | None,
+        typer.Option(
+            "--intermediate-older-than",
+            help=f"{AGE}; texts by model of finished runs, embeddings, caches. Completions are paid again if needed.",
+        ),
     ] = None,
     runs_: Annotated[
-        str | None, typer.Option("--runs-older-than", help=f"{AGE}; includes synthetic rows and student.")
-    ] = None,
-    private: Annotated[str | None, typer.Option("--private-older-than", help=f"{AGE}; caches of private rows.")] = None,
-    experiments: Annotated[
-        str | None, typer.Option("--experiments-older-than", help=f"{AGE}; runs and models in MLflow.")
+        str | None,
+        typer.Option(
+            "--runs-older-than", help=f"{AGE}; also synthetic rows, student and runs in MLflow, finished or not."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the files. Default: only show them.")] = False,
     json_: Json = False,
@@ -344,18 +339,9 @@ def clean(  # noqa: PLR0913  one option per rule
     Releases, the privacy ledger, its key, manifests, summaries and reports are never removed.
     """
     from flows.cli import clean_command
-    from flows.cli.clean_text import cleaned
 
-    rules = {
-        "embeddings_older_than": embeddings,
-        "completions_older_than": completions,
-        "samples_older_than": samples,
-        "unfinished_older_than": unfinished,
-        "runs_older_than": runs_,
-        "private_older_than": private,
-        "experiments_older_than": experiments,
-    }
-    _answer(clean_command.clean(clean_command.rules_of(rules), yes), json_, cleaned)
+    rules = clean_command.rules_of(intermediate, runs_, context.args)
+    _answer(clean_command.clean(rules, yes), json_, clean_command.cleaned)
 
 
 @app.command()

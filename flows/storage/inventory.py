@@ -14,29 +14,24 @@ from typing import Any
 from connectors.artifacts.store import Artifacts
 from flows.runtime.manifest import is_held_here
 
-TEXTS, RESULTS, EMBEDDINGS, ANSWERS = "texts by model", "results", "embeddings", "completions"
-MODELS = "trained models"
-PRIVATE, BATCHES, LEFTOVERS = "private caches", "batches", "leftovers"
+TEXTS, RESULTS, EMBEDDINGS, COMPLETIONS = "texts by model", "results", "embeddings", "completions"
+MODELS, PRIVATE, LEFTOVERS = "trained models", "private caches", "leftovers"
 RELEASES, RECORDS, BOOK, KEY = "releases", "records of runs", "privacy ledger", "key and problems"
 EXPERIMENTS, PREFECT, OTHER = "experiments", "Prefect's own", "other"
 
 KINDS = (
     *(RESULTS, MODELS, RELEASES, RECORDS, BOOK, KEY),
-    *(TEXTS, EMBEDDINGS, ANSWERS, PRIVATE, BATCHES, LEFTOVERS),
+    *(TEXTS, EMBEDDINGS, COMPLETIONS, PRIVATE, LEFTOVERS),
     *(EXPERIMENTS, PREFECT, OTHER),
 )
 
+SHARED = (EMBEDDINGS, COMPLETIONS, PRIVATE)
+"""Kinds that several runs use."""
 UNTOLD = (BOOK, KEY, PRIVATE)
 """Kinds whose size is not shown, because it reveals the number of private rows."""
 
-TOP = {
-    "embeddings": EMBEDDINGS,
-    "completions": ANSWERS,
-    "batches": BATCHES,
-    "mlartifacts": EXPERIMENTS,
-    "models": MODELS,
-}
-TOP |= {"prefect": PREFECT}
+TOP = {"embeddings": EMBEDDINGS, "completions": COMPLETIONS, "batches": COMPLETIONS}
+TOP |= {"mlartifacts": EXPERIMENTS, "models": MODELS, "prefect": PREFECT}
 CACHES = {"embeddings", "votes", "reference", "students", "teachers"}
 """Folders of private/ with content that can be recomputed."""
 

@@ -22,10 +22,8 @@ from connectors.interfaces.errors import ConfigError, LostArtifactsError
 from flows.runtime.manifest import held_here, now, read_book
 from flows.runtime.terminal_progress import display
 from flows.storage import inventory as kinds
-from flows.storage.experiments import delete_experiments
-from flows.storage.going import Going
 from flows.storage.inventory import read_json
-from flows.storage.retention import REMOVED
+from flows.storage.retention import REMOVED, Going
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 def remove(home: Path, going: Sequence[Going]) -> list[Going]:
     """Remove the selected items and return them, except items of a running run."""
     removed: list[Going] = []
+    stores: dict[str, list[str]] = {}
     for run_id in sorted({item.run_id for item in going}):
         items = [item for item in going if item.run_id == run_id]
         with ExitStack() as stack:
@@ -44,10 +43,14 @@ def remove(home: Path, going: Sequence[Going]) -> list[Going]:
                     continue
             _record(home, items)
             for item in items:
-                if not item.tracked:
-                    _remove(home, item)
+                _remove(home, item)
+                if item.tracked:
+                    stores.setdefault(item.tracked[0], []).append(item.tracked[1])
         removed += items
-    delete_experiments(removed)
+    for uri, runs in stores.items():
+        from connectors.tracking.expiry import delete_runs
+
+        delete_runs(uri, runs)
     return removed
 
 
@@ -65,7 +68,8 @@ def _record(home: Path, items: Sequence[Going]) -> None:
 
 
 def _remove(home: Path, item: Going) -> None:
-    path = home / item.path
+    # Without its description, `wasp push --all` does not send a run again.
+    path = home / "runs" / item.run_id / "mlflow.json" if item.tracked else home / item.path
     if item.before is not None:
         from connectors.models.base.completion_store import CompletionStore
 

@@ -1,24 +1,24 @@
-"""The rules of `wasp clean`: which files to remove, and why.
+"""The rules of `wasp clean`: which files and runs in MLflow to remove, and why.
 
-Releases, the privacy ledger, keys and records of runs are never removed.
+Releases, the privacy ledger, keys and records of runs are never removed. A run's age counts from its last start or end,
+so a run that a schedule reuses each night stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from connectors.artifacts.atomic_files import STALE_SECONDS
 from flows.config.form import Strict
-from flows.runtime.stores import VECTORS
+from flows.runtime.stores import VECTORS, tracking_store
 from flows.storage import inventory as kinds
-from flows.storage.experiments import old_experiments
-from flows.storage.going import Going, day
 from flows.storage.inventory import RunState, StateFile, read_json, run_states, runs_by_table, state_files
 
 AGE = r"^[0-9]{1,5}[mhdw]$"
@@ -26,8 +26,10 @@ Age = Annotated[str, Field(pattern=AGE)]
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 REMOVED = "removed.json"
 """File in a run's folder with the paths that `wasp clean` removed."""
-SHARED = (kinds.EMBEDDINGS, kinds.ANSWERS, kinds.PRIVATE, kinds.BATCHES)
-"""Kinds that several runs use."""
+REPLACED = dict.fromkeys(("embeddings", "completions", "samples", "private"), "intermediate") | dict.fromkeys(
+    ("unfinished", "experiments"), "runs"
+)
+"""Rules of earlier versions, and the rule that replaces each."""
 
 
 class Retention(Strict):
@@ -35,32 +37,43 @@ class Retention(Strict):
 
     is_whole = True
 
-    embeddings_older_than: Age | None = Field(
-        None, description="Embeddings of synthetic texts; computed again when needed."
-    )
-    completions_older_than: Age | None = Field(
-        None, description="Cached completions of language models; requested and paid again when needed."
-    )
-    samples_older_than: Age | None = Field(
-        None, description="Texts by model and iteration of finished runs; synthetic.parquet is not removed."
-    )
-    unfinished_older_than: Age | None = Field(
-        None, description="Texts of unfinished runs; their releases and charges stay in the privacy ledger."
+    intermediate_older_than: Age | None = Field(
+        None,
+        description="Texts by model and iteration of finished runs, and caches of all runs: embeddings, completions "
+        "(requested and paid again when needed), private caches. synthetic.parquet is not removed.",
     )
     runs_older_than: Age | None = Field(
-        None, description="Texts, synthetic rows and student of finished runs; releases, summary and report stay."
-    )
-    private_older_than: Age | None = Field(
-        None, description="Caches of the private zone: embeddings and nearest neighbours of real rows."
-    )
-    experiments_older_than: Age | None = Field(
-        None, description="Runs in MLflow with their files, models and model versions; versions with an alias stay."
+        None,
+        description="Texts, synthetic rows and student of runs, finished or not, and their runs in MLflow; releases, "
+        "summary and report stay, also a model version with an alias.",
     )
 
-    def before(self, rule: str, now: datetime) -> datetime | None:
-        """Return the time before which a rule removes files; None if the rule is not set."""
-        age = getattr(self, rule)
-        return None if age is None else now - timedelta(**{UNITS[age[-1]]: int(age[:-1])})
+    @model_validator(mode="before")
+    @classmethod
+    def _explain_replaced(cls, values: Any) -> Any:
+        for name in (name.removesuffix("_older_than") for name in values) if isinstance(values, dict) else ():
+            if name in REPLACED:
+                raise ValueError(f"{name}_older_than: removed in 0.3. Write {REPLACED[name]}_older_than")
+        return values
+
+    def before(self, rule: str, now: datetime) -> datetime:
+        """Return the time before which a rule removes files; the oldest time if the rule is not set."""
+        age = getattr(self, f"{rule}_older_than")
+        return now - timedelta(**{UNITS[age[-1]]: int(age[:-1])}) if age else datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """An item to remove: a file, a folder, completions `before` a time, or a run in MLflow (`tracked`: address, id)."""
+
+    path: str
+    kind: str
+    bytes: int
+    why: str
+    run_id: str = ""
+    users: tuple[str, ...] = ()
+    before: datetime | None = None
+    tracked: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +91,23 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
     `free`: no process uses the files that runs share.
     """
     files, runs = tuple(state_files(home)), run_states(home)
-    held = sorted(run.run_id for run in runs.values() if run.held)
+    held = [run_id for run_id in sorted(runs) if runs[run_id].held]
     staying = [f"run {run_id}: is running" for run_id in held]
-    going = [*_leftovers(files, held, now), *_of_runs(files, runs, rules, now)]
-    if not free:
-        staying.append(f"{', '.join(SHARED)}: a process uses these shared files")
+    intermediate, whole = rules.before("intermediate", now), rules.before("runs", now)
+    stale = now - timedelta(seconds=STALE_SECONDS)
+    going = [
+        Going(file.path, file.kind, file.bytes, "a process died while writing it", file.run_id)
+        for file in files
+        if file.kind == kinds.LEFTOVERS and file.modified < stale and file.run_id not in held
+    ]
+    going += _of_runs(files, runs, intermediate, whole)
+    if free:
+        going += _shared(files, runs_by_table(home), intermediate, stale)
+        going += _completions(home, files, runs, {item.run_id for item in going}, intermediate, staying)
     else:
-        going += [*_embeddings(home, files, rules, now), *_private(files, rules, now), *_batches(home, files)]
-        going += _completions(home, runs, {item.run_id for item in going}, (rules, now), staying)
-    going += old_experiments(home, runs, rules.before("experiments_older_than", now), staying)
+        staying.append(f"{', '.join(kinds.SHARED)}: a process uses these shared files")
+    old = {run.run_id: run.latest for run in runs.values() if not run.held and run.latest < whole}
+    going += _tracked(home, old, staying)
     return RetentionChoice(files, tuple(_merge_folders(going)), tuple(staying))
 
 
@@ -102,85 +123,93 @@ def _merge_folders(items: Sequence[Going]) -> list[Going]:
     return list(merged.values())
 
 
-def _leftovers(files: Sequence[StateFile], held: Sequence[str], now: datetime) -> Iterator[Going]:
-    before = now - timedelta(seconds=STALE_SECONDS)
-    for file in files:
-        if file.kind == kinds.LEFTOVERS and file.modified < before and file.run_id not in held:
-            yield Going(file.path, file.kind, file.bytes, "a process died while writing it", file.run_id)
-
-
-def _of_runs(files: Sequence[StateFile], runs: dict[str, RunState], rules: Retention, now: datetime) -> Iterator[Going]:
-    samples, every, unfinished = (
-        rules.before(name, now) for name in ("samples_older_than", "runs_older_than", "unfinished_older_than")
-    )
+def _of_runs(
+    files: Sequence[StateFile], runs: Mapping[str, RunState], intermediate: datetime, whole: datetime
+) -> Iterator[Going]:
     for file in files:
         run = runs.get(file.run_id)
         if run is None or run.held or file.kind not in (kinds.TEXTS, kinds.RESULTS):
             continue
-        if not run.done:
-            if unfinished and run.latest < unfinished:
-                yield Going(file.path, file.kind, file.bytes, f"its run stopped on {day(run.latest)}", file.run_id)
-        elif (every and run.latest < every) or (samples and run.latest < samples and file.kind == kinds.TEXTS):
-            yield Going(file.path, file.kind, file.bytes, f"its run ended on {day(run.latest)}", file.run_id)
+        if run.latest < whole or (run.done and file.kind == kinds.TEXTS and run.latest < intermediate):
+            why = f"its run {'ended' if run.done else 'stopped'} on {_day(run.latest)}"
+            yield Going(file.path, file.kind, file.bytes, why, file.run_id)
 
 
-def _embeddings(home: Path, files: Sequence[StateFile], rules: Retention, now: datetime) -> Iterator[Going]:
-    before, fresh = rules.before("embeddings_older_than", now), now - timedelta(seconds=STALE_SECONDS)
-    run_ids = runs_by_table(home)
+def _shared(
+    files: Sequence[StateFile], users: Mapping[str, set[str]], before: datetime, stale: datetime
+) -> Iterator[Going]:
+    """Yield old embeddings and private caches, and embeddings of texts that no run contains."""
     for file in files:
-        if file.kind != kinds.EMBEDDINGS or Path(file.path).name.startswith("_"):
+        path = Path(file.path)
+        if file.kind not in (kinds.EMBEDDINGS, kinds.PRIVATE) or path.name.startswith("_"):
             continue
-        users = tuple(sorted(run_ids.get(Path(file.path).stem, ())))
-        if not users and file.modified < fresh and Path(file.path).name != VECTORS:
-            yield Going(file.path, file.kind, file.bytes, "no run contains these texts")
-        elif before and file.modified < before:
-            yield Going(file.path, file.kind, file.bytes, f"created on {day(file.modified)}", users=users)
-
-
-def _private(files: Sequence[StateFile], rules: Retention, now: datetime) -> Iterator[Going]:
-    before = rules.before("private_older_than", now)
-    for file in files:
-        if before and file.kind == kinds.PRIVATE and file.modified < before:
-            yield Going(file.path, file.kind, file.bytes, f"created on {day(file.modified)}")
-
-
-def _batches(home: Path, files: Sequence[StateFile]) -> Iterator[Going]:
-    from connectors.models.base.completion_store import CompletionStore
-
-    store = CompletionStore(home / "completions")
-    for file in (file for file in files if file.kind == kinds.BATCHES):
-        batch = read_json(home / file.path)
-        identity, ids = str(batch.get("identity", "")), list(batch.get("ids", []))
-        if ids and store.file(identity).exists() and len(store.lookup_many(identity, ids)) == len(ids):
-            yield Going(file.path, file.kind, file.bytes, "all of its completions are cached")
+        runs = tuple(sorted(users.get(path.stem, ())))
+        is_of_nobody = file.kind == kinds.EMBEDDINGS and not runs and path.name != VECTORS and file.modified < stale
+        if is_of_nobody or file.modified < before:
+            why = "no run contains these texts" if is_of_nobody else f"created on {_day(file.modified)}"
+            yield Going(file.path, file.kind, file.bytes, why, users=runs)
 
 
 def _completions(
     home: Path,
-    runs: dict[str, RunState],
+    files: Sequence[StateFile],
+    runs: Mapping[str, RunState],
     leaving: set[str],
-    when: tuple[Retention, datetime],
+    before: datetime,
     staying: list[str],
-) -> list[Going]:
-    """Return the old completions, except those of a run that may be resumed."""
+) -> Iterator[Going]:
+    """Yield the old completions and batches, except those of a run that may be resumed."""
     from connectors.models.base.completion_store import CompletionStore
 
-    rules, now = when
-    before = rules.before("completions_older_than", now)
-    if before is None:
-        return []
     waiting = [run for run in runs.values() if not run.done and run.run_id not in leaving and run.began < before]
     waiting = [run for run in waiting if not (home / "runs" / run.run_id / REMOVED).exists()]
     if waiting:
         first = min(waiting, key=lambda run: run.began)
         before = first.began
         staying.append(
-            f"completions since {day(before)}: run {first.run_id} is not finished and may need them "
-            "(resume it, or set --unfinished-older-than)"
+            f"completions since {_day(before)}: run {first.run_id} is not finished and may need them "
+            "(resume it, or set --runs-older-than)"
         )
     count, size = CompletionStore(home / "completions").older(before)
-    why = f"{count} completions before {day(before)}"
-    return [Going("completions", kinds.ANSWERS, size, why, before=before)] if count else []
+    if count:
+        why = f"{count} completions before {_day(before)}"
+        yield Going("completions", kinds.COMPLETIONS, size, why, before=before)
+    for file in files:
+        if Path(file.path).parts[0] == "batches" and file.modified < before:
+            yield Going(file.path, file.kind, file.bytes, f"created on {_day(file.modified)}")
+
+
+def _tracked(home: Path, old: Mapping[str, datetime], staying: list[str]) -> Iterator[Going]:
+    """Yield the runs in MLflow of old runs."""
+    stores: dict[str, dict[str, str]] = {}
+    for run_id in old:
+        manifest = read_json(home / "runs" / run_id / "manifest.json")
+        if manifest.get("mlflow_run_id") and importlib.util.find_spec("mlflow"):
+            uri, _ = tracking_store(manifest.get("config", {}).get("tracking", {}).get("mlflow"), home)
+            stores.setdefault(uri, {})[manifest["mlflow_run_id"]] = run_id
+    for uri, runs in stores.items():
+        from connectors.tracking.address import redact
+        from connectors.tracking.expiry import find_runs, is_server
+
+        try:
+            aliases = find_runs(uri, list(runs))
+        except Exception as error:  # noqa: BLE001 - MLflow raises many kinds; the other files are removed anyway
+            reason = str(error).splitlines()[0][:200].replace(uri, redact(uri))
+            staying.append(f"runs in MLflow: {redact(uri)} does not answer ({reason}). Start it and clean again")
+            continue
+        staying += [
+            f"MLflow run of {runs[run]}: its model has the alias '{alias}'" for run, alias in aliases.items() if alias
+        ]
+        if is_server(uri) and not all(aliases.values()):
+            staying.append(f"files of runs on {redact(uri)}: its operator frees their disk with `mlflow gc`")
+        for run in (run for run, alias in aliases.items() if not alias):
+            why = f"its run ended on {_day(old[runs[run]])}"
+            yield Going(f"MLflow run {run}", kinds.EXPERIMENTS, 0, why, runs[run], tracked=(uri, run))
+
+
+def _day(when: datetime) -> str:
+    """Return a time as shown in reasons, in UTC to the minute."""
+    return when.astimezone(UTC).isoformat(sep=" ", timespec="minutes")[:16]
 
 
 def now() -> datetime:

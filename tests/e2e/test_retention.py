@@ -11,8 +11,7 @@ import pytest
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.servers.vendor import VendorServer
 
-EVERYTHING = ("--samples-older-than", "0m", "--embeddings-older-than", "0m", "--completions-older-than", "0m")
-EVERYTHING += ("--private-older-than", "0m")
+EVERYTHING = ("--intermediate-older-than", "0m")
 KEPT = ("manifest.json", "summary.json", "report.json", "report.html", "synthetic.parquet", "student/student.json")
 
 
@@ -59,6 +58,9 @@ def test_a_cleaned_run_stands_until_it_is_made_again_on_purpose(pipeline: Pipeli
         "completions",
     }
     assert all(one["why"] for one in told["going"])
+    untold = {one["kind"] for one in told["kinds"] if one["bytes"] is None}
+    assert untold == {"privacy ledger", "key and problems", "private caches"}
+    assert {one["bytes"] for one in told["going"] if one["kind"] == "private caches"} == {None}
 
     gone = clean(pipeline, *EVERYTHING, "--yes")
     assert gone["bytes"] == told["bytes"] > 0
@@ -85,14 +87,6 @@ def test_a_cleaned_run_stands_until_it_is_made_again_on_purpose(pipeline: Pipeli
     assert manifest["removed"] is None
 
 
-def test_sizes_of_what_is_made_of_private_rows_are_not_told(pipeline: Pipeline) -> None:
-    pipeline.run(method={"iterations": 2, "samples": 24})
-    told = clean(pipeline, *EVERYTHING)
-    untold = {one["kind"] for one in told["kinds"] if one["bytes"] is None}
-    assert untold == {"privacy ledger", "key and problems", "private caches"}
-    assert {one["bytes"] for one in told["going"] if one["kind"] == "private caches"} == {None}
-
-
 @pytest.mark.slow
 def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_asked_or_spent(
     pipeline: Pipeline, tmp_path: Path
@@ -107,11 +101,11 @@ def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_asked_or
         process.kill()
         process.communicate()
         run_id = next((pipeline.home / "runs").iterdir()).name
-        kept = clean(pipeline, "--completions-older-than", "0m", "--yes")
+        kept = clean(pipeline, *EVERYTHING, "--yes")
         assert any(f"run {run_id} is not finished" in one for one in kept["staying"])
-        assert kept["going"] == []
+        assert {one["kind"] for one in kept["going"]} <= {"embeddings", "private caches"}
 
-        clean(pipeline, "--unfinished-older-than", "0m", "--completions-older-than", "0m", "--yes")
+        clean(pipeline, *EVERYTHING, "--runs-older-than", "0m", "--yes")
         asked, book = server.count, lines_of_the_book(pipeline)
         for arguments in (("resume", run_id), ("run", "wasp", "--config", config)):
             stopped = pipeline.call(*arguments)
@@ -134,7 +128,7 @@ def test_a_run_that_is_carried_out_is_not_touched(pipeline: Pipeline, tmp_path: 
         while len(list((pipeline.home / "runs").glob("*/iteration=0/plan.json"))) < 2:
             assert process.poll() is None, process.communicate()
             time.sleep(0.05)
-        told = clean(pipeline, *EVERYTHING, "--unfinished-older-than", "0m", "--yes")
+        told = clean(pipeline, *EVERYTHING, "--runs-older-than", "0m", "--yes")
         out, err = process.communicate(timeout=300)
     finally:
         process.kill()
@@ -198,9 +192,9 @@ def test_killed_in_the_middle_of_cleaning_everything_is_usable(pipeline: Pipelin
     assert pipeline.releases(run_id) == releases
 
 
-@pytest.mark.parametrize("age", ["30", "3x", "-1d", "1.5h", "999999d"])
-def test_an_age_that_is_none_is_refused_by_the_name_of_its_option(tmp_path: Path, age: str) -> None:
-    refused = Pipeline(tmp_path / "home").call("clean", f"--completions-older-than={age}")
-    assert refused.returncode == 2
-    assert "--completions-older-than" in refused.stderr
-    assert "30d" in refused.stderr
+def test_an_age_that_is_none_and_an_old_option_are_refused_by_name(tmp_path: Path) -> None:
+    for option, words in (("--runs-older-than=1.5h", "30d"), ("--samples-older-than=30d", "--intermediate-older-than")):
+        refused = Pipeline(tmp_path / "home").call("clean", option)
+        assert refused.returncode == 2
+        assert option.partition("=")[0] in refused.stderr
+        assert words in refused.stderr

@@ -12,7 +12,7 @@ import json, sys
 from flows.cli.clean_flow import clean
 from flows.storage.retention import Retention
 print()
-print(json.dumps(clean(Retention(embeddings_older_than="30d"), remove=sys.argv[1] == "remove")))
+print(json.dumps(clean(Retention(intermediate_older_than="30d"), remove=sys.argv[1] == "remove")))
 """
 
 

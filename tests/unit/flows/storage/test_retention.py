@@ -6,12 +6,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from connectors.artifacts.store import Artifacts
-from connectors.interfaces.errors import LostArtifactsError
+from connectors.interfaces.errors import ConfigError, LostArtifactsError
 from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_store import CompletionStore
+from flows.cli.clean_command import rules_of
 from flows.runtime.manifest import alone, held_here, in_use
 from flows.storage.inventory import kind_of
 from flows.storage.removal import lost, remove, standing
@@ -70,16 +72,20 @@ def test_without_a_rule_nothing_that_somebody_can_use_goes(home: Path) -> None:
     assert going(home) == set()
 
 
+TEXTS = "iteration=0/plm=clerk/samples.parquet"
+
+
 @pytest.mark.parametrize(
     ("rule", "gone"),
     [
-        ("samples_older_than", {"runs/old/iteration=0/plm=clerk/samples.parquet"}),
         (
-            "unfinished_older_than",
-            {"runs/broken/iteration=0/plm=clerk/samples.parquet", "runs/broken/synthetic.parquet"},
+            "intermediate_older_than",
+            {f"runs/old/{TEXTS}", f"embeddings/hash/{'a' * 32}.parquet", f"embeddings/hash/{'c' * 32}.parquet"},
         ),
-        ("runs_older_than", {"runs/old/iteration=0/plm=clerk/samples.parquet", "runs/old/synthetic.parquet"}),
-        ("embeddings_older_than", {f"embeddings/hash/{'a' * 32}.parquet", f"embeddings/hash/{'c' * 32}.parquet"}),
+        (
+            "runs_older_than",
+            {f"runs/{name}/{file}" for name in ("old", "broken") for file in (TEXTS, "synthetic.parquet")},
+        ),
     ],
 )
 def test_a_rule_takes_what_is_older_and_nothing_else(home: Path, rule: str, gone: set[str]) -> None:
@@ -87,10 +93,22 @@ def test_a_rule_takes_what_is_older_and_nothing_else(home: Path, rule: str, gone
     assert going(home, **{rule: "6w"}) == set()
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("samples", "intermediate"), ("completions", "intermediate"), ("experiments", "runs")]
+)
+def test_a_rule_of_an_earlier_version_is_refused_with_its_successor(old: str, new: str) -> None:
+    with pytest.raises(ValidationError, match=f"{old}_older_than: removed in 0.3. Write {new}_older_than"):
+        Retention(**{f"{old}_older_than": "30d"})
+    with pytest.raises(ConfigError, match=f"--{old}-older-than: removed in 0.3. Write --{new}-older-than AGE"):
+        rules_of(None, None, [f"--{old}-older-than", "30d"])
+    with pytest.raises(ConfigError, match="unknown argument '--yess'"):
+        rules_of("30d", None, ["--yess"])
+
+
 def test_vectors_that_runs_share_go_by_age_alone(home: Path) -> None:
     put(home, "embeddings/hash/vectors.db", OLD)
     assert "embeddings/hash/vectors.db" not in going(home)
-    assert "embeddings/hash/vectors.db" in going(home, embeddings_older_than="30d")
+    assert "embeddings/hash/vectors.db" in going(home, intermediate_older_than="30d")
 
 
 def test_every_rule_together_leaves_releases_and_records_alone(home: Path) -> None:
@@ -121,27 +139,18 @@ def test_answers_that_an_unfinished_run_may_need_stay(home: Path) -> None:
     now = datetime.now(UTC)
     later = now + timedelta(days=365 * 20)
     run(home, "broken", "failed", now - timedelta(hours=1), "c" * 64)
-    chosen = choose(home, Retention(completions_older_than="30d"), later, True)
-    assert chosen.going == ()
+    put(home, "batches/one.json", now)
+    chosen = choose(home, Retention(intermediate_older_than="30d"), later, True)
+    assert "completions" not in {item.kind for item in chosen.going}
     assert any("run broken is not finished" in reason for reason in chosen.staying)
-    both = choose(home, Retention(completions_older_than="30d", unfinished_older_than="30d"), later, True)
+    both = choose(home, Retention(intermediate_older_than="30d", runs_older_than="30d"), later, True)
+    assert "batches/one.json" in {item.path for item in both.going}
     assert any("1 completions" in one.why for one in both.going)
     remove(home, both.going)
     assert store.count("model") == 0
     assert store.asked("model") == {}
     answer("two")
     assert store.count("model") == 1, "the file is usable after it shrank"
-
-
-def test_an_answer_is_forgotten_by_its_own_age(tmp_path: Path) -> None:
-    store = CompletionStore(tmp_path)
-    for text in ("one", "two"):
-        store.put("model", "clerk", Prompt(text, "label"), Completion(text, "stop"))
-    first, second = store.since("model", 0)
-    assert store.older(datetime.now(UTC) - timedelta(days=1)) == (0, 0)
-    assert store.forget(datetime.now(UTC) + timedelta(days=1))[0] == 2
-    assert store.since("model", 0) == []
-    assert first.number < second.number
 
 
 def test_what_was_noted_but_still_lies_there_is_not_lost(home: Path) -> None:
@@ -160,7 +169,7 @@ def test_what_this_machine_removed_is_there_while_a_shared_store_holds_it(home: 
     for name in ("synthetic.parquet", "student/head.npz", "summary.json", "manifest.json"):
         shared.write_text(f"runs/old/{name}", (home / "runs" / "old" / name).read_text())
         os.utime(home / "runs" / "old" / name, (OLD.timestamp(), OLD.timestamp()))
-    rules = Retention(samples_older_than="30d", runs_older_than="30d")
+    rules = Retention(runs_older_than="30d")
     remove(home, choose(home, rules, NOW, True).going)
     assert not (home / "runs" / "old" / "student").exists()
     gone = lost(shared, "old")
@@ -176,10 +185,10 @@ def test_what_this_machine_removed_is_there_while_a_shared_store_holds_it(home: 
 
 
 def test_a_finished_run_stands_and_an_unfinished_one_stops_unless_told_to_pay(home: Path) -> None:
-    remove(home, choose(home, Retention(samples_older_than="30d", unfinished_older_than="30d"), NOW, True).going)
+    remove(home, choose(home, Retention(intermediate_older_than="30d", runs_older_than="30d"), NOW, True).going)
     stands = standing(Artifacts(home), "old", respend=False)
     assert stands is not None
-    assert "7 texts by clerk (9 completions)" in stands["removed"]
+    assert "7 texts by clerk (9 completions), the embeddings of 1 tables, synthetic rows" in stands["removed"]
     with pytest.raises(LostArtifactsError, match="Nothing was generated or spent"):
         standing(Artifacts(home), "broken", respend=False)
     for name in ("old", "broken", "new"):
