@@ -33,7 +33,6 @@ class Price(Strict):
     cached: float | None = Field(None, ge=0, description="Input tokens from the vendor's cache. Empty: as input.")
     cache_write: float | None = Field(None, ge=0, description="Tokens written to a cache. Empty: 1.25 times input.")
     reasoning: float | None = Field(None, ge=0, description="Reasoning tokens. Empty: as output.")
-    batch: float = Field(0.5, ge=0, description="Price of the batch API relative to these.")
 
     @field_validator("date", mode="before")
     @classmethod
@@ -84,10 +83,6 @@ class Plm(Strict):
         description="Reference to the API key, never the key itself: env:NAME, prefect:BLOCK (Secret block), or none.",
     )
     concurrency: int | None = Field(None, ge=1, le=256, description="Maximum concurrent calls per endpoint.")
-    batch_api: bool = Field(
-        False, description="Use the vendor's batch API (openai, anthropic): half the price, results within a day."
-    )
-    batch_seconds: float = Field(30.0, gt=0, le=3600, description="Seconds between status checks of an open batch.")
     price: Price | None = Field(
         None,
         description="Token price. Empty: the shipped list's, for a known model at its vendor's address; for others the "
@@ -99,7 +94,7 @@ class Plm(Strict):
         "connector",
         {"enum": ["anthropic", "fill_mask", "hf", "litellm", "ngram", "openai", "recorded"]},
         {"model": {"minLength": 1}},
-    ) | rule("batch_api", {"const": True}, {"connector": {"enum": ["openai", "anthropic"]}})
+    )
 
     @field_validator("connector")
     @classmethod
@@ -144,7 +139,7 @@ class Plm(Strict):
     @property
     def connector_options(self) -> dict[str, Any]:
         """Options for the connector, including the fields above that are set."""
-        excluded = {"name", "connector", "model", "batch_api", "batch_seconds", "options"}
+        excluded = {"name", "connector", "model", "options"}
         fields = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
         if self.listed_price is not None:
             fields["price"] = self.listed_price.price.model_dump(mode="json", exclude_none=True)

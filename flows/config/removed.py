@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from connectors.models.vendors.options import REMOVED as REMOVED_OPTIONS
+
 REMOVED_FIELDS: Final = {
     "method.appraise": "Remove it",
     "method.bad_per_hub": "Remove it",
@@ -23,6 +25,10 @@ REMOVED_FIELDS: Final = {
     "teachers": "Name the configuration of a kd_tutor run in config",
     "training": "Name the configuration of a dp_sgd_gen run in config",
     "federation": "Name the configuration of a run with parties in config",
+    "plms.batch_api": "Remove it; calls are made one by one, and stored as they arrive",
+    "plms.batch_seconds": "Remove it",
+    "plms.price.batch": "Remove it",
+    **{f"plms.options.{name}": advice for name, advice in REMOVED_OPTIONS.items()},
     "student.adaptation_directions": "Remove it",
     "student.adaptation_epsilon": "Remove it",
     "student.adaptation_from": "Remove it; coral adapts to the texts of `public`",
@@ -54,9 +60,16 @@ def without_removed(values: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(values)
     for group, fields in values.items():
         if isinstance(fields, dict):
-            result[group] = {
-                name: value for name, value in fields.items() if explain_removed(f"{group}.{name}", value) is None
-            }
+            result[group] = _without(group, fields)
+        elif group == "plms" and isinstance(fields, list):
+            result[group] = [_without(group, plm) for plm in fields]
     if "task_runner" in values.get("execution", {}) and "task_runner" not in result["execution"]:
         result["execution"].pop("cluster", None)
     return result
+
+
+def _without(group: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in fields.items() if explain_removed(f"{group}.{name}", value) is None}
+    return {
+        name: _without(f"{group}.{name}", value) if isinstance(value, dict) else value for name, value in kept.items()
+    }

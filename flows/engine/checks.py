@@ -164,15 +164,10 @@ def _model_checks(config: AnyConfig) -> Iterator[tuple[str, Check]]:
 
 
 def _check_model(plm: Plm, root: str | None) -> None:
-    from connectors.models.base.registry import check_model, open_model
+    from connectors.models.base.registry import check_model
 
     spec = model_spec(plm, root)
     check_model(spec)
-    if plm.batch_api:
-        from connectors.models.vendors.batch_apis import batch_api_of
-        from flows.runtime.paid_models import vendor_of
-
-        batch_api_of(vendor_of(plm, open_model(spec)))
 
 
 def _check_embedder(choice: EmbedderChoice, root: str | None) -> None:

@@ -209,14 +209,13 @@ def _shares(config: AnyConfig, model: str) -> list[tuple[Asks, float]]:
 
 
 def _dollars(config: AnyConfig, tokens: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Return the dollars of each model: 0 without a price, a share of the price with a batch API."""
+    """Return the dollars of each model: 0 without a price."""
     dollars = dict.fromkeys(tokens, 0.0)
     for plm in config.models:
         price = plm.stated_price
         if price is not None:
             read, written = tokens[plm.name]
-            whole = (read * price.input + written * price.output) / 1e6
-            dollars[plm.name] = whole * price.batch if plm.batch_api else whole
+            dollars[plm.name] = (read * price.input + written * price.output) / 1e6
     return dollars
 
 

@@ -21,7 +21,7 @@ from flows.config.base import AnyConfig
 from flows.config.models import Plm
 from flows.config.paths import dataset_name, embedder_of, model_spec, place
 from flows.engine.datasets import private_ref
-from flows.runtime.paid_models import in_batches, load_secret
+from flows.runtime.paid_models import load_secret
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import COORDINATOR_KEY
 from flows.runtime.stores import (
@@ -264,8 +264,6 @@ class RunTools:
         if plm.key is not None:
             load_secret(plm.key)
         model = self._raw_model(plm)
-        if plm.batch_api:
-            model = in_batches(plm, model, self.home / "batches")
         scope = self.name.run_id if self.name else "preview"
         return Recording(model, CompletionStore(self.home / "completions"), scope, self.purse)
 

@@ -19,14 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
-from unittest import mock
 
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Purse
-from connectors.models.vendors import event_loop
 from connectors.models.vendors.anthropic import AnthropicModel
 from connectors.models.vendors.openai import OpenAIModel
 from tests.benchmarks.goals import toward
@@ -74,12 +72,6 @@ def ours(connector: Any, url: str, asked: list[Prompt], in_flight: int) -> None:
         shutil.rmtree(folder)
     assert all(answer.finish_reason == "stop" for answer in answers)
     assert purse.spent > 0
-
-
-def in_plain_loop(connector: Any, url: str, asked: list[Prompt], in_flight: int) -> None:
-    """Request them in an event loop that handles all arrived responses in each turn."""
-    with mock.patch.object(event_loop, "PatientLoop", asyncio.SelectorEventLoop):
-        ours(connector, url, asked, in_flight)
 
 
 def body(prompt: Prompt) -> dict[str, Any]:
@@ -168,7 +160,6 @@ def _level(url: str, level: int, trips: int, rounds: int) -> list[Line]:
         BARE: lambda: bare(openai_url, asked, level),
         "openai": lambda: ours(OpenAIModel, openai_url, asked, level),
         "anthropic": lambda: ours(AnthropicModel, url, asked, level),
-        LOOP: lambda: in_plain_loop(OpenAIModel, openai_url, asked, level),
         SDK: lambda: sdk(openai_url, asked, level),
         LITELLM: lambda: litellm(openai_url, asked, level),
         THREADS: lambda: threads(openai_url, asked, level),

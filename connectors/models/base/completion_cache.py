@@ -18,7 +18,7 @@ from connectors.interfaces.traffic import Traffic, Watched, traffic_of
 from connectors.models.base.admission import Admission, PaidAdmission
 from connectors.models.base.claims import Lease
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Hold, Need, Purse
+from connectors.models.base.cost_limit import Need, Purse
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.005, 0.25
 """Seconds between look-ups of completions that others request."""
@@ -42,8 +42,7 @@ class Recording:
     those of another. Threads and processes can call `complete` concurrently: a prompt that one of them requests is
     awaited by the others. `usage` sums the cost of this object's new completions; `reused` counts cache hits.
 
-    `purse`: the run's money. An `AdmittedModel` reserves and pays each call itself. Of another model with a method
-    `worst_dollars(prompt)`, as many prompts are requested at once as the purse can pay for.
+    `purse`: the run's money. An `AdmittedModel` reserves and pays each call itself; other models are paid afterwards.
     """
 
     def __init__(
@@ -130,16 +129,8 @@ class Recording:
         """Request prompts, as far as they can be claimed; return the number of claimed ones."""
         if isinstance(self.inner, AdmittedModel):
             return self._request_admitted(call, keys, lease, self.inner)
-        claimed = lease.claim(keys)
-        open_keys = claimed
-        while open_keys:
-            fitting, hold = self._affordable(call, open_keys)
-            try:
-                self._request_list(call, open_keys[:fitting])
-            finally:
-                if self.purse is not None:
-                    self.purse.release(hold)
-            open_keys = open_keys[fitting:]
+        if claimed := lease.claim(keys):
+            self._request_list(call, claimed)
         return len(claimed)
 
     def _request_admitted(self, call: _Call, keys: list[str], lease: Lease, model: AdmittedModel) -> int:
@@ -152,12 +143,6 @@ class Recording:
             admission = PaidAdmission(self.name, keys, lease, self.purse, need)
             model.complete_admitted(prompts, receive, admission)
         return admission.claimed
-
-    def _affordable(self, call: _Call, keys: list[str]) -> tuple[int, Hold]:
-        worst = getattr(self.inner, "worst_dollars", None)
-        if self.purse is None or worst is None:
-            return len(keys), Hold()
-        return self.purse.reserve_list([float(worst(call.prompts[key])) for key in keys])
 
     def _request_list(self, call: _Call, keys: Sequence[str]) -> None:
         prompts = [call.prompts[key] for key in keys]

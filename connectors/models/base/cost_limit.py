@@ -25,14 +25,8 @@ from connectors.interfaces.errors import MoneyError
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from connectors.models.base.claims import is_running, process_name
 
-POLL_SECONDS = 0.05
-"""Interval of checks for money that another thread or process returns."""
-
 KNOWN_AFTER = 8
 """Priced prompts of a list after which their mean price replaces the worst case in its share."""
-
-LIST_SECONDS = 60.0
-"""Time after which a list of another machine no longer reserves money."""
 
 ROUNDING = 1e-12
 
@@ -50,16 +44,14 @@ class CallPrice:
 class Hold:
     """Money reserved for calls in flight, about `prompts` prompts.
 
-    `until`: time at which a process on another machine has ended or settled it. `is_continued`: a restarted run
-    continues the calls, as those of a batch; otherwise calls without outcome count as spent. `name` is '' for free
-    calls.
+    `until`: time at which a process on another machine has ended or settled it; calls without outcome count as spent.
+    `name` is '' for free calls.
     """
 
     dollars: float = 0.0
     until: float = 0.0
     name: str = ""
     prompts: int = 1
-    is_continued: bool = False
 
 
 @dataclass(slots=True)
@@ -94,8 +86,9 @@ class _Account:
         """Add a line of the journal."""
         name = str(entry.get("hold", ""))
         if "reserved" in entry:
-            self.holds[name] = Hold(float(entry["reserved"]), float(entry["until"]), name, 1, "continued" in entry)
-            self.held += self.holds[name].dollars
+            if "continued" not in entry:  # a batch of an earlier version: its price follows, if it was collected
+                self.holds[name] = Hold(float(entry["reserved"]), float(entry["until"]), name)
+                self.held += self.holds[name].dollars
             return
         dollars = float(entry["dollars"])
         self._end(name)
@@ -117,9 +110,8 @@ class _Account:
             running = state(name.rpartition(".")[0])
             if running is False or (running is None and hold.until < now):
                 self._end(name)
-                if not hold.is_continued:
-                    self.lost_holds[name] = hold
-                    self.lost += hold.dollars
+                self.lost_holds[name] = hold
+                self.lost += hold.dollars
 
 
 class Purse:
@@ -206,23 +198,6 @@ class Purse:
             need.held += worst
             return self._hold(worst, seconds, prompts)
 
-    def reserve_list(self, worst: list[float]) -> tuple[int, Hold]:
-        """Reserve the first worst cases that fit into the money; return their number and the hold.
-
-        If not even the first one fits, waits for other calls in flight. Raises MoneyError if there are none.
-        """
-        if self.most is None or not sum(worst):
-            return len(worst), Hold()
-        while True:
-            with self._current():
-                fitting, total = _fitting(worst, self.left)
-                if fitting:
-                    return fitting, self._hold(total, LIST_SECONDS, fitting, is_continued=True)
-                self._account.sweep()
-                if not self._account.holds:
-                    raise MoneyError(self._refusal(worst[0]))
-            time.sleep(POLL_SECONDS)
-
     def settle(self, hold: Hold, need: Need, model: str, prompt_key: str, price: CallPrice) -> None:
         """Replace a hold by the price of its call."""
         with self._lock:
@@ -232,10 +207,6 @@ class Purse:
                 need.priced += hold.prompts if price.is_answer else 0
                 need.started -= 0 if price.is_answer else hold.prompts
             self.pay(model, prompt_key, price.dollars, price.estimated, hold)
-
-    def release(self, hold: Hold) -> None:
-        """Return the money of a hold."""
-        self.pay("", "", 0.0, hold=hold)
 
     def pay(
         self, model: str, prompt_key: str, dollars: float, estimated: bool = False, hold: Hold | None = None
@@ -259,11 +230,10 @@ class Purse:
         total = sum(other.prompts * other.mean for other in self._needs)
         return money < total and need.started + prompts > need.prompts * money / total
 
-    def _hold(self, dollars: float, seconds: float, prompts: int, is_continued: bool = False) -> Hold:
+    def _hold(self, dollars: float, seconds: float, prompts: int) -> Hold:
         self._numbers += 1
-        hold = Hold(dollars, round(time.time() + seconds, 1), f"{self._owner}.{self._numbers}", prompts, is_continued)
-        flag = {"continued": True} if is_continued else {}
-        self._write({"hold": hold.name, "reserved": dollars, "until": hold.until, **flag})
+        hold = Hold(dollars, round(time.time() + seconds, 1), f"{self._owner}.{self._numbers}", prompts)
+        self._write({"hold": hold.name, "reserved": dollars, "until": hold.until})
         return hold
 
     def _refusal(self, worst: float) -> str:
@@ -316,13 +286,3 @@ class Purse:
         os.write(self._descriptor, line)
         self._read += len(line)
         self._account.add(entry)
-
-
-def _fitting(costs: list[float], left: float) -> tuple[int, float]:
-    fitting, total = 0, 0.0
-    for cost in costs:
-        if total + cost > left + ROUNDING:
-            break
-        total += cost
-        fitting += 1
-    return fitting, total

@@ -3,79 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from connectors.interfaces.models import Completion, ModelSpec
+from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.answers import SCHEMA
 from connectors.models.vendors.calls import VendorModel
-from connectors.models.vendors.client import Hear, JsonClient
-from connectors.models.vendors.options import Address, VendorOptions, read_options
+from connectors.models.vendors.options import Address, VendorOptions
 from connectors.models.vendors.responses import (
     RawCompletion,
     count_of,
     count_tokens,
+    joined_texts,
     json_object,
-    name_in,
     part,
-    sum_counts,
+    source_of,
 )
 from connectors.security.secrets import Secret
 
-URL = "https://api.anthropic.com"
-VERSION, SAMPLING_VERSION = "2026-10-21", "2023-06-01"
-"""Versions of the interface; the newer one refuses the options temperature, top_p and top_k."""
+SAMPLING_VERSION = "2023-06-01"
+"""Version of the interface that has temperature, top_p and top_k; the SDK's own refuses them."""
 
-_REASONS: Mapping[str, str] = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refused",
-}
+_REASONS: Mapping[str, str] = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refused"}
 
 
-@dataclass(frozen=True, slots=True)
-class AnthropicOptions(VendorOptions):
-    """Options of a configuration, in addition to `VendorOptions`. The API has no seed.
-
-    system: the system prompt. schema: let the server enforce the JSON of several texts.
-    """
-
-    system: str = ""
-    schema: bool = True
-
-    @classmethod
-    def read(cls, spec: ModelSpec) -> AnthropicOptions:
-        """Check the options of a spec; ConfigError with the invalid one and a correction."""
-        return read_options(cls, spec, URL, "env:ANTHROPIC_API_KEY")
-
-    @property
-    def decoding(self) -> dict[str, Any]:
-        """The settings besides prompt and model that affect a completion."""
-        return {**VendorOptions.decoding.fget(self), "system": self.system}  # type: ignore[attr-defined]
-
-
-class AnthropicModel(VendorModel[AnthropicOptions]):
-    """A model called by messages; see `AnthropicOptions`."""
+class AnthropicModel(VendorModel[VendorOptions]):
+    """A model called by messages. The API has no seed."""
 
     connector: ClassVar[str] = "anthropic"
+    sdk: ClassVar[str] = "anthropic"
+    url: ClassVar[str] = "https://api.anthropic.com"
+    key: ClassVar[str] = "env:ANTHROPIC_API_KEY"
 
-    @classmethod
-    def from_spec(cls, spec: ModelSpec) -> Self:
-        """Open the model of a configuration, without calls; ConfigError if invalid."""
-        return cls(spec.name, spec.model, AnthropicOptions.read(spec))
-
-    def open_client(self, address: Address, secret: Secret, hear: Hear) -> JsonClient:
+    def open_client(self, address: Address, secret: Secret, number: int) -> Any:
         """Return a client of an endpoint."""
         options = self.options
         is_sampling = any(option is not None for option in (options.temperature, options.top_p, options.top_k))
-        headers = {"x-api-key": secret.reveal(), "anthropic-version": SAMPLING_VERSION if is_sampling else VERSION}
-        return JsonClient(address.url, headers, options.timeout, hear)
+        version = {"anthropic-version": SAMPLING_VERSION} if is_sampling else {}
+        arguments = self.client_arguments(secret, number)
+        return self.load_sdk().AsyncAnthropic(base_url=address.url, default_headers=version, **arguments)
 
     async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
         """Send one request; see `VendorModel.send`."""
         body = self.request(prompt, count)
-        return read_message(await client.post("/v1/messages", body), body)
+        return read_message(await client.post("/v1/messages", body=body, cast_to=object), body)
 
     def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
         """Return the body of a messages request."""
@@ -101,25 +72,16 @@ def read_message(response: Any, body: Mapping[str, Any]) -> Completion:
     content, usage = json_object(response).get("content"), part(response, "usage")
     if not isinstance(content, list):
         raise ValueError("no list of content blocks")
-    stop_reason = str(part(response, "stop_reason"))
-    tokens_in = sum_counts(usage, "input_tokens", ("cache_creation_input_tokens", "cache_read_input_tokens"))
-    reported = (tokens_in, part(usage, "output_tokens"))
-    count = count_tokens(body, reported, content, at_limit=stop_reason == "max_tokens")
-    reason, text, error = _REASONS.get(stop_reason, "stop"), "", ""
-    if reason == "refused":
-        error = "refused by the model's safety rules"
-    else:
-        texts = [part(block, "text") for block in content if part(block, "type") == "text"]
-        text = "".join(text for text in texts if isinstance(text, str))
+    stop_reason, cache = str(part(response, "stop_reason")), ("cache_creation_input_tokens", "cache_read_input_tokens")
+    tokens_in = count_of(usage, "input_tokens")
+    reported = (tokens_in and tokens_in + sum(count_of(usage, name) for name in cache), part(usage, "output_tokens"))
+    reason = _REASONS.get(stop_reason, "stop")
     return RawCompletion(
-        text,
+        "" if reason == "refused" else joined_texts(content),
         reason,
-        count.read,
-        count.written,
-        error=error,
-        estimated=count.estimated,
-        request_id=name_in(response, "id"),
-        served_model=name_in(response, "model"),
+        **count_tokens(body, reported, content, at_limit=stop_reason == "max_tokens"),
+        error="refused by the model's safety rules" if reason == "refused" else "",
+        **source_of(response),
         cached=count_of(usage, "cache_read_input_tokens"),
         cache_written=count_of(usage, "cache_creation_input_tokens"),
     )

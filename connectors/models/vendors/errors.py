@@ -1,8 +1,9 @@
-"""Classification of failed calls: retry, give up the request or the model."""
+"""Meaning of failed calls: retry, give up the request or the model."""
 
 from __future__ import annotations
 
 import email.utils
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -13,31 +14,20 @@ from urllib.parse import urlsplit
 from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
 from connectors.interfaces.models import Completion
 from connectors.interfaces.redaction import HIDDEN, redact_output
-from connectors.models.vendors.client import CallFailure
-from connectors.models.vendors.pacing import SlowDown, TimedOut, Unfinished
 from connectors.security.secrets import NO_KEY
 
 MOST_CHARACTERS = 300
 """Maximum length of a forwarded server message."""
 
-NOT_ACCEPTED = "request not accepted"
-"""Prefix of the error of a request that the server refused for its own reasons."""
-
 _QUOTA = re.compile(r"insufficient_quota|billing_hard_limit|billing_error|credit balance is too low", re.I)
 _FILTERED = re.compile(r"content_filter|content_policy|content management policy|moderation|responsible_?ai", re.I)
-_TOO_LONG = re.compile(
-    r"context_length_exceeded|context length|context window|too many tokens|prompt is too long", re.I
-)
+_TOO_LONG = re.compile(r"context_length_exceeded|context (length|window)|too many tokens|prompt is too long", re.I)
 _NO_MODEL = re.compile(
     r"model_not_found|deploymentnotfound|no such model|model .{1,120} (does not|doesn't) exist", re.I
 )
 _BAD_KEY = re.compile(r"invalid_api_key|api[ _-]key", re.I)
-_OPTION = re.compile(r"^(temperature|top_p|top_k|seed|stop|stop_sequences|max_tokens|max_completion_tokens|extra)$")
-_FIRST_WORD = re.compile(r"(\w+): ")
-"""The field that Anthropic's messages begin with."""
-
+_OPTION = re.compile(r"temperature|top_p|top_k|seed|stop|stop_sequences|max_tokens|max_completion_tokens|extra")
 _NOT_CONNECTED = {"ClientConnectorError", "ConnectionRefusedError"}
-_BROKEN = {"ServerDisconnectedError", "RemoteProtocolError", "ReadError"}
 
 
 class ReportedError(ValueError):
@@ -48,14 +38,18 @@ class EndpointRefusal(FinalError):
     """A refusal of the key, or of the model's name (HTTP 401, 403, 404)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A server's error response; `status` is 0 without a response."""
+class CallFailed(TemporaryError):
+    """A failed call that a retry may repeat.
 
-    status: int
-    message: str = ""
-    parameter: str = ""
-    retry_after: float | None = None
+    `kind`: refused (unprocessed, does not count as a try), failed or timed_out, as in `Traffic`. `is_billed`: it may
+    have been billed. `is_empty`: a completion without text.
+    """
+
+    def __init__(
+        self, message: str, kind: str = "failed", retry_after: float | None = None, is_billed: bool = False
+    ) -> None:
+        super().__init__(message, retry_after)
+        self.kind, self.is_billed, self.is_empty = kind, is_billed, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,93 +65,89 @@ class VendorTarget:
         return f"Model '{self.plm}' at {self.host}"
 
 
-def failed_call(error: CallFailure | ValueError, target: VendorTarget, secret: str) -> WaspError | Completion:
-    """Return the meaning of a call without a completion; see `classify_failure`.
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed call. `status`: of the response, 0 without one. `body`: its JSON or text."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+    @property
+    def parameter(self) -> str:
+        """The field that the server refuses; '' if it names none."""
+        return self._read()[0]
+
+    @property
+    def message(self) -> str:
+        """Codes and text of the server's message."""
+        return self._read()[1]
+
+    def _read(self) -> tuple[str, str]:
+        """Read {"error": {type, code, param, message}}, its content, or FastAPI's {"detail": ...}."""
+        error = self.body.get("error", self.body) if isinstance(self.body, Mapping) else self.body
+        if not isinstance(error, Mapping):
+            return "", str(error or "")
+        inner = error.get("innererror")
+        codes = [error.get("type"), error.get("code"), inner.get("code") if isinstance(inner, Mapping) else None]
+        detail = error.get("detail") or ""
+        if isinstance(detail, list):
+            problems = [problem for problem in detail if isinstance(problem, Mapping)]
+            fields = [
+                ".".join(str(part) for part in problem.get("loc") or () if part != "body") for problem in problems
+            ]
+            detail = "; ".join(
+                f"{name}: {problem.get('msg', '')}" for name, problem in zip(fields, problems, strict=True)
+            )
+        text = str(error.get("message") or detail or dict(error))
+        first = re.match(r"([\w.]+): ", text)  # FastAPI's and Anthropic's messages begin with the field
+        return str(error.get("param") or (first[1] if first else "")), " ".join(
+            str(part) for part in (*codes, text) if part
+        )
+
+    @property
+    def retry_after(self) -> float | None:
+        """The delay in seconds that the server demands: `retry-after-ms`, or `retry-after` in seconds or as a date."""
+        for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+            try:
+                seconds = float(self.headers[name]) * unit
+            except (KeyError, ValueError):
+                continue
+            return max(0.0, seconds) if math.isfinite(seconds) else None
+        try:
+            return max(
+                0.0, email.utils.parsedate_to_datetime(self.headers.get("retry-after", "")).timestamp() - time.time()
+            )
+        except ValueError:
+            return None
+
+
+def explain(error: Exception, failure: Failure, target: VendorTarget, secret: str) -> WaspError | Completion:
+    """Return the meaning of a call without a completion; see `classify`.
 
     A ValueError means that the response is not the documented JSON.
     """
     if isinstance(error, ReportedError):
-        return TemporaryError(f"{target}: {error}")
-    if isinstance(error, ValueError) or 200 <= error.status < 300:
-        return Unfinished(f"{target}: the response is not the documented JSON. Check `endpoint` of this PLM.")
-    if not error.status:
-        return unreachable(target, error)
-    if error.status < 400:
-        return redirected(target, error.headers.get("location", ""))
-    return classify_failure(read_failure(error), target, secret)
+        return CallFailed(f"{target}: {error}")
+    if isinstance(error, ValueError) or 200 <= failure.status < 300:
+        problem = "the response is not the documented JSON. Check `endpoint` of this PLM."
+        return CallFailed(f"{target}: {problem}", is_billed=True)
+    return classify(failure, target, secret) if failure.status else unreachable(error, target)
 
 
-def read_failure(failure: CallFailure) -> Failure:
-    """Read a documented error body or its content.
+def classify(failure: Failure, target: VendorTarget, secret: str = "") -> WaspError | Completion:
+    """Return the meaning of a response with an error.
 
-    Form: {"error": {type, code, param, message}}.
-    """
-    body = failure.body
-    error = body.get("error", body) if isinstance(body, Mapping) else {}
-    error = error if isinstance(error, Mapping) else {"message": str(error)}
-    inner = error.get("innererror")
-    codes = [error.get("type"), error.get("code"), inner.get("code") if isinstance(inner, Mapping) else None]
-    field, detail = _detail(error.get("detail"))
-    text = str(error.get("message") or detail or failure)
-    parameter = error.get("param") or field or (named[1] if (named := _FIRST_WORD.match(text)) else "")
-    message = " ".join(str(part) for part in (*codes, text) if part)
-    return Failure(failure.status, message, str(parameter), retry_after(failure.headers))
-
-
-def _detail(detail: Any) -> tuple[str, str]:
-    """Return field and text of FastAPI's `detail`: a text, or a list of {loc, msg}."""
-    if not isinstance(detail, list):
-        return "", str(detail or "")
-    problems = [problem for problem in detail if isinstance(problem, Mapping)]
-    fields = [".".join(str(part) for part in problem.get("loc") or () if part != "body") for problem in problems]
-    texts = [f"{field}: {problem.get('msg', '')}" for field, problem in zip(fields, problems, strict=True)]
-    return (fields[0] if fields else ""), "; ".join(texts)
-
-
-def redirected(target: VendorTarget, location: str) -> FinalError:
-    """Return the error of a redirect, which would send prompts to an address that the configuration does not name."""
-    elsewhere = urlsplit(location)
-    address = f"{elsewhere.scheme}://{elsewhere.netloc}" if elsewhere.netloc else "another path"
-    return EndpointRefusal(
-        f"{target}: redirects to {sanitize(address, '')}. Redirects are not followed, because prompts would go to an "
-        "address that is not configured. Set `endpoint` to the final address."
-    )
-
-
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return the server's delay in seconds: `retry-after-ms`, or `retry-after`.
-
-    `retry-after` is in seconds or a date.
-    """
-    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        try:
-            return max(0.0, float(headers[name]) * unit)
-        except (KeyError, ValueError):
-            continue
-    try:
-        date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return max(0.0, date.timestamp() - (time.time() if now is None else now))
-
-
-def classify_failure(failure: Failure, target: VendorTarget, secret: str = "") -> WaspError | Completion:
-    """Return the meaning of a failure.
-
-    TemporaryError: retry. Completion: the request is refused or failed. FinalError: the endpoint will refuse all
-    requests; the message has the next action and contains no key.
+    CallFailed: retry. Completion: the request is refused or failed. FinalError: the endpoint will refuse all requests;
+    the message has the next action and contains no key.
     """
     message, status = sanitize(failure.message, secret), failure.status
-    if status == 403 and _FILTERED.search(failure.message):
+    if status < 400:
+        return _redirected(failure, target)
+    if _FILTERED.search(failure.message) and status in (400, 403, 422):
         return Completion("", "refused", error=f"refused by the content filter: {message}")
-    if status in (401, 403):
-        refused = f"{target}: the key was refused (HTTP {status})"
-        if target.key == NO_KEY:
-            refused = f"{target}: the server requires a key (HTTP {status}), but `key` is none"
-        holder = "a variable, write key: env:VARIABLE" if target.key == NO_KEY else f"'{target.key}'"
-        return EndpointRefusal(
-            f"{refused}. Put a valid key with access to '{target.model}' into {holder}, then resume the run."
-        )
+    if status in (401, 403) or (status == 400 and _BAD_KEY.search(failure.message)):
+        return _refused_key(status, target)
     if status == 402 or _QUOTA.search(failure.message):
         return FinalError(f"{target}: the account has no credit left (HTTP {status}). Top it up, then resume.")
     if status == 404 or (status == 400 and _NO_MODEL.search(failure.message)):
@@ -166,25 +156,51 @@ def classify_failure(failure: Failure, target: VendorTarget, secret: str = "") -
             f"Check `model` and `endpoint` of this PLM. Server message: {message}"
         )
     if status in (429, 503, 529):
-        return SlowDown(f"{target}: too many requests (HTTP {status}): {message}", failure.retry_after, refused=True)
+        return CallFailed(f"{target}: too many requests (HTTP {status}): {message}", "refused", failure.retry_after)
     if status in (408, 409, 425) or status >= 500:
-        return TemporaryError(f"{target}: failed (HTTP {status}): {message}", failure.retry_after)
-    return _classify_request_failure(failure, target, message)
-
-
-def _classify_request_failure(failure: Failure, target: VendorTarget, message: str) -> WaspError | Completion:
-    if _BAD_KEY.search(failure.message):
-        return FinalError(f"{target}: the key was refused (HTTP {failure.status}). Check '{target.key}'.")
-    if _FILTERED.search(failure.message):
-        return Completion("", "refused", error=f"refused by the content filter: {message}")
-    if failure.status == 413 or _TOO_LONG.search(failure.message):
+        return CallFailed(f"{target}: failed (HTTP {status}): {message}", retry_after=failure.retry_after)
+    if status == 413 or _TOO_LONG.search(failure.message):
         return Completion("", "error", error=f"prompt too long: {message}")
-    if _OPTION.match(failure.parameter):
+    if _OPTION.fullmatch(failure.parameter):
         return FinalError(
             f"{target}: '{target.model}' refuses the option '{failure.parameter}'. Change or remove it "
             f"in the options of this PLM. Server message: {message}"
         )
-    return Completion("", "error", error=f"{NOT_ACCEPTED} (HTTP {failure.status}): {message}")
+    return Completion("", "error", error=f"request not accepted (HTTP {status}): {message}")
+
+
+def _refused_key(status: int, target: VendorTarget) -> EndpointRefusal:
+    refused, holder = f"the key was refused (HTTP {status})", f"'{target.key}'"
+    if target.key == NO_KEY:
+        refused = f"the server requires a key (HTTP {status}), but `key` is none"
+        holder = "a variable, write key: env:VARIABLE"
+    return EndpointRefusal(
+        f"{target}: {refused}. Put a valid key with access to '{target.model}' into {holder}, then resume the run."
+    )
+
+
+def _redirected(failure: Failure, target: VendorTarget) -> EndpointRefusal:
+    elsewhere = urlsplit(failure.headers.get("location", ""))
+    address = f"{elsewhere.scheme}://{elsewhere.netloc}" if elsewhere.netloc else "another path"
+    return EndpointRefusal(
+        f"{target}: redirects to {sanitize(address)}. Redirects are not followed, because prompts would go to an "
+        "address that is not configured. Set `endpoint` to the final address."
+    )
+
+
+def unreachable(error: BaseException, target: VendorTarget) -> CallFailed:
+    """Return the meaning of a call without a response: only one that never connected was certainly not billed."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(cause)
+    # The SDKs report a broken connection as a timeout; only the errors of aiohttp below have the difference.
+    names = {kind.__name__ for link in chain for kind in type(link).__mro__}
+    cause_name = type(chain[-1]).__name__
+    if names & _NOT_CONNECTED or ("ConnectError" in names and "ClientError" not in names):
+        return CallFailed(f"{target}: unreachable ({cause_name}). Check its server and `endpoint` of this PLM.")
+    if "ConnectionTimeoutError" in names:
+        return CallFailed(f"{target}: no connection in time.", "timed_out")
+    return CallFailed(f"{target}: the connection broke ({cause_name}).", is_billed=True)
 
 
 def sanitize(message: str, secret: str = "") -> str:
@@ -193,23 +209,3 @@ def sanitize(message: str, secret: str = "") -> str:
         message = message.replace(secret, HIDDEN)
     message = redact_output(" ".join(message.split()))
     return message if len(message) <= MOST_CHARACTERS else message[: MOST_CHARACTERS - 3] + "..."
-
-
-def unreachable(target: VendorTarget, problem: BaseException) -> TemporaryError:
-    """Return the error of a call without a response: timeout or broken connection."""
-    chain: list[BaseException] = [problem]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:
-        chain.append(cause)
-    # The transport reports a broken connection as a timeout; only the whole chain has the difference.
-    names = {kind.__name__ for error in chain for kind in type(error).__mro__}
-    cause_name = type(chain[-1]).__name__
-    # aiohttp's own errors are more exact than httpx's, which are then derived from them.
-    if names & _NOT_CONNECTED or ("ConnectError" in names and "ClientError" not in names):
-        return TemporaryError(f"{target}: unreachable ({cause_name}). Check its server and `endpoint` of this PLM.")
-    if "ConnectionTimeoutError" in names:
-        return SlowDown(f"{target}: no connection in time.")
-    if names & _BROKEN or any(isinstance(error, OSError) and not isinstance(error, TimeoutError) for error in chain):
-        return Unfinished(f"{target}: the connection broke ({cause_name}).")
-    if any("Timeout" in name for name in names):
-        return TimedOut(f"{target}: no response in time.")
-    return Unfinished(f"{target}: the connection broke ({cause_name}).")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,73 +25,56 @@ class RawCompletion(Completion):
     reasoning: int = 0
 
 
-def json_object(answer: Any) -> Mapping[str, Any]:
+def json_object(value: Any) -> Mapping[str, Any]:
     """Return a JSON object; ValueError for anything else."""
-    if not isinstance(answer, Mapping):
+    if not isinstance(value, Mapping):
         raise ValueError("the response is not a JSON object")
-    return answer
+    return value
 
 
-def part(value: Any, name: str) -> Any:
-    """Return a field of a JSON value, None if it does not exist."""
-    return value.get(name) if isinstance(value, Mapping) else None
+def part(value: Any, *names: str) -> Any:
+    """Return a field of a JSON value by its path, None if it does not exist."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
-def required(value: Any, name: str) -> Any:
-    """Return a field of a JSON value; ValueError if it does not exist."""
-    content = part(value, name)
-    if content is None:
-        raise ValueError(f"the response has no field `{name}`")
-    return content
+def source_of(response: Any) -> dict[str, Any]:
+    """Return the request id and the model that a response states; empty if it states none."""
+    names = {"request_id": part(response, "id"), "served_model": part(response, "model")}
+    return {field: name[:200] if isinstance(name, str) else "" for field, name in names.items()}
 
 
-def name_in(response: Any, field: str) -> str:
-    """Return a name that a response states, such as its `id` or `model`; empty if it states none."""
-    name = part(response, field)
-    return name[:200] if isinstance(name, str) else ""
+def joined_texts(content: Any) -> str:
+    """Return a text, or the text parts of a content list joined."""
+    if isinstance(content, list):
+        texts = [part(entry, "text") for entry in content if part(entry, "type") == "text"]
+        return "".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCount:
-    """Tokens of one call.
-
-    `estimated`: the server reported none, only one of the two numbers, or impossible ones.
-    """
-
-    read: int
-    written: int
-    estimated: bool
-
-
-def count_tokens(body: Mapping[str, Any], reported: tuple[Any, Any], written: Any, at_limit: bool) -> TokenCount:
-    """Return the reported tokens, estimated from bytes if missing or impossible.
+def count_tokens(body: Mapping[str, Any], reported: tuple[Any, Any], written: Any, at_limit: bool) -> dict[str, Any]:
+    """Return `tokens_in`, `tokens_out` and `estimated`: the reported ones, from bytes if missing or impossible.
 
     `body`: the request; all its texts count. `written`: the model's whole output, including reasoning and tool calls.
     `at_limit`: the completion ended at the request's token limit, so it has that many tokens.
     """
-    answer_bytes = _text_bytes(written)
-    tokens_in, tokens_out = (count if _is_count(count) else 0 for count in reported)
+    written_bytes = _text_bytes(written)
+    tokens_in, tokens_out = map(count_of, reported)
     in_missing = not tokens_in
-    out_missing = not _is_count(reported[1]) or (tokens_out == 0 and answer_bytes > 0)
+    out_missing = not _is_count(reported[1]) or (tokens_out == 0 and written_bytes > 0)
     if in_missing:
         tokens_in = _estimate(request_bytes(body))
     if out_missing:
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or 0
-        tokens_out = max(_estimate(answer_bytes), limit if at_limit else 0)
-    return TokenCount(tokens_in, tokens_out, in_missing or out_missing)
+        tokens_out = max(_estimate(written_bytes), limit if at_limit else 0)
+    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "estimated": in_missing or out_missing}
 
 
-def count_of(usage: Any, *names: str) -> int:
+def count_of(value: Any, *names: str) -> int:
     """Return a count of a usage object by its path, 0 if it is missing or impossible."""
-    for name in names:
-        usage = part(usage, name)
-    return int(usage) if _is_count(usage) else 0
-
-
-def sum_counts(usage: Any, first: str, optional: Iterable[str]) -> int | None:
-    """Return the sum of a usage object's counts, None without a valid first count."""
-    counts = [part(usage, name) for name in (first, *optional)]
-    return sum(filter(_is_count, counts)) if _is_count(counts[0]) else None
+    count = part(value, *names) if names else value
+    return int(count) if _is_count(count) else 0
 
 
 def _is_count(value: Any) -> bool:

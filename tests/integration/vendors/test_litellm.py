@@ -13,7 +13,7 @@ from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Purse
 from connectors.models.base.registry import check_model
 from connectors.models.vendors.litellm import LiteLlmModel
-from tests.support.contracts.vendors import FAST, KEY, VendorPromises, asked
+from tests.support.contracts.vendors import KEY, VendorPromises, asked
 from tests.support.servers.vendor_messages import with_usage
 
 IS_INSTALLED = importlib.util.find_spec("litellm") is not None
@@ -42,7 +42,7 @@ class LiteLlmPromises(VendorPromises):
     def open(self, *servers: Any, **options: Any) -> Any:
         urls = [server.url + self.suffix for server in servers]
         key = {"key": f"env:{self.variable}"}
-        given = {"concurrency": 1, "timeout": 2, "tries": 3, "pace": FAST, "endpoints": urls, **key, **options}
+        given = {"concurrency": 1, "timeout": 2, "tries": 3, "endpoints": urls, **key, **options}
         return self.connector.from_spec(ModelSpec("writer", "vendor", self.model_name, given))
 
     # litellm converts counts of other types

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces import cancellation
-from connectors.models.vendors.pacing import FIRST_LIMIT
+from connectors.models.vendors.gate import FIRST_LIMIT
 from tests.support.paths import ROOT
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import failure

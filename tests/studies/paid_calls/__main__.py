@@ -1,6 +1,6 @@
 """`python -m tests.studies.paid_calls`: print the tables; name some of them to see only those.
 
-faults, processes, kills, batches, money and pace. All calls go to local servers that count and bill; nothing is paid.
+faults, processes, kills, money, shares and pace. All calls go to local servers that count and bill; nothing is paid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ TABLES: dict[str, tuple[str, Sequence[str], Callable[[], Iterator[Sequence[objec
     "faults": ("Each fault once, 4 prompts", faults.COLUMNS, faults.rows),
     "processes": ("Equal prompts in several processes", processes.COLUMNS, processes.shared),
     "kills": ("kill -9, then the same prompts again", processes.COLUMNS, processes.killed),
-    "batches": ("Batches of 200 prompts", processes.BATCH_COLUMNS, processes.batches),
     "money": ("A cap beside none: 600 calls of 200 to 400 ms, 64 in flight", money.COLUMNS, money.caps),
     "shares": ("Three models share a cap: 300 calls of 100 ms each, 32 in flight", money.SHARE_COLUMNS, money.shares),
     "pace": ("A server with a rate limit, calls of 200 ms", limits.COLUMNS, limits.rows),

@@ -19,7 +19,6 @@ from tests.support.servers.vendor_models import VENDORS, writings
 COLUMNS = ("fault", "vendor", "requests", "billed", "stored", "bill", "paid from the purse", "outcome")
 PRICE = {"input": 1000.0, "output": 3000.0}
 BILL = (11 * PRICE["input"] + 7 * PRICE["output"]) / 1e6
-PACE = {"first_wait": 0.01, "longest_wait": 0.05, "open_seconds": 0.02}
 PROMPTS = 4
 
 Fault = Reply | Plan
@@ -96,7 +95,7 @@ def _cost(vendor: str, fault: Fault, is_billed: bool, folder: Path) -> Sequence[
     with VendorServer(plan=plan) as server:
         connector, suffix = VENDORS[vendor]
         options: dict[str, Any] = {"endpoint": server.url + suffix, "key": "none", "concurrency": 1, "timeout": 1}
-        options |= {"price": PRICE, "pace": PACE, "tries": 3, "max_tokens": 60}
+        options |= {"price": PRICE, "tries": 3, "max_tokens": 60}
         model = connector.from_spec(ModelSpec("writer", vendor, "some-model", options))
         purse, store = Purse(folder / "spent.jsonl", most=100.0), CompletionStore(folder / "completions")
         try:

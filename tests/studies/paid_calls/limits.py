@@ -13,7 +13,7 @@ from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import Reply, Request, failure, ok
 
 COLUMNS = ("limit is known by", "in flight", "calls per second", "used", "refusals per 1,000", "90 % used after")
-PHASES = ((25.0, 20.0), (25.0, 200.0), (25.0, 5.0))
+PHASES = ((12.0, 20.0), (12.0, 200.0), (12.0, 5.0))
 """Seconds, and calls per second."""
 
 LATENCY = 0.2
@@ -23,9 +23,7 @@ KNOWN = (
     ("headers", 64),
     ("`rpm`", 64),
     ("refusals", 64),
-    ("refusals", 256),
     ("refusals, no `retry-after`", 64),
-    ("refusals after 200 ms", 64),
 )
 """Source of the client's knowledge, and calls in flight. Refusals are immediate or as late as completions."""
 

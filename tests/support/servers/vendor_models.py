@@ -19,6 +19,5 @@ def writings(count):
 
 def recording(vendor, url, folder, **more):
     connector, suffix = VENDORS[vendor]
-    pace = {"first_wait": 0.005, "longest_wait": 0.02, "open_seconds": 0.02, "open_after": 50}
-    options = {"endpoint": url + suffix, "key": "none", "concurrency": IN_FLIGHT, "pace": pace, **more}
+    options = {"endpoint": url + suffix, "key": "none", "concurrency": IN_FLIGHT, **more}
     return Recording(connector.from_spec(ModelSpec("writer", vendor, "m", options)), CompletionStore(folder))

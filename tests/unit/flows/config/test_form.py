@@ -68,7 +68,6 @@ def test_every_group_says_what_it_is() -> None:
         ("WaspMethod", "examples", {"minimum": 2, "maximum": 64}),
         ("Privacy", "delta", {"exclusiveMinimum": 1e-12, "exclusiveMaximum": 0.01}),
         ("Privacy", "calibration", {"enum": ["tight", "paper"]}),
-        ("Plm", "batch_seconds", {"exclusiveMinimum": 0, "maximum": 3600}),
         ("Execution", "approval_minutes", {"minimum": 1, "maximum": 10080}),
         ("WaspConfig", "plms", {"minItems": 1}),
     ],
@@ -88,10 +87,10 @@ def test_choices_of_optional_fields_and_of_epsilon_are_limited_too() -> None:
 
 
 def test_titles_are_the_names_in_words() -> None:
-    assert [title_of(name) for name in ("max_workers", "fid_reference", "batch_api")] == [
+    assert [title_of(name) for name in ("max_workers", "fid_reference", "top_p")] == [
         "Max workers",
         "FID reference",
-        "Batch API",
+        "Top p",
     ]
 
 
@@ -147,7 +146,6 @@ PAID = {"name": "gpt", "connector": "openai", "model": "m", "key": "env:OPENAI_A
         ({"test": {"query": "delete from notes returning *"}}, "config.test.query"),
         ({"evaluation": {"fid_reference": "public"}, "public": None}, "config.public"),
         ({"plms": [PLM | {"connector": "telepathy"}]}, "config.plms[0].connector"),
-        ({"plms": [PLM | {"batch_api": True}]}, "config.plms[0].connector"),
         ({"plms": [PLM | {"connector": "openai", "model": ""}]}, "config.plms[0].model"),
         ({"plms": [PLM | {"key": "sk-proj-0123456789"}]}, "config.plms[0].key"),
         ({"private": {"seed": -1}}, "config.private.seed"),
@@ -179,7 +177,6 @@ def test_the_server_refuses_what_cannot_run_and_names_the_field(
         {"private": {"dataset": "clinic", "path": "", "name": None}},
         {"private": {"dataset": "clinic", "path": "", "name": None}, "privacy": {"protects": "person"}},
         {"evaluation": {"fid_reference": "public"}, "public": {"path": "rows.csv"}},
-        {"plms": [PLM | {"connector": "openai", "batch_api": True, "key": "env:OPENAI_API_KEY"}]},
         {"privacy": {"protects": "person"}, "private": {"person": "patient"}},
         {"plms": [PLM | {"key": None, "price": None, "temperature": 0.7}]},
         {"plms": [PAID], "limits": {"max_dollars": None}},

@@ -357,15 +357,6 @@ def test_a_local_language_model_is_opened_as_far_as_that_is_cheap(home: Path, tm
         ),
         ({"plms": [{"name": "a", "connector": "openai", "model": "m"}]}, "OPENAI_API_KEY is not set"),
         ({"plms": [{"name": "a", "connector": "ngrm"}]}, "no connector 'ngrm'"),
-        (
-            {
-                "plms": [
-                    {"name": "a", "connector": "openai", "model": "m", "key": "none", "batch_api": True}
-                    | {"options": {"several": 4}}
-                ]
-            },
-            "batches take one endpoint and one text per request",
-        ),
         ({"embedder": {"connector": "sentence_transformers", "model": "no/such-model"}}, "embedder.model: 'no/such"),
         ({"embedder": {"connector": "hashing", "model": "", "options": {"dimensions": 9}}}, "embedder.dimensions"),
         ({"embedder": {"connector": "word_vectors", "model": "no.vec"}}, "embedder.model 'no.vec'"),

@@ -4,16 +4,17 @@ import multiprocessing
 import os
 import pickle
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from connectors.interfaces.errors import MoneyError
-from connectors.interfaces.models import Completion, keep_nothing
+from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import CallPrice, Purse
+from connectors.models.base.cost_limit import CallPrice, Need, Purse
 
 
 def test_what_another_machine_paid_counts_once(tmp_path: Path) -> None:
@@ -30,31 +31,19 @@ class Paid:
 
     name = "paid"
     identity = "paid-1"
+    calls = 0
 
-    def __init__(self) -> None:
-        self.waves: list[int] = []
-
-    def worst_dollars(self, prompt: Prompt) -> float:
-        return 2.0
-
-    def complete(self, prompts, keep=keep_nothing):
-        self.waves.append(len(prompts))
-        answers = [Completion(f"answer {prompt.seed}", dollars=1.0) for prompt in prompts]
-        for position, answer in enumerate(answers):
-            keep(position, answer)
-        return answers
+    def complete_admitted(self, prompts, keep, admission):
+        for position in admission.claim(range(len(prompts))):
+            while (hold := admission.reserve(1, 2.0, 60.0)) is None:
+                time.sleep(0.001)
+            self.calls += 1
+            admission.settle(hold, position, CallPrice(1.0))
+            keep(position, Completion(f"answer {prompts[position].seed}", dollars=1.0))
 
 
 def prompts(number: int) -> list[Prompt]:
     return [Prompt("write", "a", seed=seed) for seed in range(number)]
-
-
-def test_without_a_limit_everything_is_asked_at_once(tmp_path: Path) -> None:
-    model = Paid()
-    purse = Purse(tmp_path / "money.jsonl")
-    Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(prompts(7))
-    assert model.waves == [7]
-    assert purse.spent == 7.0
 
 
 def test_it_stops_before_the_call_that_would_pass_the_limit_and_keeps_what_arrived(tmp_path: Path) -> None:
@@ -62,7 +51,7 @@ def test_it_stops_before_the_call_that_would_pass_the_limit_and_keeps_what_arriv
     purse = Purse(tmp_path / "money.jsonl", most=5.5)
     with pytest.raises(MoneyError, match=r"1\.5 of 5\.5 are left.*limits\.max_dollars"):
         Recording(model, store, purse=purse).complete(prompts(20))
-    assert purse.spent == sum(model.waves) == 4.0
+    assert purse.spent == model.calls == 4.0
     assert store.count("paid-1") == 4
 
 
@@ -75,7 +64,7 @@ def test_a_raised_limit_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert purse.spent == 4.0
     answers = Recording(model, store, purse=purse).complete(prompts(6))
     assert [answer.text for answer in answers] == [f"answer {seed}" for seed in range(6)]
-    assert sum(model.waves) == 2
+    assert model.calls == 2
     assert purse.spent == 6.0
 
 
@@ -137,7 +126,7 @@ def test_the_estimated_part_survives_restarts_and_other_machines(tmp_path: Path)
 
 def test_a_refusal_shows_small_amounts_exactly(tmp_path: Path) -> None:
     with pytest.raises(MoneyError, match=r"may cost 0\.0062 dollars, but only 0\.005 of 0\.005 are left"):
-        Purse(tmp_path / "money.jsonl", most=0.005).reserve_list([0.0062])
+        Purse(tmp_path / "money.jsonl", most=0.005).reserve(0.0062, Need(1), 1, 60.0)
 
 
 def test_two_purses_of_one_journal_share_its_money(tmp_path: Path) -> None:
@@ -162,7 +151,6 @@ def test_the_worst_case_of_a_killed_call_counts_as_spent(tmp_path: Path) -> None
             assert paid is not None
             purse.settle(paid, need, "m", "a", CallPrice(0.5))
             purse.reserve(2.0, need, 1, 60.0)
-            purse.reserve_list([4.0])  # a batch, which the next start continues
             os._exit(9)
 
     child = multiprocessing.get_context("fork").Process(target=start_calls)

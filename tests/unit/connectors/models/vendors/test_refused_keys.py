@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.models.vendors.errors import Failure, VendorTarget, classify_failure
+from connectors.models.vendors.errors import Failure, VendorTarget, classify
 
 
 @pytest.mark.parametrize(
@@ -13,4 +13,4 @@ from connectors.models.vendors.errors import Failure, VendorTarget, classify_fai
     ],
 )
 def test_the_message_names_where_the_key_belongs(key: str, message: str) -> None:
-    assert message in str(classify_failure(Failure(401), VendorTarget("plm", "m", "host", key)))
+    assert message in str(classify(Failure(401, None, {}), VendorTarget("plm", "m", "host", key)))
