@@ -5,7 +5,6 @@ Each completion is one small transaction.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sqlite3
@@ -43,7 +42,7 @@ CREATE TABLE IF NOT EXISTS answers (
     number INTEGER PRIMARY KEY AUTOINCREMENT, prompt_key TEXT NOT NULL UNIQUE, prompt TEXT NOT NULL,
     label TEXT NOT NULL, plm TEXT NOT NULL, text TEXT NOT NULL, finish_reason TEXT NOT NULL,
     tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, dollars REAL NOT NULL, error TEXT NOT NULL,
-    created TEXT NOT NULL, estimated INTEGER NOT NULL DEFAULT 0, checksum TEXT NOT NULL DEFAULT '',
+    created TEXT NOT NULL, estimated INTEGER NOT NULL DEFAULT 0,
     request_id TEXT NOT NULL DEFAULT '', served_model TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE IF NOT EXISTS asked (
     prompt_key TEXT PRIMARY KEY, answers INTEGER NOT NULL DEFAULT 0, errors INTEGER NOT NULL DEFAULT 0) STRICT;
@@ -51,22 +50,12 @@ CREATE TABLE IF NOT EXISTS claims (prompt_key TEXT PRIMARY KEY, owner TEXT NOT N
 """
 _ADDED = {
     "estimated": "INTEGER NOT NULL DEFAULT 0",
-    **dict.fromkeys(("checksum", "request_id", "served_model"), "TEXT NOT NULL DEFAULT ''"),
+    **dict.fromkeys(("request_id", "served_model"), "TEXT NOT NULL DEFAULT ''"),
 }
 """Columns of `answers` that files of earlier versions lack."""
 _COMPLETION = "text, finish_reason, tokens_in, tokens_out, dollars, error, estimated"
-_EXPORT = (
-    "text",
-    "label",
-    "plm",
-    "prompt_key",
-    "finish_reason",
-    "tokens_in",
-    "tokens_out",
-    "created",
-    "request_id",
-    "served_model",
-)
+_SOURCE = ("tokens_in", "tokens_out", "created", "request_id", "served_model")
+_EXPORT = ("text", "label", "plm", "prompt_key", "finish_reason", *_SOURCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +112,8 @@ class CompletionStore:
     def lookup_many(self, identity: str, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored completions of these prompt keys."""
         with self._open(identity) as database:
-            rows = list(_select(database, f"checksum, prompt_key, {_COMPLETION} FROM answers", keys))
-        self._check(identity, rows)
-        return {row[1]: _completion(row[2:]) for row in rows}
+            rows = _select(database, f"prompt_key, {_COMPLETION} FROM answers", keys)
+            return {row[0]: _completion(row[1:]) for row in rows}
 
     def claimable(self, identity: str, keys: Sequence[str]) -> list[str]:
         """Return the keys that have neither a completion nor a live claim, without waiting for a lock."""
@@ -160,21 +148,14 @@ class CompletionStore:
         if completion.finish_reason == "error":
             with self._open(identity) as database, _transaction(database):
                 _count(database, key, "errors")
-                _unclaim(database, key)
+                database.execute("DELETE FROM claims WHERE prompt_key = ?", (key,))
             return completion
-        fields = (completion.text, completion.finish_reason, completion.tokens_in, completion.tokens_out)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        paid = (float(completion.dollars), completion.error, int(completion.estimated))
-        source = (checksum(key, *fields, *paid), completion.request_id, completion.served_model)
-        row = (*fields, *paid, key, canonical(prompt), prompt.label, plm, now, *source)
+        row = {name: getattr(completion, name) for name in (*_COMPLETION.split(", "), "request_id", "served_model")}
+        row |= {"prompt_key": key, "prompt": canonical(prompt), "label": prompt.label, "plm": plm, "created": now}
         with self._open(identity) as database, _transaction(database):
             _count(database, key, "answers")
-            columns = "prompt_key, prompt, label, plm, created, checksum, request_id, served_model"
-            sql = (
-                f"INSERT INTO answers ({_COMPLETION}, {columns}) "  # noqa: S608
-                f"VALUES ({','.join('?' * len(row))}) ON CONFLICT (prompt_key) DO NOTHING"
-            )
-            if database.execute(sql, row).rowcount:
+            if insert(database, row):
                 return completion
         return self.lookup_many(identity, [key])[key]
 
@@ -206,12 +187,10 @@ class CompletionStore:
 
     def since(self, identity: str, number: int) -> list[Stored]:
         """Return the completions after this number, oldest first; 0: all."""
-        columns = f"number, prompt, checksum, prompt_key, {_COMPLETION}"
-        sql = f"SELECT {columns} FROM answers WHERE number > ? ORDER BY number"  # noqa: S608
+        sql = f"SELECT number, prompt, {_COMPLETION} FROM answers WHERE number > ? ORDER BY number"  # noqa: S608
         with self._open(identity) as database:
             rows = database.execute(sql, (number,)).fetchall()
-        self._check(identity, [row[2:] for row in rows])
-        return [Stored(row[0], _prompt(row[1]), _completion(row[4:])) for row in rows]
+        return [Stored(row[0], _prompt(row[1]), _completion(row[2:])) for row in rows]
 
     def identities(self) -> list[str]:
         """Return the identities of all models with a file here, in file order."""
@@ -235,9 +214,8 @@ class CompletionStore:
             with self._open(identity) as database:
                 rows += database.execute(f"SELECT {', '.join(_EXPORT)} FROM answers ORDER BY number")  # noqa: S608
         rows.sort(key=lambda row: str(row[_EXPORT.index("plm")]))
-        kinds = [pa.int64() if name.startswith("tokens") else pa.string() for name in _EXPORT]
-        columns = [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(kinds)]
-        table = pa.table(columns, names=list(_EXPORT))
+        schema = pa.schema([(name, pa.int64() if name.startswith("tokens") else pa.string()) for name in _EXPORT])
+        table = pa.Table.from_pylist([dict(zip(_EXPORT, row, strict=True)) for row in rows], schema)
         write_whole(Path(path), lambda file: pq.write_table(table, file, compression="zstd"))
         return len(rows)
 
@@ -265,12 +243,6 @@ class CompletionStore:
         with self._lock:
             for name in [name for name in self._connections if name[0] == os.getpid()]:
                 self._connections.pop(name).close()
-
-    def _check(self, identity: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Raise ArtifactError if a row (checksum, prompt key, completion) is not what was stored."""
-        damaged = sum(not is_intact(row[0], row[1:]) for row in rows)
-        if damaged:
-            raise ArtifactError(f"{self.file(identity)}: {damaged} stored completions have changed. {REPAIR}")
 
     @contextmanager
     def _open(self, identity: str) -> Iterator[sqlite3.Connection]:
@@ -306,19 +278,10 @@ def _advice(error: sqlite3.Error) -> str:
     return "Free space, then continue the run." if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else REPAIR
 
 
-def checksum(*values: object) -> str:
-    """Return the checksum of a prompt key and the fields of its completion."""
-    return hashlib.blake2b(json.dumps(values).encode(), digest_size=8).hexdigest()
-
-
-def checksummed() -> list[str]:
-    """Return the columns that a checksum covers."""
-    return ["prompt_key", *_COMPLETION.split(", ")]
-
-
-def is_intact(expected: str, values: Sequence[Any]) -> bool:
-    """Return True if values have the stored checksum; rows of earlier versions have none."""
-    return not expected or checksum(*values) == expected
+def insert(database: sqlite3.Connection, row: Mapping[str, Any]) -> bool:
+    """Store a row of `answers`; False if its prompt has one."""
+    sql = f"INSERT OR IGNORE INTO answers ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
+    return bool(database.execute(sql, list(row.values())).rowcount)
 
 
 def _select(database: sqlite3.Connection, columns: str, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -333,10 +296,6 @@ def _claimable(database: sqlite3.Connection, keys: Sequence[str]) -> list[str]:
     claims = _select(database, "prompt_key, owner, until FROM claims", keys)
     taken.update(key for key, owner, until in claims if until > now and state(owner) is not False)
     return [key for key in keys if key not in taken]
-
-
-def _unclaim(database: sqlite3.Connection, key: str) -> None:
-    database.execute("DELETE FROM claims WHERE prompt_key = ?", (key,))
 
 
 def _moment(when: datetime) -> str:

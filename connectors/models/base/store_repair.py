@@ -1,4 +1,4 @@
-"""Repair of damaged files of completions: whatever can be read and has its checksum goes into a new file."""
+"""Repair of damaged files of completions: whatever can be read goes into a new file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from connectors.interfaces.errors import ArtifactError
 from connectors.models.base.claims import is_running
-from connectors.models.base.completion_store import checksummed, connect, is_intact
+from connectors.models.base.completion_store import connect, insert
 
 UNREADABLE_IN_A_ROW = 10_000
 """Numbers of completions that cannot be read, after which the rest of a file counts as lost."""
@@ -44,16 +44,9 @@ def repair(folder: Path) -> list[Repaired]:
 def _is_sound(file: Path) -> bool:
     try:
         with closing(sqlite3.connect(file)) as database:
-            database.row_factory = sqlite3.Row
-            if database.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
-                return False
-            return all(_is_intact(dict(row)) for row in database.execute("SELECT * FROM answers"))
+            return bool(database.execute("PRAGMA integrity_check").fetchone()[0] == "ok")
     except sqlite3.Error:
         return False
-
-
-def _is_intact(row: Row) -> bool:
-    return is_intact(row.get("checksum") or "", [row.get(name) for name in checksummed()])
 
 
 def _rewrite(file: Path) -> Repaired:
@@ -62,13 +55,12 @@ def _rewrite(file: Path) -> Repaired:
         _refuse_used(file, database)
         rows = list(_readable(database))
         identity = _identity(database)
-    intact = [row for row in rows if _is_intact(row)]
     new, damaged = file.with_suffix(".repaired"), _free(file.with_suffix(".damaged"))
     new.unlink(missing_ok=True)
     with closing(connect(new, identity)) as database:
-        for row in intact:
-            columns = ", ".join(row)
-            database.execute(f"INSERT INTO answers ({columns}) VALUES ({','.join('?' * len(row))})", list(row.values()))  # noqa: S608
+        for row in rows:
+            row.pop("checksum", None)  # of earlier versions
+            insert(database, row)
         database.execute("INSERT INTO asked (prompt_key, answers) SELECT prompt_key, 1 FROM answers")
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for ending in ("-wal", "-shm"):
@@ -78,7 +70,7 @@ def _rewrite(file: Path) -> Repaired:
     new.replace(file)
     numbers = [row["number"] for row in rows]
     span = max(numbers) - min(numbers) + 1 if numbers else 0
-    return Repaired(str(file), str(damaged), len(intact), span - len(intact))
+    return Repaired(str(file), str(damaged), len(rows), span - len(rows))
 
 
 def _refuse_used(file: Path, database: sqlite3.Connection) -> None:

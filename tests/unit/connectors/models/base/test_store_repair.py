@@ -32,30 +32,20 @@ def texts(store: CompletionStore) -> set[str]:
     return {completion.text for completion in store.lookup_many("model", KEYS).values()}
 
 
-def test_a_changed_text_is_refused_and_lost_by_a_repair_alone(store: CompletionStore) -> None:
-    with sqlite3.connect(store.file("model")) as database:
-        database.execute("UPDATE answers SET text = 'text 8' WHERE text = 'text 7'")
-    assert store.lookup_many("model", KEYS[:7]).keys() == set(KEYS[:7])
-    for read in (lambda: store.lookup_many("model", KEYS), lambda: store.since("model", 0)):
-        with pytest.raises(ArtifactError, match=r"1 stored completions have changed.*wasp answers repair"):
-            read()
-    store.close()
-    (repaired,) = repair(store.folder)
-    assert (repaired.kept, repaired.lost) == (399, 1)
-    assert Path(repaired.damaged).exists()
-    assert texts(store) == {f"text {n}" for n in range(400)} - {"text 7"}
-    assert store.identities() == ["model"]
-    assert repair(store.folder) == []
+def damage(file: Path, place: float = 0.5) -> None:
+    with file.open("r+b") as content:
+        content.seek(int(place * file.stat().st_size) // 4096 * 4096)
+        content.write(os.urandom(3 * 4096))
 
 
 @pytest.mark.parametrize("place", [0.2, 0.5, 0.8])
 def test_a_file_with_a_hole_keeps_what_can_be_read(store: CompletionStore, place: float) -> None:
-    file = store.file("model")
-    with file.open("r+b") as content:
-        content.seek(int(place * file.stat().st_size) // 4096 * 4096)
-        content.write(os.urandom(3 * 4096))
+    damage(store.file("model"), place)
     (repaired,) = repair(store.folder)
     assert repaired.kept > 300
+    assert Path(repaired.damaged).exists()
+    assert store.identities() == ["model"]
+    assert repair(store.folder) == []
     assert texts(store) <= {f"text {n}" for n in range(400)}
     assert len(texts(store)) == repaired.kept
     store.put("model", "gpt", Prompt("one more", "a"), Completion("new", "stop"))
@@ -63,17 +53,19 @@ def test_a_file_with_a_hole_keeps_what_can_be_read(store: CompletionStore, place
 
 def test_a_file_of_an_earlier_version_is_read_and_extended(store: CompletionStore) -> None:
     with sqlite3.connect(store.file("model")) as database:
-        database.execute("ALTER TABLE answers DROP COLUMN checksum")
-        database.execute("ALTER TABLE answers DROP COLUMN estimated")
+        database.execute("ALTER TABLE answers ADD COLUMN checksum TEXT NOT NULL DEFAULT ''")  # version 0.2
+        database.execute("ALTER TABLE answers DROP COLUMN request_id")
     assert len(texts(store)) == 400
-    assert repair(store.folder) == []
+    store.put("model", "gpt", Prompt("one more", "a"), Completion("new", "stop"))
+    store.close()
+    damage(store.file("model"))
+    assert repair(store.folder)[0].kept > 300
 
 
 def test_a_file_in_use_is_left_alone(store: CompletionStore) -> None:
-    with sqlite3.connect(store.file("model")) as database:
-        database.execute("UPDATE answers SET text = 'other' WHERE text = 'text 7'")
     with Lease(store, "model") as lease:
         lease.claim(["a prompt key"])
+        damage(store.file("model"), 0.9)
         with pytest.raises(ArtifactError, match="Stop the runs"):
             repair(store.folder)
 
@@ -81,7 +73,6 @@ def test_a_file_in_use_is_left_alone(store: CompletionStore) -> None:
 def test_the_command_says_what_it_did(store: CompletionStore) -> None:
     pipeline = Pipeline(store.folder.parent)
     assert pipeline.call("answers", "repair").stdout == "No file is damaged.\n"
-    with sqlite3.connect(store.file("model")) as database:
-        database.execute("UPDATE answers SET tokens_out = 6 WHERE text = 'text 7'")
+    damage(store.file("model"))
     (one,) = json.loads(pipeline.call("answers", "repair", "--json").stdout)["files"]
-    assert (one["kept"], one["lost"]) == (399, 1)
+    assert one["kept"] + one["lost"] == 400
