@@ -1,4 +1,4 @@
-"""Rate of paid calls beside bare HTTP, the vendor's SDK, litellm and threads, against a server that takes 200 ms.
+"""Rate and processor time of paid calls beside the bare SDK and bare HTTP, against a server that takes 200 ms.
 
 Ours stores every completion and reserves and pays every call, as in a run. Each of 32 rounds fills all calls in flight.
 """
@@ -6,15 +6,11 @@ Ours stores every completion and reserves and pays every call, as in a run. Each
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -31,13 +27,12 @@ from tests.benchmarks.goals import toward
 from tests.benchmarks.race import Line, in_turns, line
 from tests.support.paths import ROOT
 
-LATENCY = 0.2
+LATENCY, ROUND_TRIPS = 0.2, 32
 LEVELS = (64, 256)
 """Calls in flight, as the goals name them."""
 
-ROUND_TRIPS = 32
 PRICE = {"input": 1.0, "output": 1.0, "date": "2026-11-01"}
-BARE, SDK, LITELLM, THREADS, LOOP = "bare aiohttp", "OpenAI's SDK", "litellm", "threads, sync SDK", "a plain loop"
+BARE, SDK = "bare aiohttp", "OpenAI's SDK"
 
 
 @contextmanager
@@ -54,22 +49,18 @@ def server(latency: float = LATENCY) -> Iterator[str]:
 
 
 def prompts(count: int) -> list[Prompt]:
-    """Different prompts of about 1 kB."""
-    return [
-        Prompt(f"Number {i}. " + "Write a short text like the ones above. " * 25, "a", seed=i) for i in range(count)
-    ]
+    """Return different prompts of about 1 kB."""
+    text = "Write a short text like the ones above. " * 25
+    return [Prompt(f"Number {i}. {text}", "a", seed=i) for i in range(count)]
 
 
 def ours(connector: Any, url: str, asked: list[Prompt], in_flight: int) -> None:
     """Request completions as a run does: claimed, paid, stored."""
     options = {"endpoint": url, "key": "none", "concurrency": in_flight, "price": PRICE}
-    folder = Path(tempfile.mkdtemp())
-    try:
+    with tempfile.TemporaryDirectory() as folder:
         model = connector.from_spec(ModelSpec("benchmark", "api", "some-model", options))
-        purse = Purse(folder / "spent.jsonl", most=1000.0)
-        answers = Recording(model, CompletionStore(folder / "completions"), purse=purse).complete(asked)
-    finally:
-        shutil.rmtree(folder)
+        purse = Purse(Path(folder) / "spent.jsonl", most=1000.0)
+        answers = Recording(model, CompletionStore(Path(folder) / "completions"), purse=purse).complete(asked)
     assert all(answer.finish_reason == "stop" for answer in answers)
     assert purse.spent > 0
 
@@ -80,107 +71,76 @@ def body(prompt: Prompt) -> dict[str, Any]:
     return {"model": "some-model", "messages": messages, "max_tokens": prompt.max_tokens}
 
 
-def bare(url: str, asked: list[Prompt], in_flight: int) -> None:
+async def bare(url: str, asked: list[Prompt], in_flight: int) -> None:
     """Post them by aiohttp alone."""
     import aiohttp
 
-    async def main() -> None:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
-            async def create(prompt: Prompt) -> str:
-                async with session.post(f"{url}/chat/completions", json=body(prompt)) as response:
-                    return str((await response.json())["choices"][0]["message"]["content"])
+        async def create(prompt: Prompt) -> Any:
+            async with session.post(f"{url}/chat/completions", json=body(prompt)) as response:
+                return (await response.json())["choices"][0]["message"]["content"]
 
-            await gathered(create, asked, in_flight)
-
-    asyncio.run(main())
+        await gathered(create, asked, in_flight)
 
 
-def sdk(url: str, asked: list[Prompt], in_flight: int) -> None:
-    """Send them by the asynchronous client of the OpenAI SDK."""
+async def sdk(url: str, asked: list[Prompt], in_flight: int) -> None:
+    """Send them by the SDK on its aiohttp transport."""
     import openai
 
-    async def main() -> None:
-        http = openai.DefaultAioHttpClient()
-        async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0, http_client=http) as client:
+    http = openai.DefaultAioHttpClient()
+    async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0, http_client=http) as client:
 
-            async def create(prompt: Prompt) -> str:
-                return str((await client.chat.completions.create(**body(prompt))).choices[0].message.content)
+        async def create(prompt: Prompt) -> Any:
+            return (await client.chat.completions.create(**body(prompt))).choices[0].message.content
 
-            await gathered(create, asked, in_flight)
-
-    asyncio.run(main())
+        await gathered(create, asked, in_flight)
 
 
-def litellm(url: str, asked: list[Prompt], in_flight: int) -> None:
-    """Send them by litellm."""
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import downloads a list of prices
-    from litellm import acompletion
-
-    async def create(prompt: Prompt) -> str:
-        request = body(prompt) | {"model": "openai/some-model", "api_base": url, "api_key": "none", "num_retries": 0}
-        return str((await acompletion(**request)).choices[0].message.content)
-
-    asyncio.run(gathered(create, asked, in_flight))
-
-
-async def gathered(create: Callable[[Prompt], Awaitable[str]], asked: list[Prompt], in_flight: int) -> None:
+async def gathered(create: Callable[[Prompt], Awaitable[Any]], asked: list[Prompt], in_flight: int) -> None:
     """Call `create` for every prompt, so many at once."""
     room = asyncio.Semaphore(in_flight)
 
-    async def one(prompt: Prompt) -> str:
+    async def one(prompt: Prompt) -> Any:
         async with room:
             return await create(prompt)
 
     assert all(await asyncio.gather(*map(one, asked)))
 
 
-def threads(url: str, asked: list[Prompt], in_flight: int) -> None:
-    """Send them by threads over the synchronous client of the OpenAI SDK."""
-    import openai
-
-    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
-    with ThreadPoolExecutor(in_flight) as pool:
-        assert all(pool.map(lambda prompt: client.chat.completions.create(**body(prompt)).choices, asked))
-
-
 def api(tiny: bool) -> list[Line]:
     """Our two connectors and the peers, with 64 and 256 calls in flight."""
     levels, trips, rounds = ((8,), 2, 1) if tiny else (LEVELS, ROUND_TRIPS, 3)
-    lines: list[Line] = []
     with server() as url:
-        for level in levels:
-            lines += _level(url, level, trips, rounds)
-    return lines
+        return [made for level in levels for made in _level(url, level, trips, rounds)]
 
 
 def _level(url: str, level: int, trips: int, rounds: int) -> list[Line]:
-    asked, openai_url = prompts(trips * level), f"{url}/v1"
+    asked, spent = prompts(trips * level), dict[str, list[float]]()
+
+    def timed(name: str, work: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            began = time.process_time()
+            work()
+            spent.setdefault(name, []).append(1000 * (time.process_time() - began) / len(asked))
+
+        return run
+
     arms = {
-        BARE: lambda: bare(openai_url, asked, level),
-        "openai": lambda: ours(OpenAIModel, openai_url, asked, level),
+        SDK: lambda: asyncio.run(sdk(f"{url}/v1", asked, level)),
+        BARE: lambda: asyncio.run(bare(f"{url}/v1", asked, level)),
+        "openai": lambda: ours(OpenAIModel, f"{url}/v1", asked, level),
         "anthropic": lambda: ours(AnthropicModel, url, asked, level),
-        SDK: lambda: sdk(openai_url, asked, level),
-        LITELLM: lambda: litellm(openai_url, asked, level),
-        THREADS: lambda: threads(openai_url, asked, level),
     }
-    if importlib.util.find_spec("litellm") is None:
-        del arms[LITELLM]
-    taken = in_turns(arms, rounds)
-    goals = {BARE: f"P16-{level}"} | ({LOOP: "P17-loop"} if level == LEVELS[0] else {THREADS: "P17"})
-    peers = [peer for peer in arms if peer not in ("openai", "anthropic")]
-    lines = []
-    for connector, peer in [*(("openai", peer) for peer in peers), ("anthropic", BARE)]:
-        share, peer_share = (trips * LATENCY / median(taken[arm]) for arm in (connector, peer))
-        note = f"{share:.2f} of the ideal rate with store and money; {peer}: {peer_share:.2f}"
-        one = line("api", f"{connector}, {level} in flight", peer, taken[connector], taken[peer], note)
-        lines.append(toward(one, goals[peer], 1 / one.ratio) if level in LEVELS and peer in goals else one)
+    taken, lines = in_turns({name: timed(name, work) for name, work in arms.items()}, rounds), []
+    for connector, peer in (("openai", SDK), ("openai", BARE), ("anthropic", SDK)):
+        mine, theirs = (f"{median(spent[arm]):.2f} ms of processor a call" for arm in (connector, peer))
+        note = f"{mine}, with store and money; {peer}: {theirs}"
+        made = line("api", f"{connector}, {level} in flight", peer, taken[connector], taken[peer], note)
+        lines.append(toward(made, f"P16-{level}", 1 / made.ratio) if level in LEVELS and peer == SDK else made)
     return lines
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    started = time.perf_counter()
     for measured in api(tiny="tiny" in sys.argv):
         sys.stdout.write(f"{measured.case} / {measured.against}: {measured.ratio:.3f} ({measured.note})\n")
-    sys.stdout.write(f"{time.perf_counter() - started:.0f} seconds\n")

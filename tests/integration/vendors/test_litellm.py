@@ -36,7 +36,6 @@ class LiteLlmPromises(VendorPromises):
     connector = LiteLlmModel
     variable = "LITELLM_TEST_KEY"
     model_name: ClassVar[str]
-    highest_limit = 14
     short_timeout = 0.6
 
     def open(self, *servers: Any, **options: Any) -> Any:
