@@ -51,12 +51,12 @@ def plan_values(flow: str, values: dict[str, Any]) -> dict[str, Any]:
 
 def _run_with_parties(flow: str, path: Path, changes: Sequence[str], number: int) -> dict[str, Any]:
     """Run a flow with parties on this machine; a comparison starts those of each of its cells."""
-    from flows.federation.local_parties import local_parties, local_server
+    from flows.federation.local_parties import local_parties
 
     if flow == "compare":
         changes = [*changes, f"local_parties={number}"]
     config: Any = load_config(find_flow(flow).config, path, changes)
-    with local_server(), nullcontext() if flow == "compare" else local_parties(config, number):
+    with nullcontext() if flow == "compare" else local_parties(config, number):
         return run(flow, path, changes)
 
 

@@ -42,7 +42,7 @@ GROUPS = {
     "Start": ("init", "doctor", "advise", "plan", "preview", "run", "compare", "audit", "schema"),
     "Results": ("runs", "show", "report", "export", "verify-bundle", "resume", "abandon", "push"),
     "Privacy": ("budget", "dataset"),
-    "Several parties": ("party", "party-keys", "party-leave", "coordinator-key", "partition"),
+    "Several parties": ("party", "partition"),
     "Operation": ("serve", "clean", "answers"),
 }
 """Commands of `wasp` by group, in the order of its help."""

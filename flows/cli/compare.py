@@ -19,7 +19,7 @@ def compare(
     set_: Annotated[list[str] | None, typer.Option("--set", "-s", help="Change one value: seeds=[0,1,2].")] = None,
     json_: Json = False,
     local_parties: Annotated[
-        int | None, typer.Option(min=2, help="Also start the parties of its federated runs: server and processes.")
+        int | None, typer.Option(min=2, help="Also start the processes of the parties of its federated runs.")
     ] = None,
 ) -> None:
     """Run a matrix of methods, settings and seeds; compare with published figures."""

@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.packages import install_command
 from connectors.interfaces.redaction import redact
-from flows.cli.party_doctor import coordinator_checks, party_checks
 from flows.cli.stored_secrets import check_stored_secrets
 from flows.runtime.state_folder import check_closed, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 
 if TYPE_CHECKING:
-    from connectors.ledger.ledger import PrivacyLedger
     from flows.config.base import AnyConfig
     from flows.config.execution import Execution
-    from flows.federation.party import Party
 
 LEAST_FREE_BYTES = 2 * 1024**3
 
@@ -32,7 +29,7 @@ def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str,
     """Run every check; each reports its result, or the problem and its fix.
 
     With a configuration, check everything that its run needs, then request one text from each language model and
-    cache it for the run. With parties, also check registry, exchange and workers. With `private`, also list the
+    cache it for the run. With `private`, also list the
     problems of the private rows, without noise: for the terminal of their owner only. `ready`: the configuration itself
     has no problem.
     """
@@ -74,24 +71,12 @@ def _with_configuration(config: AnyConfig, checks: dict[str, Callable[[Path], st
     if not problems:
         checks["configuration"] = lambda _: "rows, models and packages are available"
         checks |= {f"PLM {plm.name}": partial(_model, config, plm.name) for plm in config.models}
-    report = _results(checks | coordinator_checks(config), home)
+    report = _results(checks, home)
     if problems:
         report["checks"] += [{"what": "configuration", "ok": False, "found": redact(problem)} for problem in problems]
         not_called = "not called. Correct the configuration first."
         report["checks"] += [{"what": f"PLM {plm.name}", "ok": False, "found": not_called} for plm in config.models]
     return report | {"healthy": report["healthy"] and not problems, "ready": not problems}
-
-
-def examine_party(party: Party) -> dict[str, Any]:
-    """Check a party's machine in its own state folder, without revealing its rows."""
-    checks: dict[str, Callable[[Path], str]] = {
-        "python": _python,
-        "state folder": _folder,
-        "free disk": _disk,
-        "exact noise": _noise,
-        "privacy ledger": partial(_sound, open_ledger(party.home)),
-    }
-    return _results(checks | party_checks(party), party.home) | {"ready": True}
 
 
 def _results(checks: Mapping[str, Callable[[Path], str]], home: Path) -> dict[str, Any]:
@@ -150,12 +135,9 @@ def _noise(_: Path) -> str:
 
 
 def _ledger(home: Path) -> str:
-    return _sound(open_ledger(home), home)
-
-
-def _sound(ledger: PrivacyLedger, home: Path) -> str:
     from flows.storage.release_check import verify
 
+    ledger = open_ledger(home)
     problems = verify(open_artifacts(home), ledger).problems
     if problems:
         raise RuntimeError("; ".join(problems))

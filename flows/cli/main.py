@@ -26,8 +26,7 @@ from flows.cli.common import Commands, Json, Verbose, answer_plan, print_problem
 from flows.cli.common import answer as _answer
 from flows.cli.compare import compare
 from flows.cli.dataset import dataset
-from flows.cli.partition import partition
-from flows.cli.party import coordinator_key, look_at, party, party_keys, party_leave
+from flows.cli.party import partition, party
 from flows.config.named import file_of, flow_and_file, flow_of
 
 FlowName = Annotated[
@@ -161,7 +160,7 @@ def run(
     set_: Changes = None,
     json_: Json = False,
     local_parties: Annotated[
-        int | None, typer.Option(min=2, help="Also start the parties of a federated try: server and processes.")
+        int | None, typer.Option(min=2, help="Also start the processes of the parties of a federated try.")
     ] = None,
 ) -> None:
     """Run a flow; reuse finished steps of the same run."""
@@ -284,9 +283,6 @@ app.command()(export)
 app.command("verify-bundle")(verify_bundle)
 app.command()(partition)
 app.command()(party)
-app.command("party-keys")(party_keys)
-app.command("party-leave")(party_leave)
-app.command("coordinator-key")(coordinator_key)
 
 
 @app.command()
@@ -345,7 +341,7 @@ def clean(
 
 
 @app.command()
-def doctor(  # noqa: PLR0913 - the options of the command
+def doctor(
     name: ConfigName = None,
     config: Annotated[
         Path | None,
@@ -354,20 +350,16 @@ def doctor(  # noqa: PLR0913 - the options of the command
     set_: Changes = None,
     json_: Json = False,
     flow: FlowOption = None,
-    party_: Annotated[Path | None, typer.Option("--party", help="Check the party of this file (party.yaml).")] = None,
     private: Annotated[
         bool, typer.Option("--private", help="List the private rows that cannot be used; for their owner only.")
     ] = False,
 ) -> None:
     """Check this machine and, with a configuration, the needs of a run."""
-    if party_ is not None:
-        checks = look_at(party_)
-    else:
-        from flows.cli import commands
-
-        file = file_of(name, config, "doctor") if name or config else None
-        checks = commands.doctor(file, set_ or [], flow or (flow_of(file, flow_names()) if file else "wasp"), private)
+    from flows.cli import commands
     from flows.engine import text
+
+    file = file_of(name, config, "doctor") if name or config else None
+    checks = commands.doctor(file, set_ or [], flow or (flow_of(file, flow_names()) if file else "wasp"), private)
 
     _answer(checks, json_, text.doctor)
     if not checks["healthy"]:

@@ -1,81 +1,56 @@
-"""Define `wasp party`, `wasp party-keys`, `wasp party-leave` and `wasp coordinator-key`."""
+"""Define `wasp party` and `wasp partition`."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from flows.cli.common import Json, answer
 
-if TYPE_CHECKING:
-    from flows.federation.party import Party
 
-Config = Annotated[Path, typer.Option("--config", "-c", help="The party's file (party.yaml).")]
-
-
-def party(config: Config) -> None:
-    """Start a worker that votes with this party's rows until interrupted."""
+def party(config: Annotated[Path, typer.Option("--config", "-c", help="The party's file (party.yaml).")]) -> None:
+    """Vote with this party's rows until interrupted; print its registry line if the registry lacks it."""
+    from flows.federation.party import load_party, serve_party
     from flows.runtime.state_folder import ended_in_order
 
-    member = _open_party(config)
-    from flows.federation.worker import serve_party
-
-    print(f"party {member.config.name}: waiting for rounds. Stop with Ctrl+C.", file=sys.stderr)
     with ended_in_order():
         try:
-            serve_party(member)
+            serve_party(load_party(config))
         except KeyboardInterrupt:
-            print(f"party {member.config.name}: stopped", file=sys.stderr)
+            typer.echo("stopped", err=True)
 
 
-def party_keys(config: Config, json_: Json = False) -> None:
-    """Print the party's registry line; create its long-term key if missing."""
-    from flows.federation.party import load_party
-
-    member = load_party(config)
-    line = member.public_line
-    answer({"party": member.config.name, "line": line}, json_, lambda value: str(value["line"]))
-
-
-def coordinator_key(
-    registry: Annotated[Path | None, typer.Option(help="Registry of the parties that gets the line.")] = None,
+def partition(  # noqa: PLR0913  one option per setting
+    rows: Annotated[str, typer.Argument(help="Rows: file, folder or address, as in private.path.")],
+    folder: Annotated[Path, typer.Argument(help="New folder; each party gets a subfolder.")],
+    parties: Annotated[int, typer.Option(min=2, help="Number of parties.")] = 10,
+    alpha: Annotated[float, typer.Option(help="Dirichlet parameter; a small value gives dissimilar parties.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same split.")] = 0,
+    least: Annotated[int, typer.Option(min=0, help="Minimum rows of a party; the draw repeats until it holds.")] = 1,
+    text: Annotated[str, typer.Option(help="Column of the text.")] = "text",
+    label: Annotated[str, typer.Option(help="Column of the label.")] = "label",
+    person: Annotated[str | None, typer.Option(help="Column of the person; a person's rows stay together.")] = None,
+    take: Annotated[int | None, typer.Option(help="Number of rows, sampled with the seed. Default: all.")] = None,
+    class_alpha: Annotated[
+        float | None,
+        typer.Option(help="Dirichlet parameter of unbalanced classes of --take rows. Default: as they are."),
+    ] = None,
+    epsilon: Annotated[str, typer.Option(help="Cap of every party: total epsilon of all runs; inf: no cap.")] = "4",
+    embedder: Annotated[
+        str, typer.Option(help="Embedding model as CONNECTOR:MODEL.")
+    ] = "sentence_transformers:embedded",
+    colluding: Annotated[int, typer.Option(min=0, help="Colluding parties that every run must tolerate.")] = 1,
     json_: Json = False,
 ) -> None:
-    """Print the coordinator's registry line; create its key if missing."""
-    from connectors.interfaces.federation import COORDINATOR
-    from connectors.security.signing import open_signing_key, public_line
-    from flows.engine.federation import register_coordinator
-    from flows.runtime.state_folder import COORDINATOR_KEY, state_folder
+    """Split rows among parties by a Dirichlet draw per class, for experiments."""
+    from connectors.interfaces.rows import RowsRef
+    from flows.federation.partition import PartyFile
+    from flows.federation.partition import partition as split_rows
+    from tasks.federation.partition import Partition
 
-    secret = open_signing_key(state_folder(), COORDINATOR_KEY)
-    line = f"{COORDINATOR}: {public_line(secret)}" if registry is None else register_coordinator(registry, secret)
-    answer({"registry": str(registry or ""), "line": line}, json_, lambda value: str(value["line"]))
-
-
-def party_leave(config: Config, json_: Json = False) -> None:
-    """Remove the party from the coordinator's server; keep its rows and ledger."""
-    member = _open_party(config)
-    from flows.federation.worker import leave
-
-    answer(
-        leave(member),
-        json_,
-        lambda value: f"{value['party']}: removed work pool {value['pool']}. Remove its line from the registry.",
-    )
-
-
-def look_at(config: Path) -> dict[str, Any]:
-    """Check a party: its file, key, registry, rows, cap, exchange and server."""
-    member = _open_party(config)
-    from flows.cli.doctor import examine_party
-
-    return examine_party(member)
-
-
-def _open_party(config: Path) -> Party:
-    from flows.federation.party import party_at_home
-
-    return party_at_home(config)
+    source = RowsRef(path=rows, text=text, label=label, person=person, rows=None if class_alpha else take, seed=seed)
+    settings = Partition(parties, alpha, seed, least, take, class_alpha)
+    parts = split_rows(source, folder, settings, PartyFile(epsilon, embedder, colluding))
+    answer(parts, json_, lambda value: f"{value['folder']}: {', '.join(value['parties'])}")

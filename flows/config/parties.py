@@ -14,11 +14,8 @@ class PartiesChoice(Strict):
     """Parties that hold private data and vote locally; only sums are visible."""
 
     registry: str = Field(
-        description="File of the parties' public keys, one line each: NAME: ed25519:KEY (wasp party-keys prints it), "
-        "and the coordinator's (wasp coordinator-key)."
-    )
-    only: list[str] | None = Field(
-        None, min_length=2, description="Names of the participating parties. Empty: all in the registry."
+        description="File of the parties' public keys, one line each: NAME: ed25519:KEY (wasp party prints it), and "
+        "the coordinator's (wasp run prints it)."
     )
     minimum: int | None = Field(
         None,
@@ -35,8 +32,9 @@ class PartiesChoice(Strict):
         description="Location of messages between parties: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://.",
         json_schema_extra={"pattern": PUBLIC},
     )
-    embeddings: Literal["float32", "float16", "int8"] = Field(
-        "float32", description="Format in which vectors of synthetic texts are sent; smaller ones change a few votes."
+    embeddings: Literal["float32", "float16"] = Field(
+        "float32",
+        description="Format of the vectors of synthetic texts in messages; float16 is half as large.",
     )
     minutes: float = Field(10.0, gt=0, le=1440, description="Timeout per party and stage, in minutes.")
     name: str = Field(

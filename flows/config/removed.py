@@ -17,6 +17,8 @@ REMOVED_FIELDS: Final = {
     "method.counts_share": "Remove it; the votes weigh the models",
     "method.exam": "Remove it; test rows measure usefulness",
     "method.weights_from": "Remove it; the votes weigh the models",
+    "api": "Remove it; parties meet in the exchange",
+    "certificate": "Remove it; parties meet in the exchange",
     "moments": "Remove it",
     "wasp_config": "Write config, with the configuration of the run to audit",
     "mechanisms": "Name the configuration of a run in config; each of its releases is attacked",
@@ -29,6 +31,8 @@ REMOVED_FIELDS: Final = {
     "plms.batch_seconds": "Remove it",
     "plms.price.batch": "Remove it",
     **{f"plms.options.{name}": advice for name, advice in REMOVED_OPTIONS.items()},
+    "parties.only": "Remove it; write a registry of these parties",
+    "poll_seconds": "Remove it; parties meet in the exchange",
     "student.adaptation_directions": "Remove it",
     "student.adaptation_epsilon": "Remove it",
     "student.adaptation_from": "Remove it; coral adapts to the texts of `public`",
@@ -37,6 +41,7 @@ REMOVED_FIELDS: Final = {
 
 REMOVED_VALUES: Final = {
     ("execution.task_runner", "ray"): "Write dask, with a Dask cluster, or threads",
+    ("parties.embeddings", "int8"): "Write float16",
     ("plms.connector", "faulty"): "Write the connector that it wraps",
     ("plms.connector", "vllm"): "Write openai, with the address of vLLM's server as endpoint and key: none",
     ("method.guidance", "clusters"): "Write kernel",

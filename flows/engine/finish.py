@@ -50,7 +50,7 @@ from tasks.reporting.report_model import (
 )
 from tasks.reporting.text_browser import TextRow
 from tasks.reporting.text_map import map_plot
-from tasks.steps.federation.round_plans import end_run
+from tasks.steps.federation.coordinator import end_run
 from tasks.steps.students.evaluation import map_points
 from tasks.steps.texts import read_samples
 

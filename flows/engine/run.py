@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ModelsDownError, TooFewTextsError, in_step
-from flows.engine.federation import traffic_of
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_page import RunPage
@@ -32,8 +30,7 @@ from tasks.prefect.public import label_softly
 from tasks.prefect.runtime import run_step
 from tasks.reporting.report_model import Touched
 from tasks.steps.density import Shift
-from tasks.steps.federation.coordinator import Dropped
-from tasks.steps.federation.vote import FederatedVote
+from tasks.steps.federation.coordinator import Dropped, FederatedVote
 from tasks.steps.selection import shares
 from tasks.steps.students.evaluation import MeasureJob, TrainJob
 from tasks.steps.students.soft_labels import SoftJob
@@ -343,7 +340,6 @@ class Run:
         epsilon = finite(self.loss(entries))
         emit_high_budget(self)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
-        facts = replace(facts, traffic=traffic_of(self, releases, iteration))
         self.facts_so_far.append(facts)
         state = f"iteration {iteration}  {line(facts, self.money['dollars'])}"
         display().say(state)

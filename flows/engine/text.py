@@ -144,7 +144,7 @@ READ_BACK = "reused from the ledger, no message to a party"
 
 
 def _rounds(values: Mapping[str, Any]) -> list[str]:
-    """Return lines about the messages of each round and its dropped parties."""
+    """Return lines about each round and its dropped parties."""
     lines = []
     for vote in values["rounds"]:
         lines.append(f"parties     iteration {vote['iteration']}: {_round(vote)}")
@@ -153,11 +153,7 @@ def _rounds(values: Mapping[str, Any]) -> list[str]:
 
 
 def _round(vote: Mapping[str, Any]) -> str:
-    traffic = vote["bytes"]
-    line = (
-        f"{vote['parties']} in attempt {vote['attempt']}, {traffic['down']} bytes down, {traffic['between']} between, "
-        f"{traffic['up']} up"
-    )
+    line = f"{vote['parties']} in attempt {vote['attempt']}"
     if not vote.get("read_back"):
         return line
     return f"{READ_BACK}; original vote: {line}" if vote["parties"] else f"{READ_BACK}, original vote unknown"

@@ -1,176 +1,228 @@
-"""A party in its own process: configuration, connectors and identity."""
+"""A party in its own process: configuration file, connectors, identity, and the loop of `wasp party`."""
 
 from __future__ import annotations
 
 import math
-import os
-from functools import cached_property
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Thread
+from typing import TYPE_CHECKING
 
+from pydantic import Field
+
+from connectors.artifacts.remote_files import RemoteFiles
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.embedding import Embedder
-from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.federation import own_folder
+from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
+from connectors.interfaces.federation import ROUNDS, own_folder
 from connectors.interfaces.rows import PrivateRef
+from connectors.ledger.ledger import PrivacyLedger
+from connectors.security.signing import open_signing_key, public_line, public_pem
 from flows.config.files import load_config
+from flows.config.form import Strict
+from flows.config.models import EmbedderChoice
 from flows.config.paths import embedder_of, place
+from flows.config.privacy import Delta, Epsilon
+from flows.config.rows import PrivateRows
 from flows.engine.datasets import private_ref
 from flows.engine.federation import check_name, read_registry
-from flows.federation.config import PartyConfig
-from flows.runtime.state_folder import PARTY_KEY, check_closed, state_path, who
+from flows.engine.prepare import join_group
+from flows.runtime.manifest import held_here
+from flows.runtime.state_folder import PARTY_KEY, check_closed, who
 from flows.runtime.stores import open_exchange, open_ledger, open_zone
-from tasks.steps.federation.party import BUSY, Member, Requirements
-from tasks.steps.federation.party_round import Keys
+from tasks.federation.masked_round import RoundId
+from tasks.steps.federation.party import (
+    Keys,
+    Member,
+    PartyRound,
+    ended_runs,
+    open_calls,
+    register_rows,
+    return_reservation,
+)
 
 if TYPE_CHECKING:
-    from connectors.artifacts.remote_files import RemoteFiles
-    from connectors.artifacts.store import Artifacts
-    from connectors.ledger.ledger import PrivacyLedger
     from tasks.private.data.rows import Zone
 
+POLL_SECONDS = 1.0, 3.0
+"""Seconds between two looks at the exchange: a folder, a store."""
 
+
+class PartyCap(Strict):
+    """Maximum privacy loss of this party's rows over all runs."""
+
+    epsilon: Epsilon = Field(description="Maximum total epsilon of all runs; 'inf' also allows runs without noise.")
+    delta: Delta = Field(1e-5, description="Delta at which epsilon is computed.")
+    protects: str = Field("record", pattern="^(record|person)$", description="Protected unit: one row or one person.")
+
+
+class PartyConfig(Strict):
+    """A party. Relative paths start in the folder of the file; only the name leaves the party."""
+
+    name: str = Field(min_length=1, description="Name in the registry of parties.")
+    private: PrivateRows = Field(description="The party's rows; opened by this party alone.")
+    cap: PartyCap = Field(description="Maximum privacy loss of all runs; the party refuses runs that would exceed it.")
+    registry: str = Field(description="File of all parties' public keys, identical to the coordinator's.")
+    exchange: str = Field(description="Message exchange: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://.")
+    embedder: EmbedderChoice = Field(EmbedderChoice(), description="The same model as the coordinator's.")
+    home: str = Field(
+        "state", description="Folder of this party's state: privacy ledger, keys and vectors of its rows."
+    )
+    colluding: int = Field(
+        1, ge=0, description="Minimum number of colluding parties a run must tolerate; other runs are refused."
+    )
+    minimum: int = Field(2, ge=2, description="Minimum number of parties in a sum; runs with fewer are refused.")
+    epsilon_at_most: Epsilon | None = Field(
+        None, description="Maximum epsilon of one run, at the delta of the cap. Empty: only the cap limits it."
+    )
+    declared_rows: int = Field(
+        10_000,
+        ge=1,
+        le=2**31,
+        description="Public upper bound of the number of rows, rounded up; the coordinator may learn it. Larger counts "
+        "of votes are cut to it.",
+    )
+    labels: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Classes that this party votes on; runs with others are refused. Rows of other classes vote for no "
+        "text. Empty: the classes of each run.",
+    )
+
+
+@dataclass(frozen=True)
 class Party:
-    """A party that opens connectors on first use (implements RowTools)."""
+    """A party and its opened connectors (implements RowTools)."""
 
-    def __init__(self, config: PartyConfig, folder: Path) -> None:
-        check_name(config.name)
-        self.config = config
-        self.folder = folder
-        self.keys = Keys()
-
-    @cached_property
-    def home(self) -> Path:
-        """The party's state folder, created with mode 0700."""
-        home = Path(place(self.config.home, str(self.folder))).expanduser()
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        check_closed(home)
-        return home
-
-    @cached_property
-    def artifacts(self) -> Artifacts:
-        """The party's own files, which are never shared."""
-        from connectors.artifacts.store import Artifacts
-
-        return Artifacts(self.home)
-
-    @cached_property
-    def ledger(self) -> PrivacyLedger:
-        """The party's own privacy ledger."""
-        return open_ledger(self.home)
-
-    @cached_property
-    def embedder(self) -> Embedder:
-        """The embedding model."""
-        return embedder_of(self.config.embedder)
-
-    @property
-    def private(self) -> PrivateRef:
-        """Reference to the party's rows, which does not open them."""
-        return private_ref(self.config.private, lambda: self.ledger, str(self.folder))
-
-    @cached_property
-    def zone(self) -> Zone:
-        """The private zone, which opens the rows."""
-        return open_zone(self.home)
-
-    @cached_property
-    def exchange(self) -> RemoteFiles:
-        """The exchange for messages between parties and coordinator."""
-        return open_exchange(place(self.config.exchange, str(self.folder)), own_folder(self.config.name))
-
-    @cached_property
-    def secret(self) -> bytes:
-        """The long-term key, created on first use."""
-        from connectors.security.signing import open_signing_key
-
-        return open_signing_key(self.home, PARTY_KEY)
-
-    @cached_property
-    def public_line(self) -> str:
-        """The party's line of the registry."""
-        from connectors.security.signing import public_line
-
-        return f"{self.config.name}: {public_line(self.secret)}"
-
-    @cached_property
-    def member(self) -> Member:
-        """The party's identity in the federation.
-
-        Raises ConfigError if the registry has another key for it.
-        """
-        from connectors.security.signing import public_pem
-
-        path = Path(place(self.config.registry, str(self.folder))).expanduser()
-        registry, coordinator = read_registry(path)
-        if registry.get(self.config.name) != public_pem(self.secret):
-            raise ConfigError(
-                f"registry: {path} has no key or another key for '{self.config.name}'; its line must be: "
-                f"{self.public_line}"
-            )
-        requires = self.requirements
-        return Member(self.config.name, self.secret, registry, coordinator, requires, who(), self._set_group_and_cap)
-
-    @property
-    def requirements(self) -> Requirements:
-        """The owner's requirements of a plan, from the file."""
-        config = self.config
-        epsilon = math.inf if config.epsilon_at_most is None else config.epsilon_at_most
-        labels = None if config.labels is None else tuple(config.labels)
-        return Requirements(config.minimum, config.colluding, epsilon, config.cap.delta, config.declared_rows, labels)
-
-    def _set_group_and_cap(self, dataset: str) -> None:
-        """Write group and cap of the file to the ledger if they differ."""
-        from flows.engine.prepare import join_group
-
-        join_group(self.ledger, self.config.private, dataset)
-        cap, status = self.config.cap, self.ledger.status(dataset)
-        if math.isinf(cap.epsilon):
-            if status.cap is not None:
-                self.ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml")
-            return
-        if (status.cap, status.delta, status.cap_protects) != (cap.epsilon, cap.delta, cap.protects):
-            self.ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml", cap.protects)
-
-    def settings(self) -> dict[Any, Any]:
-        """Return the Prefect settings for the coordinator's server."""
-        from prefect.settings import (
-            PREFECT_API_SSL_CERT_FILE,
-            PREFECT_API_URL,
-            PREFECT_CLIENT_RETRY_EXTRA_CODES,
-            PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
-            PREFECT_LOGGING_TO_API_ENABLED,
-            PREFECT_WORKER_QUERY_SECONDS,
-        )
-
-        address = self.config.api or os.environ.get("PREFECT_API_URL")
-        if not address:
-            raise ConfigError("api: not set. Name the coordinator's Prefect server, or set PREFECT_API_URL.")
-        settings: dict[Any, Any] = {
-            PREFECT_API_URL: address,
-            PREFECT_WORKER_QUERY_SECONDS: self.config.poll_seconds,
-            # a server with many parties may return these codes; requests are retried with increasing delays
-            PREFECT_CLIENT_RETRY_EXTRA_CODES: set(BUSY),
-            # the coordinator has its own timeout, and a heartbeat costs a second at the end of each round
-            PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
-            # log lines of a party's libraries stay with the party
-            PREFECT_LOGGING_TO_API_ENABLED: False,
-        }
-        if self.config.certificate:
-            settings[PREFECT_API_SSL_CERT_FILE] = place(self.config.certificate, str(self.folder))
-        return settings
+    home: Path
+    member: Member
+    exchange: RemoteFiles
+    artifacts: Artifacts
+    ledger: PrivacyLedger
+    embedder: Embedder
+    private: PrivateRef
+    zone: Zone
 
 
 def load_party(path: Path) -> Party:
-    """Load the party of a configuration file."""
-    return Party(load_config(PartyConfig, path), path.resolve().parent)
+    """Open the party of a configuration file; its state folder and its key are created on first use.
 
-
-def party_at_home(path: Path) -> Party:
-    """Load a party and store Prefect's files in its state folder.
-
-    Call before Prefect is imported.
+    Raises ConfigError, with the party's line of the registry, if the registry lacks its key.
     """
-    party = load_party(path)
-    if os.environ.get("PREFECT_HOME") == str(state_path() / "prefect"):
-        os.environ["PREFECT_HOME"] = str(party.home / "prefect")
-    return party
+    config, folder = load_config(PartyConfig, path), str(path.resolve().parent)
+    check_name(config.name)
+    home = Path(place(config.home, folder)).expanduser()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_closed(home)
+    ledger = open_ledger(home)
+    return Party(
+        home=home,
+        member=_member(config, Path(place(config.registry, folder)).expanduser(), home, ledger),
+        exchange=open_exchange(place(config.exchange, folder), own_folder(config.name)),
+        artifacts=Artifacts(home),
+        ledger=ledger,
+        embedder=embedder_of(config.embedder),
+        private=private_ref(config.private, lambda: ledger, folder),
+        zone=open_zone(home),
+    )
+
+
+def _member(config: PartyConfig, registry_file: Path, home: Path, ledger: PrivacyLedger) -> Member:
+    secret = open_signing_key(home, PARTY_KEY)
+    line = f"{config.name}: {public_line(secret)}"
+    try:
+        registry, coordinator = read_registry(registry_file)
+    except ConfigError as error:
+        raise ConfigError(f"{error} This party's line is {line}") from None
+    if registry.get(config.name) != public_pem(secret):
+        raise ConfigError(f"registry: {registry_file} lacks this party's key. Write its line: {line}")
+    if coordinator is None:
+        raise ConfigError(f"registry: {registry_file} has no line 'coordinator'. Get the file from the coordinator.")
+    return Member(
+        name=config.name,
+        secret=secret,
+        registry=registry,
+        coordinator=coordinator,
+        minimum=config.minimum,
+        colluding=config.colluding,
+        epsilon_at_most=math.inf if config.epsilon_at_most is None else config.epsilon_at_most,
+        delta=config.cap.delta,
+        declared_rows=config.declared_rows,
+        labels=None if config.labels is None else tuple(config.labels),
+        who=who(),
+        settle=partial(_set_group_and_cap, config, ledger),
+    )
+
+
+def _set_group_and_cap(config: PartyConfig, ledger: PrivacyLedger, dataset: str) -> None:
+    """Write group and cap of the file to the ledger if they differ."""
+    join_group(ledger, config.private, dataset)
+    cap, status = config.cap, ledger.status(dataset)
+    if math.isinf(cap.epsilon):
+        if status.cap is not None:
+            ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml")
+    elif (status.cap, status.delta, status.cap_protects) != (cap.epsilon, cap.delta, cap.protects):
+        ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml", cap.protects)
+
+
+def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) -> None:
+    """Answer the calls of coordinators until stopped; each round runs in a thread of its own.
+
+    Raises an error if the rows or the exchange cannot be used, or if another process serves this party.
+    """
+    with held_here(party.home, f"party-{party.member.name}"):
+        register_rows(party, party.member)  # rows that cannot be used end the start, never a round
+        rounds = Rounds(party)
+        rounds.answer(party.exchange.below(ROUNDS))
+        rounds.report("waiting for rounds. Stop with Ctrl+C.")
+        while not is_stopped():
+            time.sleep(POLL_SECONDS[0] if party.exchange.is_folder else POLL_SECONDS[1])
+            try:
+                rounds.answer(party.exchange.below(ROUNDS))
+            except ArtifactError as error:
+                rounds.report(f"{error} Trying again.")
+
+
+class Rounds:
+    """The rounds of this process: round keys, answered calls, running threads, ended runs."""
+
+    def __init__(self, party: Party) -> None:
+        self.party = party
+        self.keys: Keys = {}
+        self.answered: dict[RoundId, str] = {}
+        self.threads: dict[RoundId, Thread] = {}
+        self.ended: set[str] = set()
+
+    def answer(self, names: list[str]) -> None:
+        """Start a thread for each new call, and return the reservations of ended runs."""
+        ended = ended_runs(names)
+        for run_id in ended - self.ended:
+            return_reservation(self.party, run_id)
+        self.ended = ended
+        for at, call in open_calls(names).items():
+            is_busy = at in self.threads and self.threads[at].is_alive()
+            if not is_busy and self.answered.get(at) != call:
+                self.answered[at] = call
+                self.threads[at] = Thread(target=self._take_part, args=(at, call), daemon=True)
+                self.threads[at].start()
+
+    def _take_part(self, at: RoundId, call: str) -> None:
+        party = self.party
+        try:
+            outcome = self.run(PartyRound(party, party.exchange, party.member, at, call, self.keys))
+        except (PartyError, ArtifactError) as error:
+            outcome = str(error)
+        self.report(f"{at.folder}: {outcome}")
+
+    def run(self, round_: PartyRound) -> str:
+        """Take part in a round; tests replace it."""
+        return round_.take_part()
+
+    def report(self, text: str) -> None:
+        """Print a line for the owner."""
+        sys.stderr.write(f"party {self.party.member.name}: {text}\n")
+        sys.stderr.flush()

@@ -78,11 +78,6 @@ class SharedNoise:
         """Sigma of one party in integer steps: total / sqrt(minimum - colluding)."""
         return self.total.sigma_int / math.sqrt(self.parties.bearers)
 
-    @property
-    def widening(self) -> float:
-        """Ratio of all parties' noise to a central release's, if no party fails."""
-        return math.sqrt(self.parties.number / self.parties.bearers)
-
     def require(self) -> None:
         """Raise ConfigError if sums of such shares are worse than a discrete Gaussian."""
         if not self.share_int >= LEAST_SHARE_INT:
@@ -128,21 +123,12 @@ def require_enough(parties: Parties, taking_part: int) -> None:
         )
 
 
-def sum_excess(share_int: float, parties: int) -> float:
-    """Return tau: bound on the log-ratio of a sum of discrete Gaussians to one.
-
-    Per coordinate, 10 * sum over k = 1..parties-1 of exp(-2 pi^2 share^2 k / (k+1)); Kairouz, Liu and Steinke 2021,
-    Theorem 1.
-    """
-    return 10 * math.fsum(math.exp(-2 * math.pi**2 * share_int**2 * k / (k + 1)) for k in range(1, parties))
-
-
 def shared_event(noise: SharedNoise) -> Event:
     """Return one release of the sum as an accounting event.
 
     For the adversary that the run states, `minimum - colluding` shares of noise remain hidden: the event of a central
-    release, to the digit. The extra cost of a sum of discrete Gaussians is below 10^-60 (`LEAST_SHARE_INT`), less than
-    a float can represent.
+    release, to the digit. The extra cost of a sum of discrete Gaussians, per coordinate at most 10 * sum over
+    k = 1..parties-1 of exp(-2 pi^2 share^2 k / (k+1)), is below 10^-60 (`LEAST_SHARE_INT`).
     """
     total = noise.total
     if total.non_private:

@@ -1,44 +1,39 @@
-"""Messages of one round of a federation: plan, vectors, signed messages.
+"""The signed plan of a round, the vectors of texts, and the names of all messages in the exchange.
 
-All messages are in the exchange (a folder or a store that coordinator and parties can access), the only state of a
-round: a restarted process reads its progress there. Masked integers are the only data from private rows.
+The exchange (a folder or a store that coordinator and parties can access) is the only state of a round: a restarted
+process reads its progress there. Masked integers are the only data from private rows.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
-import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+import io
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
-from connectors.interfaces.federation import COORDINATOR, ROUNDS, Exchange, own_folder
+from connectors.interfaces.federation import COORDINATOR, ROUNDS, Exchange
 from tasks.accounting.federated import Parties, SharedNoise, shared
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
-from tasks.federation.masked_round import Round
-from tasks.federation.wire import unpacked
+from tasks.federation.masked_round import Round, RoundId, open_message, sign_message
 from tasks.private.voting.ballot import Candidates
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Form = Literal["float32", "float16"]
+"""Number format of the vectors of texts in a message."""
 
-    Words = NDArray[np.uint32]
-
-MAGIC: Final = b"WASPMSG1"
-HEAD: Final = struct.Struct("<8sI64s")
-LONGEST_HEADER: Final = 1 << 20
 PATIENT: Final = 20.0
 LONGEST_PAUSE: Final = 3.0
 
-PLAN: Final = "plan"
-KEYS: Final = "keys"
+PLAN: Final = "signed-plan"
+EARLIER_PLAN: Final = "plan"
+"""Name of the plan in rounds of version 0.2, whose messages differ."""
+CALL: Final = "call-"
+"""Beginning of a file by which a coordinator's process calls the parties of an attempt."""
 LIST: Final = "announcements.json"
 READY: Final = "ready"
 GO: Final = "go.json"
@@ -52,58 +47,15 @@ class PlanSignatureError(ConfigError):
     """The plan of a round is not signed with the coordinator's key of the registry."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoundId:
-    """One attempt of one iteration's vote.
-
-    The only data that the coordinator sends a party through Prefect.
-    """
-
-    run_id: str
-    iteration: int
-    attempt: int
-
-    @property
-    def folder(self) -> str:
-        """The folder of the round in the exchange."""
-        return f"{self.iteration_folder}/attempt={self.attempt}"
-
-    @property
-    def iteration_folder(self) -> str:
-        """The folder of all attempts of the iteration."""
-        return f"{run_folder(self.run_id)}/iteration={self.iteration}"
-
-    def message(self, kind: str, party: str) -> str:
-        """Return the path of a party's message in the exchange."""
-        return f"{own_folder(party)}/{self.folder}/{kind}"
-
-
-def run_folder(run_id: str) -> str:
-    """Return the folder of a run in the exchange."""
-    return f"{ROUNDS}/{run_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class MessagePiece:
-    """Vectors of texts that parties cache between rounds: hash and number of bytes."""
-
-    sha256: str
-    size: int
-
-    @property
-    def name(self) -> str:
-        """Their path in the run's folder."""
-        return f"texts/{self.sha256}"
-
-
-@dataclass(frozen=True, slots=True)
-class RoundPlan:
+class RoundPlan(BaseModel):
     """The coordinator's request to the parties of one attempt.
 
-    `parties` of the round take part. `privacy` is the promise of the whole run; `number`, `minimum` and `colluding`
-    define the sharing of the noise. `pieces`: the candidate texts. `registry`: digest of the parties' keys. `step`: key
-    of the coordinator's release. `respend`: a party that has paid for this vote before may pay again.
+    `parties` take part. `privacy` is the promise of the whole run; `number`, `minimum` and `colluding` define the
+    sharing of the noise. `pieces`: hashes of the candidate texts' vectors. `registry`: digest of the parties' keys.
+    `step`: key of the coordinator's release. `respend`: a party that has paid for this vote before may pay again.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     run_id: str
     iteration: int
@@ -117,7 +69,7 @@ class RoundPlan:
     colluding: int
     labels: tuple[str, ...]
     embedder: str
-    pieces: tuple[MessagePiece, ...]
+    pieces: tuple[str, ...]
     minutes: float
     registry: str
     step: str
@@ -131,28 +83,21 @@ class RoundPlan:
     @property
     def round(self) -> Round:
         """The round for masks."""
-        return Round(self.run_id, self.iteration, self.attempt, self.parties, self.length, self.digest)
+        return Round(self.id, self.parties, self.length, self.digest)
 
     @property
     def digest(self) -> str:
         """Digest of every field of the plan, 64 hexadecimal digits."""
-        return hashlib.sha256(b"wasp round plan 1\n" + self.to_json()).hexdigest()
+        return hashlib.sha256(b"wasp round plan 2\n" + self.model_dump_json().encode()).hexdigest()
 
     @property
     def noise(self) -> SharedNoise:
         """The noise, recomputed from the promise: a party does not trust others for it."""
         return shared(calibrate(self.privacy), Parties(self.number, self.minimum, self.colluding))
 
-    def to_json(self) -> bytes:
-        """Return the plan as JSON."""
-        values = asdict(self)
-        if math.isinf(self.privacy.epsilon):
-            values["privacy"]["epsilon"] = "inf"
-        return canonical(values).encode()
-
     def to_message(self, secret: bytes) -> bytes:
         """Return the plan, signed with the coordinator's key (32 bytes)."""
-        return sign_message(secret, PLAN, self.id, COORDINATOR, {}, self.to_json())
+        return sign_message(secret, PLAN, self.id, COORDINATOR, self.model_dump_json().encode())
 
     @classmethod
     def from_message(cls, data: bytes, at: RoundId, pem: bytes) -> RoundPlan:
@@ -161,9 +106,14 @@ class RoundPlan:
         Raises PlanSignatureError unless the key `pem` signed it, ArtifactError if it is not readable.
         """
         try:
-            plan = cls.from_json(open_message(data, PLAN, at, COORDINATOR, pem)[1])
+            plan = cls.model_validate_json(open_message(data, PLAN, at, COORDINATOR, pem))
         except PartyError:
             plan = None
+        except ValidationError:
+            raise ArtifactError(
+                f"Plan of round {at.folder}: its fields are unknown. Nothing was sent. Install the same version of "
+                "wasp-synth on coordinator and parties."
+            ) from None
         if plan is None or plan.id != at:
             raise PlanSignatureError(
                 f"Plan of round {at.folder}: the key of '{COORDINATOR}' in the registry did not sign it. Nothing was "
@@ -171,129 +121,39 @@ class RoundPlan:
             )
         return plan
 
-    @classmethod
-    def from_json(cls, data: bytes) -> RoundPlan:
-        """Read the output of `to_json`; ArtifactError for anything else."""
-        try:
-            values = json.loads(data)
-            values["privacy"]["epsilon"] = float(values["privacy"]["epsilon"])
-            values["privacy"] = VotePrivacy(**values["privacy"])
-            values["pieces"] = tuple(MessagePiece(**piece) for piece in values["pieces"])
-            lists = {name: tuple(values[name]) for name in ("parties", "labels")}
-            return cls(**{**values, **lists})
-        except (ValueError, TypeError, KeyError) as error:
-            raise ArtifactError(
-                f"The plan of a round is not readable ({type(error).__name__}). Nothing was sent. Install the same "
-                "version of wasp-synth on coordinator and parties."
-            ) from None
-
-
-def pause_of(exchange: Exchange, waited: float = 0.0) -> float:
-    """Return the seconds until the next check for a message.
-
-    At most a twentieth of the time `waited`, between fixed limits.
-    """
-    least = 0.2 if exchange.is_folder else 1.0
-    return min(max(least, waited / PATIENT), LONGEST_PAUSE)
-
 
 # --- texts
-def piece_of(data: bytes) -> MessagePiece:
-    """Return the name of packed texts."""
-    return MessagePiece(hashlib.sha256(data).hexdigest(), len(data))
+def pack(run_id: str, candidates: Candidates, form: Form) -> tuple[str, bytes]:
+    """Return the path of candidates in the exchange, which contains their hash, and their bytes."""
+    file = io.BytesIO()
+    with np.errstate(over="ignore"):
+        vectors = candidates.vectors.astype(form)
+    if not np.isfinite(vectors).all():
+        raise ConfigError("parties.embeddings: a component of a vector is too large for float16. Write float32.")
+    np.savez(file, ids=candidates.ids, labels=candidates.labels.astype(str), vectors=vectors)
+    data = file.getvalue()
+    return f"{ROUNDS}/{run_id}/texts/{hashlib.sha256(data).hexdigest()}", data
 
 
-def unpack(piece: MessagePiece, data: bytes) -> Candidates:
-    """Read packed texts (`tasks.federation.wire`).
+def unpack(pieces: Sequence[str], exchange: Exchange) -> Candidates:
+    """Return the texts of the outputs of `pack` in the order of their ids, which is the order of the sum.
 
-    Raises ArtifactError when the bytes differ from the plan's.
+    Raises ArtifactError when bytes are missing or differ from their names in the plan.
     """
-    if piece_of(data) != piece:
-        raise ArtifactError("Vectors of a round differ from its plan. Look for another process in the exchange.")
-    return unpacked(data)
+    parts: dict[str, list[np.ndarray]] = {"ids": [], "labels": [], "vectors": []}
+    for piece in pieces:
+        data = exchange.read(piece) or b""
+        if piece.rpartition("/")[2] != hashlib.sha256(data).hexdigest():
+            raise ArtifactError(f"Vectors {piece}: missing, or another process changed them. Nothing was sent.")
+        arrays = np.load(io.BytesIO(data), allow_pickle=False)
+        for name, part in parts.items():
+            part.append(arrays[name])
+    ids, labels, vectors = map(np.concatenate, parts.values())
+    return Candidates(ids, labels, vectors.astype(np.float32)).take(np.argsort(ids, kind="stable"))
 
 
-def join_pieces(pieces: Sequence[Candidates]) -> Candidates:
-    """Return all texts of the pieces in the order of their ids.
-
-    This is the order of the sum.
-    """
-    ids = np.concatenate([piece.ids for piece in pieces])
-    labels = np.concatenate([piece.labels for piece in pieces])
-    vectors = np.concatenate([piece.vectors for piece in pieces])
-    return Candidates(ids, labels, vectors).take(np.argsort(ids, kind="stable"))
-
-
-# --- messages
-def sign_message(
-    secret: bytes, kind: str, at: RoundId, party: str, facts: Mapping[str, Any], payload: bytes = b""
-) -> bytes:
-    """Return a message of a party: signed header, then payload.
-
-    The header contains the hash of the payload.
-    """
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    content = {"kind": kind, "round": asdict(at), "party": party, "facts": dict(facts)}
-    header = canonical(content | {"payload": hashlib.sha256(payload).hexdigest()}).encode()
-    signature = Ed25519PrivateKey.from_private_bytes(secret).sign(MAGIC + header)
-    return HEAD.pack(MAGIC, len(header), signature) + header + payload
-
-
-def open_message(data: bytes, kind: str, at: RoundId, party: str, pem: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return (facts, payload) of a message.
-
-    Raises PartyError with the party's name if it is not valid.
-    """
-    header, payload, signature = _split(data, party)
-    if not _is_signed(pem, MAGIC + header, signature, party):
-        raise PartyError(party, f"did not sign its message '{kind}' with its registered key. Compare the keys.")
-    content = json.loads(header)
-    if (content["kind"], content["round"], content["party"]) != (kind, asdict(at), party):
-        raise PartyError(party, f"sent a message of another round or party instead of '{kind}'. It was not used.")
-    if content["payload"] != hashlib.sha256(payload).hexdigest():
-        raise PartyError(party, f"sent a message '{kind}' that was changed or cut in transit. It was not used.")
-    facts: dict[str, Any] = content["facts"]
-    return facts, payload
-
-
-def _split(data: bytes, party: str) -> tuple[bytes, bytes, bytes]:
-    if len(data) >= HEAD.size:
-        magic, length, signature = HEAD.unpack_from(data)
-        header = data[HEAD.size : HEAD.size + length]
-        if magic == MAGIC and length <= LONGEST_HEADER and len(header) == length:
-            return header, data[HEAD.size + length :], signature
-    raise PartyError(party, "sent data that is not a message of a round. It was not used.")
-
-
-def _is_signed(pem: bytes, content: bytes, signature: bytes, party: str) -> bool:
-    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
-    try:
-        key = load_pem_public_key(pem)
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, Ed25519PublicKey):
-        raise ArtifactError(f"The registry's key of party '{party}' is not an Ed25519 key in PEM. Get it again.")
-    try:
-        key.verify(signature, content)
-    except InvalidSignature:
-        return False
-    return True
-
-
-def upload_of(values: Words) -> tuple[dict[str, Any], bytes]:
-    """Return facts and payload of an upload."""
-    return {"integers": "uint32", "length": len(values)}, values.astype("<u4").tobytes()
-
-
-def values_of(facts: Mapping[str, Any], payload: bytes, length: int, party: str) -> Words:
-    """Return the integers of an upload, uint32 (n,).
-
-    Raises PartyError with the party's name for anything else.
-    """
-    if facts.get("integers") != "uint32" or facts.get("length") != length or len(payload) != 4 * length:
-        raise PartyError(party, f"did not send {length} integers of 32 bits. Nothing was summed.")
-    return np.frombuffer(payload, dtype="<u4").astype(np.uint32)
+def wait_until(exchange: Exchange, is_done: Callable[[float], bool]) -> None:
+    """Wait until `is_done`, called with the seconds waited, at growing intervals of at most 3 seconds."""
+    started, least = time.monotonic(), 0.2 if exchange.is_folder else 1.0
+    while not is_done(waited := time.monotonic() - started):
+        time.sleep(min(max(least, waited / PATIENT), LONGEST_PAUSE))

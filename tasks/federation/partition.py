@@ -27,7 +27,7 @@ TRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Parameters of a split of rows among parties.
+    """Parameters of a split of rows among parties; ConfigError for numbers out of range.
 
     `parties`: L. `alpha`: of the Dirichlet distribution. `least`: least rows of a party. `class_alpha`: first take
     `take` rows with class proportions from Dirichlet(`class_alpha`), so that the parties' rows together are unbalanced.
@@ -39,6 +39,18 @@ class Partition:
     least: int = 1
     take: int | None = None
     class_alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        alpha, (least, most) = self.class_alpha, ALPHAS
+        if self.parties < 2 or self.seed < 0 or self.least < 0:
+            raise ConfigError("parties, seed, least: a number is too small. Write 2 or more parties, others from 0.")
+        if not (np.isfinite(self.alpha) and self.alpha > 0):
+            raise ConfigError(f"alpha: {self.alpha} is not allowed. Write a positive number: 1 as in the paper.")
+        if alpha is not None and (not least <= alpha <= most or self.take is None):
+            raise ConfigError(
+                f"class_alpha: {alpha} is not allowed without take, or outside {least:g} to {most:g}. Write a number "
+                "such as 0.3, and take."
+            )
 
 
 def take_unbalanced(labels: Sequence[str], take: int, alpha: float, seed: int) -> Ints:
@@ -54,10 +66,8 @@ def split_rows(labels: Sequence[str], partition: Partition) -> Ints:
     """Return the party, from 0, of each of `labels`, shape (rows,).
 
     Equal seeds give equal parts. Each class is shuffled and cut by proportions from Dirichlet(alpha, ..., alpha). The
-    whole draw is repeated while a party has fewer than `least` rows. Raises ConfigError after a hundred draws, or for
-    invalid numbers.
+    whole draw is repeated while a party has fewer than `least` rows. Raises ConfigError after a hundred draws.
     """
-    _check(partition, len(labels))
     generator = np.random.default_rng(partition.seed)
     names = np.array(labels, dtype=str)
     for _ in range(TRIES):
@@ -74,26 +84,3 @@ def split_rows(labels: Sequence[str], partition: Partition) -> Ints:
         f"None of {TRIES} draws gave each of {partition.parties} parties {partition.least} row(s). Raise alpha, or use "
         "fewer parties."
     )
-
-
-def _check(partition: Partition, rows: int) -> None:
-    if partition.parties < 2:
-        raise ConfigError(f"parties: {partition.parties} is not allowed. Write 2 or more.")
-    if not (np.isfinite(partition.alpha) and partition.alpha > 0):
-        raise ConfigError(
-            f"alpha: {partition.alpha} is not allowed. Write a positive number: 1 as in the paper, more for equal "
-            "parts."
-        )
-    alpha, (least, most) = partition.class_alpha, ALPHAS
-    if alpha is not None and (not least <= alpha <= most or partition.take is None):
-        raise ConfigError(
-            f"class_alpha: {alpha} is not allowed without a number of rows, or outside {least:g} to {most:g}. Write a "
-            "number such as 0.3, and take."
-        )
-    if partition.seed < 0 or partition.least < 0:
-        raise ConfigError("seed, least: a negative number is not allowed. Write whole numbers from 0.")
-    if rows < partition.parties * partition.least:
-        raise ConfigError(
-            f"There are fewer rows (or persons) than {partition.parties} parties need with {partition.least} each. Use "
-            "fewer parties."
-        )

@@ -29,9 +29,8 @@ class Facts:
     iteration. `fid` and `probe_accuracy` are None where they were not measured; `not_private` marks numbers that were
     computed on private rows without noise. `fid_equal`: FID of as many texts as the first iteration wrote; `mmd`:
     squared, x 1000. `text_precision`: the share of texts that are among real rows; `text_recall`: the share of real
-    rows that are among the texts. `traffic`: bytes of parties. `guided`: the measured metrics without a field of their
-    own. `endpoints`: the
-    calls of each language model's endpoint, by "model at host".
+    rows that are among the texts. `guided`: the measured metrics without a
+    field of their own. `endpoints`: the calls of each language model's endpoint, by "model at host".
     """
 
     iteration: int
@@ -52,7 +51,6 @@ class Facts:
     mmd: float | None = None
     text_precision: float | None = None
     text_recall: float | None = None
-    traffic: Mapping[str, int] = field(default_factory=dict)
     guided: Mapping[str, float | None] = field(default_factory=dict)
     endpoints: Mapping[str, Traffic] = field(default_factory=dict)
 
@@ -64,7 +62,7 @@ class Facts:
     def metrics(self) -> dict[str, float | None]:
         """Return the numbers that may be tracked, by "group/name", without numbers that are not private.
 
-        Costs, failures and traffic are tracked only where they are not 0.
+        Costs and failures are tracked only where they are not 0.
         """
         numbers: dict[str, float | None] = {
             "privacy/epsilon_spent": self.epsilon,
@@ -79,8 +77,7 @@ class Facts:
         }
         numbers |= {f"weight/{plm}": weight for plm, weight in self.weights.items()}
         numbers |= {f"new/{plm}": float(count) for plm, count in self.new.items()}
-        rare = {f"traffic/bytes_{way}": float(size) for way, size in self.traffic.items()}
-        rare |= {f"dollars/{plm}": usage.dollars for plm, usage in self.usage.items()}
+        rare = {f"dollars/{plm}": usage.dollars for plm, usage in self.usage.items()}
         rare |= {f"dollars_estimated/{plm}": usage.estimated_dollars for plm, usage in self.usage.items()}
         rare |= {f"down/{plm}": 1.0 for plm in self.down}
         for name, calls in self.endpoints.items():

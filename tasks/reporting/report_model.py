@@ -206,7 +206,7 @@ class Report:
     """The content of a run's page.
 
     `next` contains (command, purpose); `places` maps names to paths; `approval` names the approver, empty without an
-    approval. `opens_rows`: True if the run opened private rows. `parties`: parties and traffic of a federated run.
+    approval. `opens_rows`: True if the run opened private rows. `parties`: parties and rounds of a federated run.
     `degraded`: texts, models or steps below the configured number. `warnings`: notes about configuration or result that
     do not degrade the run. `discriminator`: accuracy of the classifier that selects texts. `budget`: dataset, cap,
     delta and spent epsilon when the run ended; None without a cap. `audited`: the audits of the noise at the end of

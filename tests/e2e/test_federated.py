@@ -1,86 +1,260 @@
-"""Parties as processes with folders and books of their own, a coordinator's run, one real Prefect server."""
+"""Federated runs with real processes: one command, each process killed, PrE-Text, a store, and what others can read."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from scipy.stats import chisquare
 
 from connectors.interfaces.rows import RowsRef
 from flows.federation.partition import PartyFile, partition
 from flows.runtime.stores import open_ledger
 from tasks.federation.partition import Partition
-from tests.support.processes.parties import party_processes, wait_for_parties
-from tests.support.runs.federation import PLANTED, planted_rows
-from tests.support.runs.pipeline import Pipeline, last_json
-from tests.support.runs.served_flow import artifacts, ask
+from tests.support.paths import ROOT
+from tests.support.runs.clear_votes import both_sides, clear_sum
+from tests.support.runs.federation import PLANTED, edit_party, open_federated, planted_rows
+from tests.support.runs.pipeline import SMALL, Pipeline, last_json
+from tests.support.servers.s3 import s3_server
+from tests.support.waits import WAIT_SECONDS
+
+METHOD = {"guidance": "votes", "iterations": 2, "samples": 48, "votes": 4, "examples": 4}
+
+
+class Scene:
+    """Parties in folders, their processes, and the coordinator's command."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.pipeline = folder, Pipeline(folder / "home")
+        self.environment = self.pipeline.environment | {"PYTHONPATH": str(ROOT)}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.write()
+
+    def write(self, **changes: Any) -> None:
+        """Write the coordinator's configuration."""
+        parties = {"registry": "parties/parties.yaml", "exchange": "parties/exchange", "minutes": 4}
+        values = SMALL | {
+            "private": None,
+            "parties": parties | changes.pop("parties", {}),
+            "embedder": {"connector": "hashing", "model": "", "options": {}},
+            "method": METHOD,
+            "tracking": {"mlflow": f"sqlite:///{self.folder}/mlflow.db"},
+        }
+        (self.folder / "try.yaml").write_text(yaml.safe_dump(values | changes), encoding="utf-8")
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "flows.cli.main", *arguments]
+
+    def call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = self.command(*arguments)
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=550
+        )
+
+    def begin(self) -> "subprocess.Popen[str]":
+        """Start a run."""
+        command, pipe = self.command("run", "try", "--json"), subprocess.PIPE
+        return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=pipe, stderr=pipe, text=True)
+
+    def start(self, party: str) -> None:
+        """Type `wasp party` on the machine of a party."""
+        folder = self.folder / "parties" / party
+        kept = {name: value for name, value in self.environment.items() if name != "WASP_HOME"}
+        with (folder / "party.log").open("ab") as log:
+            self.processes[party] = subprocess.Popen(
+                self.command("party", "--config", "party.yaml"), cwd=folder, env=kept, stdout=log, stderr=log
+            )
+
+    def kill(self, party: str) -> None:
+        self.processes[party].kill()
+        self.processes[party].wait(WAIT_SECONDS)
+
+    def waiting(self, party: str) -> int:
+        return (self.folder / "parties" / party / "party.log").read_text().count("waiting for rounds")
+
+    def exchange(self, pattern: str) -> list[Path]:
+        """Return the messages of a kind, as KIND/PARTY."""
+        kind, party = pattern.split("/")
+        return sorted((self.folder / "parties/exchange/parties").glob(f"{party}/rounds/*/*/*/{kind}"))
+
+    def until(self, holds: Callable[[], Any]) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not holds():
+            assert time.monotonic() < deadline, self.logs()
+            time.sleep(0.02)
+
+    def logs(self) -> str:
+        return "\n".join(file.read_text()[-1500:] for file in self.folder.glob("parties/*/party.log"))
+
+    def releases(self) -> dict[str, int]:
+        homes = {file.parent.name: file.parent / "state" for file in self.folder.glob("parties/*/party.yaml")}
+        counts = {}
+        for name, home in (homes | {"coordinator": self.folder / "home"}).items():
+            ledger = open_ledger(home)
+            counts[name] = sum(ledger.status(dataset).releases for dataset in ledger.datasets())
+        return counts
+
+    def result(self, run: "subprocess.Popen[str]") -> dict[str, Any]:
+        """Return the facts of the run's only round."""
+        output, errors = run.communicate(timeout=500)
+        assert run.returncode == 0, errors[-3000:] + self.logs()
+        (round_,) = last_json(output)["parties"]["rounds"]
+        return dict(round_)
+
+
+ONCE = dict.fromkeys(["party-1", "party-2", "party-3", "coordinator"], 1)
 
 
 @pytest.fixture
-def parties(api: str, tmp_path: Path) -> Path:
-    folder = tmp_path / "parties"
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    """Three parties that wait for rounds; two suffice."""
+    made = Scene(tmp_path)
+    made.write(parties={"minimum": 2, "minutes": 1.5})
     rows = planted_rows(tmp_path / "rows.parquet")
-    partition(RowsRef(str(rows)), folder, Partition(3), PartyFile("8", api=api, embedder="hashing"), tmp_path / "home")
+    partition(RowsRef(str(rows)), tmp_path / "parties", Partition(3), PartyFile("8", "hashing"), tmp_path / "home")
     rows.unlink()
-    for file in folder.glob("*/party.yaml"):
-        file.write_text(file.read_text() + "poll_seconds: 0.5\n")
-    return folder
+    try:
+        for party in ("party-1", "party-2", "party-3"):
+            made.start(party)
+        made.until(lambda: all(made.waiting(party) for party in made.processes))
+        yield made
+    finally:
+        for process in made.processes.values():
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGCONT)
+                process.terminate()
+        assert {process.wait(WAIT_SECONDS) for process in made.processes.values()}
 
 
-def uniform(data: bytes) -> float:
-    """Return the p-value of a chi-squared test that all bytes are equally likely."""
-    return float(chisquare(np.bincount(np.frombuffer(data, np.uint8), minlength=256)).pvalue)
-
-
-def test_three_parties_and_a_coordinator_from_start_to_end(api: str, tmp_path: Path, parties: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home", api)
-    files = sorted(parties.glob("*/party.yaml"))
-    changes = {
-        "private": None,
-        "parties": {"registry": str(parties / "parties.yaml"), "exchange": str(parties / "exchange"), "minutes": 4},
-        "embedder": {"connector": "hashing", "model": "", "options": {}},
-        "method": {"iterations": 2, "samples": 48, "votes": 4, "examples": 4},
-        "tracking": {"mlflow": f"sqlite:///{tmp_path}/mlflow.db"},
-    }
-    config = pipeline.config(**changes)
-    values = config.read_text()
-    config.write_text(values.replace("options:\n    dimension: 128", "options: {}"))
-    with party_processes(files, pipeline.environment, tmp_path / "parties.log") as processes:
-        wait_for_parties(api, list(processes))
-        done = pipeline.call("run", "wasp", "--config", str(config), "--json")
-    assert done.returncode == 0, done.stderr[-3000:] + (tmp_path / "parties.log").read_text()[-2000:]
+def test_one_command_runs_a_federated_try_and_leaves_no_process(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    done = scene.call("run", "try", "--local-parties", "3", "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
     summary = last_json(done.stdout)
-    assert (summary["state"], summary["releases"], summary["n_synthetic"]) == ("done", 1, 48)
-    assert 3.9 < summary["epsilon_spent"] <= 4.0
-    rounds = summary["parties"]["rounds"]
-    assert [one["parties"] for one in rounds] == [3]
-    assert rounds[0]["of_one"]["up"]["masked"] - 24 * 2 * 4 < 600, "four bytes for each count, and a signed header"
-    assert "Parties" in Path(summary["report"]).read_text()
+    assert [each["parties"] for each in summary["parties"]["rounds"]] == [3]
+    assert (summary["releases"], summary["n_synthetic"]) == (1, 48)
+    left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in path.read_bytes()]
+    assert left == []
+    other = scene.call("run", "try", "--local-parties", "2")
+    assert (other.returncode, "has 3 parties, and --local-parties asks for 2" in other.stderr) == (2, True)
 
-    # each party has its own lines, the coordinator those of the sums
-    for home in (*(party.parent / "state" for party in files), tmp_path / "home"):
-        book = open_ledger(home)
-        (dataset,) = book.datasets()
-        status = book.status(dataset)
-        assert (status.releases, status.open_runs) == (1, ())
-        assert 3.9 < status.spent <= 4.0
 
-    # Prefect: the table of the round, the parties' own runs
-    shown = artifacts(api, summary["prefect_run_id"])["parties-0"]
-    assert {row["state"] for row in json.loads(shown["data"])} == {"masked"}
-    body = {"flow_runs": {"tags": {"all_": [summary["run_id"]]}}, "limit": 50}
-    runs = ask(api, "/flow_runs/filter", body)
-    assert [run["state_name"] for run in runs] == ["Masked"] * 3
-    assert all(set(run["parameters"]) == {"run_id", "iteration", "attempt"} for run in runs)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"parties": None, "private": SMALL["private"]}, "needs 'parties:'"),
+        ({"task": "imdb"}, "no example records of the task 'imdb' are shipped"),
+    ],
+)
+def test_a_try_without_parties_or_records_is_one_clear_error(tmp_path: Path, changes: dict, message: str) -> None:
+    scene = Scene(tmp_path)
+    values = yaml.safe_load((tmp_path / "try.yaml").read_text()) | changes
+    (tmp_path / "try.yaml").write_text(yaml.safe_dump(values))
+    refused = scene.call("run", "try", "--local-parties", "3")
+    assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
+    assert not (tmp_path / "parties").exists()
 
-    # what the coordinator, its server and its tracking hold: no row, no votes of one party
-    for place in (tmp_path / "home", parties / "exchange"):
-        for path in (path for path in place.rglob("*") if path.is_file()):
-            assert PLANTED.encode() not in path.read_bytes(), path
-    assert PLANTED.encode() not in (tmp_path / "mlflow.db").read_bytes()
-    told = [ask(api, f"/{kind}/filter", {"limit": 200}) for kind in ("logs", "artifacts", "flow_runs", "task_runs")]
-    assert PLANTED not in json.dumps(told)
-    uploads = sorted((parties / "exchange").glob("parties/*/rounds/*/iteration=*/attempt=*/masked"))
+
+def test_a_run_from_start_to_end_charges_each_ledger_and_shows_no_row(scene: Scene) -> None:
+    assert scene.result(scene.begin())["parties"] == 3
+    assert scene.releases() == ONCE
+    scene.until(lambda: not open_runs(scene.folder))
+    for home in (*scene.folder.glob("parties/*/state"), scene.folder / "home"):
+        ledger = open_ledger(home)
+        (dataset,) = ledger.datasets()
+        assert 3.9 < ledger.status(dataset).spent <= 4.0
+    files = [path for place in ("home", "parties/exchange") for path in (scene.folder / place).rglob("*")]
+    for path in [*files, scene.folder / "mlflow.db"]:
+        assert not path.is_file() or PLANTED.encode() not in path.read_bytes(), path
+    assert PLANTED not in scene.logs()
+    uploads = [path.read_bytes()[-192:] for path in scene.exchange("masked/*")]
     assert len(uploads) == 3
-    assert min(uniform(upload.read_bytes()[-192:]) for upload in uploads) > 1e-7
+    counts = [np.bincount(np.frombuffer(data, np.uint8), minlength=256) for data in uploads]
+    assert min(float(chisquare(count).pvalue) for count in counts) > 1e-7
+
+
+def open_runs(folder: Path) -> list[str]:
+    """Return the reservations of all parties."""
+    ledgers = [open_ledger(home) for home in folder.glob("parties/*/state")]
+    return [run for ledger in ledgers for dataset in ledger.datasets() for run in ledger.status(dataset).open_runs]
+
+
+def test_a_party_killed_before_it_answered_is_left_out(scene: Scene) -> None:
+    os.kill(scene.processes["party-2"].pid, signal.SIGSTOP)
+    run = scene.begin()
+    scene.until(lambda: scene.exchange("keys/party-1"))
+    scene.kill("party-2")
+    assert list(scene.result(run)["dropped"]) == ["party-2"]
+    assert scene.releases() == ONCE | {"party-2": 0}
+
+
+def test_a_party_killed_when_it_had_announced_its_key_is_replaced_by_its_next_process(scene: Scene) -> None:
+    """Its key died with it: before all are ready that costs nobody anything."""
+    os.kill(scene.processes["party-3"].pid, signal.SIGSTOP)
+    run = scene.begin()
+    scene.until(lambda: scene.exchange("keys/party-1") and scene.exchange("keys/party-2"))
+    scene.kill("party-1")
+    scene.start("party-1")
+    scene.until(lambda: scene.waiting("party-1") == 2)
+    os.kill(scene.processes["party-3"].pid, signal.SIGCONT)
+    assert scene.result(run)["parties"] == 3
+    assert scene.releases() == ONCE
+
+
+def test_a_party_and_the_coordinator_killed_after_masking_change_nothing(scene: Scene) -> None:
+    run = scene.begin()
+    scene.until(lambda: scene.exchange("masked/party-1"))
+    run.kill()
+    scene.kill("party-1")
+    run.communicate()
+    scene.start("party-1")
+    sent = {path: path.read_bytes() for path in scene.exchange("masked/*")}
+    round_ = scene.result(scene.begin())
+    assert (round_["attempt"], round_["parties"]) == (1, 3)
+    assert {path: path.read_bytes() for path in sent} == sent, "nobody masked twice with one key"
+    assert scene.releases() == ONCE
+
+
+def test_a_comparison_runs_its_cells_with_real_parties_whose_rows_vary_with_the_seed(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    values = yaml.safe_load((tmp_path / "try.yaml").read_text())
+    rounds = {"iterations": 2, "samples": 36, "population": 24, "look_ahead": 2, "mask_rounds": 1}
+    (tmp_path / "pre_text.yaml").write_text(yaml.safe_dump(values | {"method": rounds}))
+    rows = [
+        {"name": "WASP", "config": "try.yaml", "set": {"method.samples": 36}},
+        {"name": "PrE-Text", "flow": "pre_text", "config": "pre_text.yaml"},
+    ]
+    places = {"parties.registry": "rows-{seed}/parties.yaml", "parties.exchange": "rows-{seed}/exchange"}
+    comparison = {"title": "Parties", "metrics": ["accuracy", "fid"], "rows": rows, "set": places, "seeds": [0, 1]}
+    (tmp_path / "matrix.yaml").write_text(yaml.safe_dump(comparison))
+    done = scene.call("compare", "--config", "matrix.yaml", "--local-parties", "3", "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    summary = last_json(done.stdout)
+    assert summary["failed"] == 0
+    for cell in summary["cells"]:
+        run = json.loads((tmp_path / "home" / "runs" / cell["run_id"] / "summary.json").read_text())
+        assert {each["parties"] for each in run["parties"]["rounds"]} == {3}, cell["row"]
+    again = scene.call("compare", "--config", "matrix.yaml", "--json")
+    assert last_json(again.stdout)["reused"] == 4, "stored results need no party"
+
+
+def test_parties_meet_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server(tmp_path) as store:
+        bucket = store.bucket("parties")
+        for name, value in store.environment.items():
+            monkeypatch.setenv(name, value)
+        federated = open_federated(tmp_path / "f", parties={"exchange": bucket})
+        for party in federated.parties:
+            federated = edit_party(federated, party, exchange=bucket)
+        votes, info, _ = federated.vote()
+        assert np.array_equal(both_sides(votes), clear_sum(federated))
+        assert len([name for name in store.names("parties") if name.endswith("/masked")]) == 3
+        assert info["parties"] == ["party-1", "party-2", "party-3"]

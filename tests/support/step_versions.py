@@ -38,12 +38,10 @@ MEANING = {
         "tasks/steps/selection.py",
     ],
     "federated_vote": [
-        "tasks/federation/masked_sum.py",
         "tasks/federation/masked_round.py",
         "tasks/accounting/federated.py",
-        "tasks/federation/wire.py",
+        "tasks/federation/messages.py",
         "tasks/steps/selection.py",
-        "tasks/steps/federation/round_plans.py",
     ],
     "party_vote": [
         "tasks/private/federation/party_vote.py",

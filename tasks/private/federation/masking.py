@@ -8,19 +8,14 @@ mode), the other subtracts it. Nothing is written or logged here: a party stores
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, PartyError
-from tasks.federation.masked_round import (
-    Announcement,
-    Round,
-    signed_bytes,
-    transcript_of,
-)
+from tasks.federation.masked_round import KEY, KEYS, Round, sign_message, transcript_of
 from tasks.private.voting.ballot import Unprintable
 
 if TYPE_CHECKING:
@@ -38,25 +33,20 @@ class RoundKey(Unprintable):
 
     __slots__ = ("_secret", "announcement", "party", "round")
 
-    def __init__(self, party: str, round: Round, secret: X25519PrivateKey, announcement: Announcement) -> None:
+    def __init__(self, party: str, round: Round, secret: X25519PrivateKey, announcement: bytes) -> None:
         self.party, self.round, self.announcement = party, round, announcement
         self._secret: X25519PrivateKey | None = secret
 
     @classmethod
     def generate(cls, party: str, round: Round, signing_key: bytes) -> RoundKey:
-        """Generate a key for `party`; sign its public half with the long-term Ed25519 key.
-
-        `signing_key`: 32 bytes.
-        """
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        """Generate a key for `party`; announce the plan and its public half, signed with the long-term Ed25519 key."""
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
         if party not in round.parties:
             raise PartyError(party, "does not take part in this round and cannot create a key for it.")
         secret = X25519PrivateKey.generate()
-        public = secret.public_key().public_bytes_raw()
-        signature = Ed25519PrivateKey.from_private_bytes(signing_key).sign(signed_bytes(round, party, public))
-        return cls(party, round, secret, Announcement(party, round.plan, public, signature))
+        payload = bytes.fromhex(round.plan) + secret.public_key().public_bytes_raw()
+        return cls(party, round, secret, sign_message(signing_key, KEYS, round.at, party, payload))
 
     def spend(self) -> X25519PrivateKey:
         """Return the secret once; PartyError afterwards.
@@ -69,37 +59,33 @@ class RoundKey(Unprintable):
         return secret
 
 
-def masked(values: NDArray[np.int64], key: RoundKey, transcript: bytes, announcements: Sequence[Announcement]) -> Words:
+def masked(values: NDArray[np.int64], key: RoundKey, transcript: bytes, announcements: Mapping[str, bytes]) -> Words:
     """Return `values` (n,) with the masks of all other parties; spends `key`.
 
     The result is uint32 (n,). `transcript`: the result of `check_announcements` for these `announcements`. Raises
     ConfigError for a wrong type, length or range of values, and PartyError for a used key or announcements other than
     the checked ones.
     """
-    _check_values(values, key.round)
+    if values.dtype != np.int64 or values.shape != (key.round.length,):
+        raise ConfigError(
+            f"This round sums {key.round.length} 64-bit integers, not {values.dtype} of shape {values.shape}."
+        )
+    if max(-int(values.min()), int(values.max())) > key.round.most:
+        raise ConfigError("A value is too large for a sum in 32 bits. Lower declared_rows in party.yaml.")
     if not hmac.compare_digest(transcript, transcript_of(key.round, announcements)):
         raise PartyError(key.party, "got other round keys than were checked; nothing was sent. Start the round again.")
-    if key.announcement not in announcements:
+    if announcements.get(key.party) != key.announcement:
         raise PartyError(key.party, "did not receive its own round key; nothing was sent. Start the round again.")
     secret = key.spend()
     upload = np.mod(values, 2**32).astype(np.uint32)
-    for peer in announcements:
-        if peer.party != key.party:
-            stream = _stream(secret, key, transcript, peer)
-            upload = upload + stream if key.party < peer.party else upload - stream
+    for peer, announcement in announcements.items():
+        if peer != key.party:
+            stream = _stream(secret, key, transcript, peer, announcement[-KEY:])
+            upload = upload + stream if key.party < peer else upload - stream
     return upload
 
 
-def _check_values(values: NDArray[np.int64], round: Round) -> None:
-    if values.dtype != np.int64 or values.shape != (round.length,):
-        raise ConfigError(
-            f"This round sums {round.length} 64-bit integers, not {values.dtype} of shape {values.shape}."
-        )
-    if max(-int(values.min()), int(values.max())) > round.most:
-        raise ConfigError("A value is too large for a sum in 32 bits. Lower declared_rows in party.yaml.")
-
-
-def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, peer: Announcement) -> Words:
+def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, peer: str, public: bytes) -> Words:
     """Return the shared mask of a pair of parties, uint32 (n,), low byte first."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
     from cryptography.hazmat.primitives.ciphers import Cipher
@@ -108,8 +94,8 @@ def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, peer: An
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    shared = secret.exchange(X25519PublicKey.from_public_bytes(peer.public))
-    bound = b"wasp pair 1\n" + canonical(sorted((key.party, peer.party))).encode() + key.round.to_bytes()
+    shared = secret.exchange(X25519PublicKey.from_public_bytes(public))
+    bound = b"wasp pair 1\n" + canonical(sorted((key.party, peer))).encode() + key.round.to_bytes()
     pair_key = HKDF(SHA256(), STREAM_KEY, salt=transcript, info=bound).derive(shared)
     # A pair's key generates a single stream, so the counter starts at zero.
     stream = Cipher(AES256(pair_key), CTR(bytes(16))).encryptor().update(bytes(4 * key.round.length))

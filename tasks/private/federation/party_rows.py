@@ -7,30 +7,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError, InputError, MissingPackageError, PlaceError, PrivateInputError
 from connectors.interfaces.rows import RowReader, RowsRef
 from tasks.federation.partition import Partition, split_rows, take_unbalanced
-from tasks.private.data.quarantine import sealed, write_for_owner
+from tasks.private.data.quarantine import sealed, write_for_owner, write_table_for_owner
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
 
 ROWS = "rows.parquet"
+NAME = "NAME-OF-THE-PARTY"
+"""Placeholder in the files of parties."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartyFolder:
     """Output folders of a partition.
 
-    `folder`: new folder for all parties, written atomically. `about`: further files of each party, by name; `{party}`
-    in them is replaced by the party's name. `problems`: folder for error details, for the owner of the rows.
+    `folder`: new folder for all parties, written atomically. `about`: further files of each party, by name, with `NAME`
+    for the party's name. `problems`: folder for error details, for the owner of the rows.
     """
 
     folder: Path
@@ -42,8 +41,8 @@ def write_parties(read: RowReader, where: RowsRef, partition: Partition, target:
     """Distribute the rows of `where` to one folder per party; return their names.
 
     Rows of one person stay together, under their most frequent class. Only the owner can access the folders. Raises
-    ConfigError for invalid numbers or if the folder exists, PlaceError if the source does not exist, PrivateInputError
-    with the code PRIVATE-READ if it cannot be read as rows.
+    ConfigError if the folder exists, PlaceError if the source does not exist, PrivateInputError with the code
+    PRIVATE-READ if it cannot be read as rows.
     """
     folder = target.folder
     if folder.exists():
@@ -57,11 +56,13 @@ def write_parties(read: RowReader, where: RowsRef, partition: Partition, target:
         names = [f"party-{number + 1}" for number in range(partition.parties)]
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent) as scratch:
+            whole = Path(scratch) / "whole"
+            whole.mkdir(mode=0o700)
             for number, name in enumerate(names):
-                _write(Path(scratch) / "whole" / name, rows[parties == number].drop(columns="row"))
+                write_table_for_owner(whole / name / ROWS, rows[parties == number].drop(columns="row"))
                 for file, text in target.about.items():
-                    write_for_owner(Path(scratch) / "whole" / name / file, text.replace("{party}", name))
-            (Path(scratch) / "whole").rename(folder)
+                    write_for_owner(whole / name / file, text.replace(NAME, name))
+            whole.rename(folder)
     return names
 
 
@@ -78,7 +79,7 @@ def _read(read: RowReader, where: RowsRef, target: PartyFolder) -> pd.DataFrame:
     raise PrivateInputError("PRIVATE-READ", path)
 
 
-def _parties(rows: pd.DataFrame, partition: Partition) -> Ints:
+def _parties(rows: pd.DataFrame, partition: Partition) -> Any:
     labels = rows["label"].fillna("").tolist()
     if "person" not in rows:
         return split_rows(labels, partition)
@@ -89,10 +90,3 @@ def _parties(rows: pd.DataFrame, partition: Partition) -> Ints:
     main = [min(counts, key=lambda label: (-counts[label], label)) for counts in classes.values()]
     of_person = dict(zip(classes, split_rows(main, partition).tolist(), strict=True))
     return np.array([of_person[person] for person in persons], dtype=np.int64)
-
-
-def _write(party: Path, rows: pd.DataFrame) -> None:
-    party.parent.mkdir(mode=0o700, exist_ok=True)
-    party.mkdir(mode=0o700)
-    (party / ROWS).touch(mode=0o600)
-    rows.to_parquet(party / ROWS, index=False)

@@ -7,14 +7,16 @@ the masked vector. Neither the votes nor the noise share alone are ever written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.ledger import Charge, ReleaseRequest, StoredRelease
-from tasks.federation.masked_round import Announcement, Round
+from connectors.interfaces.ledger import ReleaseRequest
+from tasks.accounting.federated import shared_charge
+from tasks.federation.masked_round import Round
+from tasks.federation.messages import RoundPlan
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
 from tasks.private.federation.masking import RoundKey, masked
@@ -26,28 +28,27 @@ from tasks.private.voting.votes import clean_votes, require_fitting
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tasks.accounting.federated import SharedNoise
     from tasks.core.tools import RowTools
-
-    Counts = NDArray[np.int64]
-    Words = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
 class PartyJob:
-    """One vote of one party: its dataset, the noise of all parties, and the round's step key in the ledger.
+    """One vote of one party: its plan, its dataset, and its step key in the ledger.
 
     `declared_rows`: the largest number of rows that the party declares; votes beyond it are clipped.
     """
 
-    round: Round
+    plan: RoundPlan
     dataset: str
     fingerprint: str
     step_key: str
-    noise: SharedNoise
-    charge: Charge
     declared_rows: int
-    respend: bool = False
+
+    @property
+    def request(self) -> ReleaseRequest:
+        """The release in the party's ledger."""
+        plan, charge = self.plan, shared_charge(self.plan.noise)
+        return ReleaseRequest(self.dataset, plan.run_id, f"vote-{plan.iteration}", self.step_key, charge, plan.respend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,64 +57,52 @@ class Mask:
 
     key: RoundKey
     transcript: bytes
-    announcements: Sequence[Announcement]
+    announcements: Mapping[str, bytes]
 
 
 def prepare(tools: RowTools, job: PartyJob) -> None:
     """Read and embed the rows; their vectors are cached in the private zone.
 
-    Raises PrivateInputError if the rows differ from the
-    registered ones.
+    Raises PrivateInputError if the rows differ from the registered ones.
     """
     with sealed(tools.zone.folder):
-        require_fitting(_ballot(tools, job), job.noise.total)
+        require_fitting(_ballot(tools, job), job.plan.noise.total)
 
 
-def release_masked(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> StoredRelease:
+def release_masked(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> bytes:
     """Charge the vote, draw the noise share and mask the votes, once.
 
     The output is the masked vector, uint32, low byte first. A second call with the same step key returns the first
     vector: a round key never masks two vectors.
     """
-    return tools.ledger.release_once(_request(job), lambda: _draw(tools, job, candidates, mask))
+    return tools.ledger.release_once(job.request, lambda: _draw(tools, job, candidates, mask)).output
 
 
 def sent_before(tools: RowTools, job: PartyJob) -> bytes | None:
     """Return the ledger's masked vector for this round's keys, None if not drawn."""
     if not tools.ledger.released(job.dataset, job.step_key):
         return None
-    return tools.ledger.release_once(_request(job), never_draw).output
-
-
-def _request(job: PartyJob) -> ReleaseRequest:
-    return ReleaseRequest(
-        dataset=job.dataset,
-        run_id=job.round.run_id,
-        slot=f"vote-{job.round.iteration}",
-        step_key=job.step_key,
-        charge=job.charge,
-        respend=job.respend,
-    )
+    return tools.ledger.release_once(job.request, never_draw).output
 
 
 def _draw(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> bytes:
     with sealed(tools.zone.folder):
-        raw = clean_votes(_ballot(tools, job), candidates, job.noise.total)
+        noise = job.plan.noise
+        raw = clean_votes(_ballot(tools, job), candidates, noise.total)
         # A public bound; cutting at it moves no two vectors apart. No rows can make this step fail.
-        counts = np.minimum(raw.counts, job.declared_rows * job.noise.total.scale)
-        noisy = add_noise_share(counts, job.noise)
-        vector = mask_votes(np.ascontiguousarray(noisy.T).ravel(), job.round, mask)
-        return vector.astype("<u4").tobytes()
+        counts = np.minimum(raw.counts, job.declared_rows * noise.total.scale)
+        noisy = add_noise_share(counts, noise)
+        return mask_votes(np.ascontiguousarray(noisy.T).ravel(), job.plan.round, mask)
 
 
-def mask_votes(values: Counts, round: Round, mask: Mask) -> Words:
-    """Return noisy votes (n,) with the masks of all other parties, uint32 (n,); values beyond the range are cut."""
+def mask_votes(values: NDArray[np.int64], round: Round, mask: Mask) -> bytes:
+    """Return noisy votes (n,) with the masks of all other parties; values beyond the range are cut."""
     cut = np.clip(values, -round.most, round.most)
-    return masked(cut, mask.key, mask.transcript, mask.announcements)
+    return masked(cut, mask.key, mask.transcript, mask.announcements).astype("<u4").tobytes()
 
 
 def _ballot(tools: RowTools, job: PartyJob) -> Ballot:
     rows = open_rows(tools.zone, tools.private, job.fingerprint)
-    privacy, vectors = job.noise.total.privacy, private_vectors(tools, rows)
+    privacy, vectors = job.plan.privacy, private_vectors(tools, rows)
     persons = rows.persons if privacy.protects == "person" else None
     return Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)

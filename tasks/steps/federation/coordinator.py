@@ -1,86 +1,123 @@
-"""Coordinator of one federated vote: attempts, stages, timeouts, dropped parties.
+"""Step that releases a federated vote, and its rounds (WASP, Algorithm 2, server side).
 
-The exchange stores the state of a round, and a coordinator that was killed resumes the same attempt. Aborting an
-attempt is free until all parties are ready. After that, the coordinator only resumes it.
+The coordinator sees round keys, ready messages and masked integers, but never the votes of one party. It records the
+sum over all parties in its own ledger. The exchange stores the state of a round, and a coordinator that was killed
+resumes the same attempt. Aborting an attempt is free until all parties are ready. After that, the coordinator only
+resumes it.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import pandas as pd
 
-from connectors.interfaces.errors import FinalError, PartyError
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.errors import ArtifactError, FinalError, PartyError
+from connectors.interfaces.federation import ROUNDS, Exchange
+from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
+from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
-from tasks.federation.masked_round import Announcement, check_announcements
-from tasks.federation.masked_sum import unmasked
+from tasks.federation.masked_round import KEYS, RoundId, check_announcements, open_message, unmasked
 from tasks.federation.messages import (
     ABORT,
+    CALL,
+    EARLIER_PLAN,
+    ENDED,
     GO,
-    KEYS,
     LIST,
+    PLAN,
     READY,
     REFUSALS,
     UPLOADS,
-    RoundId,
+    Form,
+    PlanSignatureError,
     RoundPlan,
-    open_message,
-    pause_of,
-    values_of,
+    pack,
+    wait_until,
 )
 from tasks.private.voting.ballot import Candidates
+from tasks.private.voting.release import never_draw
 from tasks.private.voting.votes import NoisyVotes
-from tasks.steps.federation.party import REFUSED
-from tasks.steps.federation.round_plans import (
-    Opening,
-    attempts,
-    end_run,
-    facts,
-    last_plan,
-    measure_traffic,
-    publish,
-    read_messages,
-)
+from tasks.steps.federation.party import explain_refusal, registry_digest
+from tasks.steps.release_artifact import write_release
 from tasks.steps.selection import candidates
+from tasks.steps.vote import VoteSpec, vote_key
+from tasks.text.usable_texts import require_usable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tasks.federation.traffic import Traffic
-    from tasks.steps.federation.vote import FederatedVote
-
 LATE: Final = "no response before the timeout"
-SILENT: Final = "ended without a response"
-STAGES: Final = {KEYS: "joined", READY: "ready", UPLOADS: "masked"}
-"""Displayed state of a party after its message of this kind."""
-
-
-class Caller(Protocol):
-    """Starts parties from outside the exchange and displays the state of a round."""
-
-    def call(self, parties: Sequence[str], at: RoundId) -> dict[str, str]:
-        """Start the parties' parts of a round; return unreachable parties and reasons."""
-
-    def over(self, at: RoundId) -> set[str]:
-        """Return the parties whose part was started and has ended in any state."""
-
-    def drop(self, parties: Mapping[str, str], at: RoundId) -> None:
-        """Record the dropped parties and the reasons."""
-
-    def show(self, at: RoundId, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Show the state of each party of a round."""
+WAITS: Final = {KEYS: "join", READY: "be ready", UPLOADS: "send masked votes"}
+REPORT_SECONDS: Final = 30.0
+"""Seconds of waiting after which the missing parties are reported, again and again."""
 
 
 @dataclass(slots=True)
 class Dropped:
-    """Parties that this process dropped from its run; a resumed run retries them."""
+    """Parties that this process dropped from its run, with reasons; a resumed run retries them."""
 
     parties: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedVote:
+    """A vote of several parties.
+
+    `registry`: long-term public key (PEM) of every party by name; `coordinator`: the key that signs plans; `noise`:
+    shared by the parties; `labels`: the classes; `form`: transfer format of text vectors; `minutes`: timeout for a
+    party at each stage.
+    """
+
+    spec: VoteSpec
+    flow: str
+    registry: Mapping[str, bytes]
+    coordinator: bytes
+    noise: SharedNoise
+    labels: tuple[str, ...]
+    form: Form
+    minutes: float
+
+
+def vote(
+    tools: Tools, job: FederatedVote, written: Sequence[Written], dropped: Dropped, report: Callable[[str], None]
+) -> tuple[ArtifactRef, str]:
+    """Release the noisy sum of all parties' votes for `written` once.
+
+    Raises FinalError with the names of the failed parties if too few remain, or if some failed after all were ready.
+    Nothing is summed in this case.
+    """
+    spec, parties = job.spec, job.noise.parties
+    path = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet"
+    more = {"parties": [parties.number, parties.minimum, parties.colluding, job.form]}
+    key = vote_key("federated_vote", tools, replace(spec, noise=job.noise.total), written, more)
+    charge = shared_charge(job.noise)
+    request = ReleaseRequest(spec.dataset, tools.run_id, f"vote-{spec.iteration}", key.key, charge, spec.respend)
+    facts: dict[str, Any] = {}
+
+    def draw() -> StoredRelease:
+        if tools.ledger.released(spec.dataset, key.key):
+            facts["read_back"] = True
+            return tools.ledger.release_once(request, never_draw)
+        votes, parts = Coordinator(tools, job, key.key, dropped, report).collect_sum(written)
+        facts.update(parts)
+        return tools.ledger.release_once(request, votes.to_bytes)
+
+    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+        votes = NoisyVotes.from_bytes(output)
+        return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int} | facts
+
+    return write_release(
+        tools, spec.dataset, (path, key), draw, read_output, lambda: require_usable(tools, written, spec.needed)
+    )
 
 
 class DropOutError(Exception):
@@ -91,145 +128,136 @@ class DropOutError(Exception):
         self.gone = dict(gone)
 
 
-@dataclass(frozen=True, slots=True)
-class RoundResult:
-    """The result of a round: the summed votes and the facts stored with them."""
-
-    votes: NoisyVotes
-    facts: Mapping[str, Any]
-
-
 @dataclass(slots=True)
 class Coordinator:
-    """Runs attempts of one vote until one yields a sum."""
+    """Runs attempts of one vote until one yields a sum.
+
+    `step`: key of the release. `call`: file by which this process called the parties. `lost`: parties that lost their
+    key of the attempt; they stay in the run.
+    """
 
     tools: Tools
     job: FederatedVote
     step: str
-    caller: Caller
     dropped: Dropped
-    stages: dict[str, str] = field(default_factory=dict)
-    stale: dict[str, bytes] = field(default_factory=dict)
+    report: Callable[[str], None]
+    call: str = ""
     lost: set[str] = field(default_factory=set)
 
-    def collect_sum(self, written: Sequence[Written]) -> RoundResult:
-        """Return the summed votes from the open attempt or a later one."""
+    def collect_sum(self, written: Sequence[Written]) -> tuple[NoisyVotes, dict[str, Any]]:
+        """Return the summed votes, and the facts stored with them, from the open attempt or a later one."""
         texts = candidates(self.tools, written)
         while True:
             plan = self._open_attempt(written, texts)
-            self.stages = dict.fromkeys(plan.parties, "called") | dict.fromkeys(self.dropped.parties, "dropped")
             try:
                 total = self._attempt(plan)
+            except PartyError as error:
+                self._drop(plan, {error.party: error.problem})
             except DropOutError as error:
                 self._drop(plan, error.gone)
-                continue
-            near, *far = total.reshape(plan.privacy.sides, -1)
-            noise = self.job.noise
-            sigma = 0.0 if noise.total.non_private else noise.sum_int(len(plan.parties))
-            votes = NoisyVotes(texts.ids, near, far[0] if far else None, noise.total.scale, sigma)
-            return RoundResult(votes, facts(plan, self._traffic(plan), self.dropped.parties))
+            else:
+                break
+        near, *far = total.reshape(plan.privacy.sides, -1)
+        noise = self.job.noise
+        sigma = 0.0 if noise.total.non_private else noise.sum_int(len(plan.parties))
+        votes = NoisyVotes(texts.ids, near, far[0] if far else None, noise.total.scale, sigma)
+        facts = {"parties": list(plan.parties), "dropped": dict(self.dropped.parties), "attempt": plan.attempt}
+        return votes, facts
 
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
         at, files = plan.id, self.tools.exchange
-        self.stale = read_messages(files, at, REFUSALS, plan.parties)
-        sent = read_messages(files, at, UPLOADS, plan.parties)
-        unreached = self.caller.call([party for party in plan.parties if party not in sent], at)
-        if unreached:
-            raise DropOutError(unreached)
-        self._show(at)
-        transcript = self._agreed_transcript(plan)
+        self.call = f"{CALL}{time.time_ns()}"
+        files.write(f"{at.folder}/{self.call}", b"")
+        transcript = self._agree_on_keys(plan)
         if not files.exists(f"{at.folder}/{GO}"):
             for party, data in self._gather(plan, READY).items():
-                if self._opened(plan, READY, party, data)[0].get("transcript") != transcript.hex():
-                    raise DropOutError({party: "checked different round keys than the other parties"})
-            files.write(f"{at.folder}/{GO}", b'{"go": true}\n')
-        values = {}
-        for party, data in self._gather(plan, UPLOADS).items():
-            message, payload = self._opened(plan, UPLOADS, party, data)
-            values[party] = self._checked(message, payload, plan.length, party)
-        return unmasked(plan.round, values)
+                if self._opened(plan, READY, party, data) != transcript:
+                    raise PartyError(party, "checked different round keys than the other parties")
+            files.write(f"{at.folder}/{GO}", b"{}\n")
+        uploads = self._gather(plan, UPLOADS)
+        return unmasked(
+            plan.round, {party: self._opened(plan, UPLOADS, party, data) for party, data in uploads.items()}
+        )
 
-    def _agreed_transcript(self, plan: RoundPlan) -> bytes:
-        """Publish the announcements of all parties and return their transcript."""
+    def _agree_on_keys(self, plan: RoundPlan) -> bytes:
+        """Publish the announcements of all parties once, and return their transcript."""
         path = f"{plan.id.folder}/{LIST}"
         data = self.tools.exchange.read(path)
-        try:
-            if data is None:
-                messages = self._gather(plan, KEYS)
-                announced = [Announcement.from_json(_text(messages[party]), party) for party in plan.parties]
-                transcript = check_announcements(plan.round, announced, self.job.registry)
-                data = json.dumps([json.loads(announcement.to_json()) for announcement in announced]).encode()
-                self.tools.exchange.write(path, data)
-            else:
-                announced = [Announcement.from_json(json.dumps(announcement)) for announcement in json.loads(data)]
-                transcript = check_announcements(plan.round, announced, self.job.registry)
-        except PartyError as error:
-            raise DropOutError({error.party: error.problem}) from None
+        if data is not None:
+            keys = {party: bytes.fromhex(key) for party, key in json.loads(data).items()}
+            return check_announcements(plan.round, keys, self.job.registry)
+        keys = self._gather(plan, KEYS)
+        transcript = check_announcements(plan.round, keys, self.job.registry)
+        self.tools.exchange.write(path, json.dumps({party: key.hex() for party, key in keys.items()}).encode())
         return transcript
 
     def _gather(self, plan: RoundPlan, kind: str) -> dict[str, bytes]:
         """Wait for every party's message of a kind; raise DropOutError otherwise."""
-        at, deadline, messages = plan.id, time.monotonic() + 60 * self.job.minutes, dict[str, bytes]()
-        while True:
-            over = self.caller.over(at)  # before reading messages: a party ends after it has written its message
-            unread = [party for party in plan.parties if party not in messages]
-            arrived = read_messages(self.tools.exchange, at, kind, unread)
-            if arrived:
-                messages |= arrived
-                self.stages |= dict.fromkeys(messages, STAGES[kind])
-                self._show(at)
+        messages: dict[str, bytes] = {}
+        reported = 0.0
+
+        def is_complete(waited: float) -> bool:
+            nonlocal reported
             missing = [party for party in plan.parties if party not in messages]
-            if not missing:
-                return messages
-            gone = dict.fromkeys((party for party in missing if party in over), SILENT)
-            gone |= self._refused(plan, missing)
-            if time.monotonic() > deadline:
-                gone = dict.fromkeys(missing, LATE) | gone
-            if gone:
+            messages.update(self._read(plan.id, kind, missing))
+            missing = [party for party in missing if party not in messages]
+            late = dict.fromkeys(missing, LATE) if waited > 60 * self.job.minutes else {}
+            if gone := late | self._refused(plan, missing):
                 raise DropOutError(gone)
-            time.sleep(pause_of(self.tools.exchange))
+            if missing and waited > reported + REPORT_SECONDS:
+                reported = waited
+                names = ", ".join(missing[:6]) + (f" and {len(missing) - 6} more" if len(missing) > 6 else "")
+                self.report(f"iteration {plan.iteration}: waiting for {names} to {WAITS[kind]}")
+            return not missing
+
+        wait_until(self.tools.exchange, is_complete)
+        return messages
+
+    def _read(self, at: RoundId, kind: str, parties: Sequence[str]) -> dict[str, bytes]:
+        """Return the messages of a kind by party; each party writes below its own folder only."""
+        paths = {at.message(kind, party): party for party in parties}
+        return {paths[name]: data for name, data in self.tools.exchange.read_all(list(paths)).items()}
 
     def _refused(self, plan: RoundPlan, missing: Sequence[str]) -> dict[str, str]:
+        """Return the parties that refused since this process called them, and why."""
         gone = {}
-        for party, data in read_messages(self.tools.exchange, plan.id, REFUSALS, missing).items():
-            if self.stale.get(party) != data:
-                code = str(self._opened(plan, REFUSALS, party, data)[0].get("code"))
-                gone[party] = REFUSED.get(code, REFUSED["OTHER"])
+        for party, data in self._read(plan.id, REFUSALS, missing).items():
+            call, _, code = self._opened(plan, REFUSALS, party, data).decode().partition(" ")
+            if call == self.call:
+                gone[party] = explain_refusal(code)
                 self.lost |= {party} if code == "KEY-LOST" else set()
         return gone
 
-    def _opened(self, plan: RoundPlan, kind: str, party: str, data: bytes) -> tuple[dict[str, Any], bytes]:
-        try:
-            return open_message(data, kind, plan.id, party, self.job.registry[party])
-        except PartyError as error:
-            raise DropOutError({party: error.problem}) from None
+    def _opened(self, plan: RoundPlan, kind: str, party: str, data: bytes) -> bytes:
+        return open_message(data, kind, plan.id, party, self.job.registry[party])
 
-    def _checked(self, message: Mapping[str, Any], payload: bytes, length: int, party: str) -> NDArray[np.uint32]:
-        try:
-            return values_of(message, payload, length, party)
-        except PartyError as error:
-            raise DropOutError({party: error.problem}) from None
-
-    def _traffic(self, plan: RoundPlan) -> Traffic:
-        return measure_traffic(self.tools.exchange, plan, self.job.coordinator)
-
-    def _show(self, at: RoundId) -> None:
-        reasons = self.dropped.parties
-        rows = [{"party": name, "state": stage, "why": reasons.get(name, "")} for name, stage in self.stages.items()]
-        self.caller.show(at, sorted(rows, key=lambda row: row["party"]))
-
+    # --- attempts
     def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> RoundPlan:
-        """Return the plan of the open attempt, or publish the next one."""
-        files = self.tools.exchange
-        run_id, iteration = self.tools.run_id, self.job.spec.iteration
-        plan = last_plan(files, run_id, iteration, self.job.coordinator)
-        if plan is None or plan.step != self.step or files.exists(f"{plan.id.folder}/{ABORT}"):
-            if plan is not None:
-                self._abort(plan)
-            left = tuple(party for party in sorted(self.job.registry) if party not in self.dropped.parties)
-            opening = Opening(self.step, attempts(files, run_id, iteration), left)
-            plan = publish(self.tools, self.job, opening, written, texts)
-        return plan
+        """Return the plan of the open attempt, or publish the next one.
+
+        Raises FinalError for a round of version 0.2 in which parties may have paid.
+        """
+        tools, job, first = self.tools, self.job, RoundId(self.tools.run_id, self.job.spec.iteration, 0)
+        names = tools.exchange.below(first.folder.rpartition("/")[0])
+        plans = [name.rpartition("/") for name in names]
+        opened = [RoundId.from_folder(folder) for folder, _, file in plans if file in (PLAN, EARLIER_PLAN)]
+        last = max(opened, key=lambda at: at.attempt, default=replace(first, attempt=-1))
+        data = tools.exchange.read(f"{last.folder}/{PLAN}")
+        is_aborted = f"{last.folder}/{ABORT}" in names
+        if data is None and f"{last.folder}/{GO}" in names and not (is_aborted or job.spec.respend):
+            raise FinalError(
+                f"Round {last.folder}: version 0.2 began it, and parties may have paid. Finish the run with version "
+                f"0.2, or start a new round, which charges those parties again: wasp resume {last.run_id} --respend"
+            )
+        plan = None
+        with suppress(PlanSignatureError, ArtifactError):
+            plan = None if data is None else RoundPlan.from_message(data, last, job.coordinator)
+        if plan is not None and plan.step == self.step and not is_aborted:
+            return plan
+        if plan is not None:
+            self._abort(plan)
+        left = tuple(party for party in sorted(job.registry) if party not in self.dropped.parties)
+        return publish(tools, job, self.step, replace(last, attempt=last.attempt + 1), left, (written, texts))
 
     def _drop(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
         """Abort an attempt after dropouts; raise FinalError if it is the last one."""
@@ -240,31 +268,67 @@ class Coordinator:
                 f"sent votes remain charged. When the others respond: wasp resume {plan.run_id} continues the same "
                 "round. With --respend it starts a new round, which charges those parties again."
             )
-        self.caller.drop(gone, plan.id)
-        retried = {party for party in gone if party in self.lost}
-        self.lost -= retried
-        self.dropped.parties |= {party: why for party, why in gone.items() if party not in retried}
-        self.stages |= dict.fromkeys(self.dropped.parties, "dropped")
-        self._show(plan.id)
-        left = len(self.job.registry) - len(self.dropped.parties)
-        if left < self.job.noise.parties.minimum:
-            self._end(plan, left)
+        self.report(f"iteration {plan.iteration}, attempt {plan.attempt + 1} failed: {names}")
+        self.dropped.parties |= {party: why for party, why in gone.items() if party not in self.lost}
+        self.lost.clear()
+        left, minimum = len(self.job.registry) - len(self.dropped.parties), self.job.noise.parties.minimum
+        if left < minimum:
+            end_run(self.tools.exchange, plan.run_id)
         self._abort(plan)
-
-    def _end(self, plan: RoundPlan, left: int) -> None:
-        names = "; ".join(f"{party}: {why}" for party, why in sorted(self.dropped.parties.items()))
-        end_run(self.tools.exchange, plan.run_id)
-        self._abort(plan)
-        self.tools.ledger.finish(self.job.spec.dataset, plan.run_id)
-        raise FinalError(
-            f"Parties: {left} remain, {self.job.noise.parties.minimum} are required ({names}). Iteration "
-            f"{plan.iteration} released nothing, and every party returns its reservation for this run. When they "
-            f"respond: wasp resume {plan.run_id}"
-        )
+        if left < minimum:
+            self.tools.ledger.finish(self.job.spec.dataset, plan.run_id)
+            names = "; ".join(f"{party}: {why}" for party, why in sorted(self.dropped.parties.items()))
+            raise FinalError(
+                f"Parties: {left} remain, {minimum} are required ({names}). Iteration {plan.iteration} released "
+                "nothing, and every party returns its reservation for this run. When they respond: wasp resume "
+                f"{plan.run_id}"
+            )
 
     def _abort(self, plan: RoundPlan) -> None:
-        self.tools.exchange.write(f"{plan.id.folder}/{ABORT}", b'{"abort": true}\n')
+        self.tools.exchange.write(f"{plan.id.folder}/{ABORT}", b"{}\n")
 
 
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+def publish(
+    tools: Tools,
+    job: FederatedVote,
+    step: str,
+    at: RoundId,
+    parties: tuple[str, ...],
+    texts: tuple[Sequence[Written], Candidates],
+) -> RoundPlan:
+    """Publish plan and texts of an attempt; texts that an earlier round published are reused."""
+    noise, files, (written, voted) = job.noise, tools.exchange, texts
+    pieces = []
+    for entry in written:
+        ids = tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy()
+        piece, data = pack(at.run_id, voted.take(np.flatnonzero(np.isin(voted.ids, ids))), job.form)
+        pieces.append(piece)
+        if not files.exists(piece):
+            files.write(piece, data)
+    plan = RoundPlan(
+        run_id=at.run_id,
+        iteration=at.iteration,
+        attempt=at.attempt,
+        parties=parties,
+        length=len(voted.ids) * noise.total.privacy.sides,
+        flow=job.flow,
+        privacy=noise.total.privacy,
+        number=noise.parties.number,
+        minimum=noise.parties.minimum,
+        colluding=noise.parties.colluding,
+        labels=job.labels,
+        embedder=tools.embedder.identity,
+        pieces=tuple(pieces),
+        minutes=job.minutes,
+        registry=registry_digest(job.registry, parties),
+        step=step,
+        respend=job.spec.respend,
+    )
+    files.remove([f"{ROUNDS}/{plan.run_id}/{ENDED}"])
+    files.write(f"{plan.id.folder}/{PLAN}", plan.to_message(tools.coordinator_key))
+    return plan
+
+
+def end_run(exchange: Exchange, run_id: str) -> None:
+    """Publish that a run has ended, which makes all parties return their reservations."""
+    exchange.write(f"{ROUNDS}/{run_id}/{ENDED}", b"{}\n")

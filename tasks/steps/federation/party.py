@@ -1,7 +1,13 @@
-"""A party of a federation: identity, requirements and refusal codes."""
+"""One party's part in a round of a federation (WASP, Algorithm 2).
+
+The party announces a key, checks all keys, ranks the texts and reports "ready". When all parties are ready, it pays,
+masks its votes and sends them. Before that, no vote leaves the party and nothing is charged. The coordinator receives
+errors only as codes, because error messages can describe private rows.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,83 +18,108 @@ from connectors.interfaces.errors import (
     ConfigError,
     LedgerError,
     LostArtifactsError,
+    PartyError,
     PlaceError,
     PrivateInputError,
     WaspError,
 )
-from tasks.accounting.federated import Parties, require_enough, run_epsilon
+from connectors.interfaces.federation import Exchange
+from connectors.interfaces.ledger import BudgetPlan
+from tasks.accounting.federated import Parties, require_enough, run_epsilon, shared_charge
 from tasks.core.reuse import step_key
 from tasks.core.tools import RowTools
-from tasks.federation.masked_round import Announcement, PlanMismatchError, require_range, transcript_of
-from tasks.federation.messages import PlanSignatureError, RoundPlan
+from tasks.federation.masked_round import (
+    KEYS,
+    PlanMismatchError,
+    RoundId,
+    check_announcements,
+    require_range,
+    sign_message,
+    transcript_of,
+)
+from tasks.federation.messages import (
+    ABORT,
+    CALL,
+    ENDED,
+    GO,
+    LIST,
+    PLAN,
+    READY,
+    REFUSALS,
+    UPLOADS,
+    PlanSignatureError,
+    RoundPlan,
+    unpack,
+    wait_until,
+)
+from tasks.private.data.quarantine import write_error_for_owner
+from tasks.private.data.rows import identify
+from tasks.private.federation.masking import RoundKey
+from tasks.private.federation.party_vote import Mask, PartyJob, prepare, release_masked, sent_before
+from tasks.private.voting.ballot import Candidates
 
-REFUSED: Final[dict[str, str]] = {
-    "CAP": "its own budget cap does not allow this run",
-    "ROWS": "its rows were rejected; the party's state folder contains the reason",
-    "PLAN": "it rejected the plan of the round",
-    "SIGNER": "the coordinator's key in its registry did not sign the plan of the round",
-    "UNEQUAL": "it received another plan of the round than other parties",
-    "PAID": "it already paid for this vote with other keys or texts",
-    "BOOK": "its ledger cannot be used",
-    "KEY-LOST": "it restarted and lost its key of this round",
-    "ALONE": "it timed out waiting for the coordinator",
-    "OTHER": "one of its steps failed; see the party's log",
-}
-"""Messages for the codes that a party sends to the coordinator; they contain no numbers and nothing about rows."""
+TIMEOUT_FACTOR: Final = 2.0
+"""A party's timeout for the coordinator, as a multiple of the coordinator's timeout for parties."""
 
-BUSY: Final = frozenset({500, 504})
-"""HTTP status codes of an overloaded Prefect server, in addition to those that its client retries."""
+Keys = dict[RoundId, RoundKey]
+"""Round keys of a process."""
 
 
 class KeyLostError(WaspError):
     """The process does not have the announced key of the round and cannot mask."""
 
-    def __init__(self) -> None:
-        super().__init__("Round key: the process that created it has ended. A new attempt creates a new key.")
+
+class AbortedError(Exception):
+    """The coordinator aborted the attempt, and this party sent no votes in it."""
 
 
-class CoordinatorGoneError(WaspError):
-    """The coordinator did not continue the round before the timeout."""
+REFUSED: Final[tuple[tuple[type[Exception], str, str], ...]] = (
+    (KeyLostError, "KEY-LOST", "it restarted and lost its key of this round"),
+    (PlanSignatureError, "SIGNER", "the coordinator's key in its registry did not sign the plan of the round"),
+    (PlanMismatchError, "UNEQUAL", "it received another plan of the round than other parties"),
+    (BudgetError, "CAP", "its own budget cap does not allow this run"),
+    (PrivateInputError, "ROWS", "its rows were rejected; the party's state folder contains the reason"),
+    (PlaceError, "ROWS", "its rows were rejected; the party's state folder contains the reason"),
+    (LostArtifactsError, "PAID", "it already paid for this vote with other keys or texts"),
+    (LedgerError, "LEDGER", "its ledger cannot be used"),
+    (ConfigError, "PLAN", "it rejected the plan of the round"),
+    (Exception, "OTHER", "one of its steps failed; see the party's state folder"),
+)
+"""Codes that a party sends to the coordinator by error, and their text: no numbers and nothing about rows."""
 
-    def __init__(self) -> None:
-        super().__init__("Coordinator: it did not continue the round before the timeout. This party sent nothing.")
+
+def error_code(error: Exception) -> str:
+    """Return the code that is safe to send to a coordinator for an error of the party."""
+    return next(code for kind, code, _ in REFUSED if isinstance(error, kind))
 
 
-def _no_settings(dataset: str) -> None:
-    """Leave the ledger unchanged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Requirements:
-    """The owner's requirements of a plan; none depends on the rows.
-
-    `minimum`: fewest parties in a sum. `colluding`: fewest colluding parties that the noise must tolerate.
-    `epsilon_at_most`: largest epsilon of one run, at `delta`. `declared_rows`: largest number of rows, a public number.
-    `labels`: classes that the party votes on, None for all.
-    """
-
-    minimum: int
-    colluding: int
-    epsilon_at_most: float
-    delta: float
-    declared_rows: int
-    labels: tuple[str, ...] | None = None
+def explain_refusal(code: str) -> str:
+    """Return the text of a code."""
+    return next((text for _, known, text in REFUSED if known == code), REFUSED[-1][2])
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One party: name, long-term key (32 bytes), public keys (PEM) of the parties and of the coordinator, requirements.
+    """One party: name, long-term key (32 bytes), public keys (PEM) of parties and coordinator, limits of its owner.
 
-    `settle` writes the cap and group of its rows to its ledger; `who` is the user of its reservations.
+    `minimum`: fewest parties in a sum. `colluding`: fewest colluding parties that the noise must tolerate.
+    `epsilon_at_most`: largest epsilon of one run, at `delta`. `declared_rows`: largest number of rows, a public number.
+    `labels`: classes that the party votes on, None for all. `settle` writes the cap and group of its rows to its
+    ledger; `who` is the user of its reservations.
     """
 
     name: str
     secret: bytes = field(repr=False)
     registry: Mapping[str, bytes]
     coordinator: bytes
-    requires: Requirements
-    who: str = ""
-    settle: Callable[[str], None] = _no_settings
+    minimum: int
+    colluding: int
+    epsilon_at_most: float
+    delta: float
+    declared_rows: int
+    labels: tuple[str, ...] | None
+    who: str
+    settle: Callable[[str], None]
 
 
 def registry_digest(registry: Mapping[str, bytes], parties: Sequence[str]) -> str:
@@ -101,18 +132,18 @@ def check_plan(tools: RowTools, member: Member, plan: RoundPlan) -> None:
 
     The decision depends on the plan and the owner's file alone, never on the rows.
     """
-    where, privacy, requires, noise = tools.private.where, plan.privacy, member.requires, plan.noise
+    where, privacy, noise = tools.private.where, plan.privacy, plan.noise
     require_enough(Parties(plan.number, plan.minimum, plan.colluding), len(plan.parties))
-    require_range(plan.round, requires.declared_rows, noise.total.scale, noise.share_int)
-    epsilon = run_epsilon(noise, requires.delta)
-    unknown = [label for label in plan.labels if requires.labels is not None and label not in requires.labels]
+    require_range(plan.round, member.declared_rows, noise.total.scale, noise.share_int)
+    epsilon = run_epsilon(noise, member.delta)
+    unknown = [label for label in plan.labels if member.labels is not None and label not in member.labels]
     wrong = {
         "it does not include this party": member.name not in plan.parties,
         "it has a different registry of parties": plan.registry != registry_digest(member.registry, plan.parties),
-        f"it only protects against {plan.colluding} colluding parties": plan.colluding < requires.colluding,
-        f"it sums {plan.minimum} parties, minimum is {requires.minimum}": plan.minimum < requires.minimum,
-        f"its epsilon is {epsilon:.4g}, epsilon_at_most is {requires.epsilon_at_most:g}": epsilon
-        > requires.epsilon_at_most * (1 + 1e-9),
+        f"it only protects against {plan.colluding} colluding parties": plan.colluding < member.colluding,
+        f"it sums {plan.minimum} parties, minimum is {member.minimum}": plan.minimum < member.minimum,
+        f"its epsilon is {epsilon:.4g}, epsilon_at_most is {member.epsilon_at_most:g}": epsilon
+        > member.epsilon_at_most * (1 + 1e-9),
         f"it has iteration {plan.iteration} of {privacy.releases}": plan.iteration >= privacy.releases,
         f"labels lacks its class '{unknown[0] if unknown else ''}'": bool(unknown),
         f"its embedder is {plan.embedder}, not {tools.embedder.identity}": plan.embedder != tools.embedder.identity,
@@ -125,24 +156,171 @@ def check_plan(tools: RowTools, member: Member, plan: RoundPlan) -> None:
         raise ConfigError(f"Plan of round {plan.id.folder}: {'; '.join(problems)}. Nothing was sent.")
 
 
-def ledger_key(plan: RoundPlan, announcements: Sequence[Announcement]) -> str:
-    """Return the ledger key of a party's release per attempt and round keys."""
-    transcript = transcript_of(plan.round, announcements).hex() if announcements else ""
-    return step_key("party_vote", {"step": plan.step}, {"transcript": transcript}).key
+@dataclass(frozen=True, slots=True)
+class PartyRound:
+    """A party in one round, in answer to one `call` of a coordinator's process.
+
+    `keys`: those of the rounds of this process; they exist only in memory.
+    """
+
+    tools: RowTools
+    exchange: Exchange
+    member: Member
+    at: RoundId
+    call: str
+    keys: Keys
+
+    def take_part(self) -> str:
+        """Run the round and return 'masked', 'sent before' or 'aborted'.
+
+        Raises PartyError with the text of a code. The details are only in the party's state folder.
+        """
+        try:
+            return self._take_part()
+        except AbortedError:
+            self.keys.pop(self.at, None)
+            return "aborted"
+        except Exception as error:  # noqa: BLE001  (the error and its causes can describe rows)
+            code = error_code(error)
+            write_error_for_owner(self.tools.zone.folder, error)
+        # Outside the except block: an error that leaves this method must not have a cause.
+        self._send(REFUSALS, f"{self.call} {code}".encode())
+        raise PartyError(self.member.name, f"does not take part: {explain_refusal(code)}.")
+
+    def _take_part(self) -> str:
+        if self.exchange.exists(self._mine(UPLOADS)):
+            return "sent before"
+        plan = self._plan()
+        self._stop_if_aborted()
+        check_plan(self.tools, self.member, plan)
+        dataset, fingerprint = register_rows(self.tools, self.member)
+        charges = (shared_charge(plan.noise),) * plan.privacy.releases
+        budget = BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, charges)
+        self.tools.ledger.reserve(dataset, budget, self.member.who)
+        announcements = self._listed()
+        job = self._job(plan, dataset, fingerprint, announcements)
+        stored = sent_before(self.tools, job) if announcements is not None else None
+        if stored is not None:
+            self._send(UPLOADS, stored)
+            return "sent before"
+        candidates = self._candidates(plan)
+        key = self._key(plan)
+        prepare(self.tools, job)
+        self.exchange.write(self._mine(KEYS), key.announcement)
+        self._wait(LIST, plan)
+        announcements = self._listed() or {}
+        transcript = check_announcements(plan.round, announcements, self.member.registry)
+        if announcements[self.member.name] != key.announcement:
+            raise KeyLostError("Round key: another process of this party announced its own. Run one process.")
+        job = self._job(plan, dataset, fingerprint, announcements)
+        self._send(READY, transcript)
+        self._wait(GO, plan)
+        output = release_masked(self.tools, job, candidates, Mask(key, transcript, announcements))
+        self.keys.pop(self.at, None)
+        if plan.iteration + 1 == plan.privacy.releases:
+            return_reservation(self.tools, plan.run_id)  # the last vote of the run
+        self._send(UPLOADS, output)
+        return "masked"
+
+    def _plan(self) -> RoundPlan:
+        data = self.exchange.read(f"{self.at.folder}/{PLAN}")
+        if data is None:
+            raise ConfigError(f"Plan of round {self.at.folder}: missing from the exchange. Nothing was done.")
+        return RoundPlan.from_message(data, self.at, self.member.coordinator)
+
+    def _key(self, plan: RoundPlan) -> RoundKey:
+        """Return the key of the round; create it if this process has not."""
+        key = self.keys.get(self.at)
+        if key is None or key.round != plan.round:
+            if self.exchange.exists(f"{self.at.folder}/{LIST}"):
+                raise KeyLostError("Round key: the process that created it has ended. A new attempt creates a new key.")
+            key = self.keys[self.at] = RoundKey.generate(self.member.name, plan.round, self.member.secret)
+        return key
+
+    def _job(
+        self, plan: RoundPlan, dataset: str, fingerprint: str, announcements: Mapping[str, bytes] | None
+    ) -> PartyJob:
+        """Return the vote; its key in the ledger depends on the release and on the round keys."""
+        transcript = transcript_of(plan.round, announcements).hex() if announcements else ""
+        key = step_key("party_vote", {"step": plan.step}, {"transcript": transcript}).key
+        return PartyJob(plan, dataset, fingerprint, key, self.member.declared_rows)
+
+    def _candidates(self, plan: RoundPlan) -> Candidates:
+        texts = unpack(plan.pieces, self.exchange)
+        wrong = {
+            "their number differs from the plan": len(texts.ids) * plan.privacy.sides != plan.length,
+            "a class is not in the plan": not set(map(str, texts.labels)) <= set(plan.labels),
+            "their vectors have another length": texts.vectors.shape[1] != self.tools.embedder.dimension,
+        }
+        problems = [problem for problem, applies in wrong.items() if applies]
+        if problems:
+            raise ConfigError(f"Texts of round {self.at.folder}: {'; '.join(problems)}. Nothing was sent.")
+        return texts
+
+    def _listed(self) -> dict[str, bytes] | None:
+        """Return the published messages with the keys of all parties."""
+        data = self.exchange.read(f"{self.at.folder}/{LIST}")
+        return None if data is None else {party: bytes.fromhex(key) for party, key in json.loads(data).items()}
+
+    def _wait(self, name: str, plan: RoundPlan) -> None:
+        """Wait for a file of the coordinator."""
+
+        def is_there(waited: float) -> bool:
+            if self.exchange.exists(f"{self.at.folder}/{name}"):
+                return True
+            self._stop_if_aborted()
+            if waited > TIMEOUT_FACTOR * 60 * plan.minutes:
+                raise WaspError("Coordinator: it did not continue the round before the timeout. Nothing was sent.")
+            return False
+
+        wait_until(self.exchange, is_there)
+
+    def _stop_if_aborted(self) -> None:
+        if self.exchange.exists(f"{self.at.folder}/{ABORT}"):
+            raise AbortedError
+
+    def _send(self, kind: str, payload: bytes) -> None:
+        self.exchange.write(
+            self._mine(kind), sign_message(self.member.secret, kind, self.at, self.member.name, payload)
+        )
+
+    def _mine(self, kind: str) -> str:
+        return self.at.message(kind, self.member.name)
 
 
-def error_code(error: Exception) -> str:
-    """Return the code that is safe to send to a coordinator for an error of the party."""
-    kinds: tuple[tuple[type[WaspError], str], ...] = (
-        (KeyLostError, "KEY-LOST"),
-        (PlanSignatureError, "SIGNER"),
-        (PlanMismatchError, "UNEQUAL"),
-        (CoordinatorGoneError, "ALONE"),
-        (BudgetError, "CAP"),
-        (PrivateInputError, "ROWS"),
-        (PlaceError, "ROWS"),
-        (LostArtifactsError, "PAID"),
-        (LedgerError, "BOOK"),
-        (ConfigError, "PLAN"),
+def open_calls(names: Sequence[str]) -> dict[RoundId, str]:
+    """Return the newest call of each open round among the `names` of a coordinator's files."""
+    calls: dict[RoundId, str] = {}
+    ended = ended_runs(names)
+    for name in sorted(names):
+        folder, _, file = name.rpartition("/")
+        is_open = f"{folder}/{ABORT}" not in names and folder.split("/")[1] not in ended
+        if file.startswith(CALL) and is_open:
+            calls[RoundId.from_folder(folder)] = file
+    return calls
+
+
+def ended_runs(names: Sequence[str]) -> set[str]:
+    """Return the ids of ended runs among the `names` of a coordinator's files."""
+    return {name.split("/")[1] for name in names if name.endswith(f"/{ENDED}")}
+
+
+def register_rows(tools: RowTools, member: Member) -> tuple[str, str]:
+    """Register the party's rows in its ledger; return dataset and fingerprint.
+
+    No plan takes part in it: a party that starts with its rows rejects no plan because of them. A row of a class that a
+    plan lacks has no candidates and votes for none. Raises PrivateInputError, PlaceError or LedgerError.
+    """
+    identity = identify(tools.zone, tools.private, None, ())
+    dataset = tools.ledger.register(
+        tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key, marks=identity.marks
     )
-    return next((code for kind, code in kinds if isinstance(error, kind)), "OTHER")
+    member.settle(dataset)
+    return dataset, identity.fingerprint
+
+
+def return_reservation(tools: RowTools, run_id: str) -> None:
+    """Return this party's reservation for a finished run, if there is one."""
+    dataset = tools.ledger.known(tools.private.name)
+    if dataset is not None:
+        tools.ledger.finish(dataset, run_id)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from connectors.security.signing import public_pem
-from tasks.federation.masked_round import Round, check_announcements
+from tasks.federation.masked_round import Round, RoundId, check_announcements
 from tasks.private.federation.masking import RoundKey, masked
 
 
@@ -26,7 +26,7 @@ class Federation:
         self.registry = {party: public_pem(secret) for party, secret in self.secret.items()}
 
     def round(self, length: int, attempt: int = 0, iteration: int = 0, plan: str = "0" * 64) -> Round:
-        return Round("wasp-1", iteration, attempt, tuple(self.secret), length, plan)
+        return Round(RoundId("wasp-1", iteration, attempt), tuple(self.secret), length, plan)
 
     def keys(self, round: Round) -> dict[str, RoundKey]:
         return {party: RoundKey.generate(party, round, self.secret[party]) for party in round.parties}
@@ -34,9 +34,9 @@ class Federation:
     def uploads(self, round: Round, values: dict[str, Any]) -> dict[str, Any]:
         """Return what each party sends when it gives `values` in this round."""
         keys = self.keys(round)
-        announced = [key.announcement for key in keys.values()]
+        announced = {party: key.announcement for party, key in keys.items()}
         transcript = check_announcements(round, announced, self.registry)
-        return {party: masked(values[party], key, transcript, announced) for party, key in keys.items()}
+        return {party: masked(values[party], key, transcript, announced).tobytes() for party, key in keys.items()}
 
 
 def ints(values: Any) -> Any:

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import PartyError
+from connectors.interfaces.federation import ROUNDS
 from connectors.interfaces.rows import RowsRef
 from connectors.ledger.state import RELEASING
 from connectors.rows.reader import read_rows
 from flows.engine.prepare import Prepared
 from flows.federation.partition import PartyFile, partition
-from flows.federation.party import Party, load_party
+from flows.federation.party import Party, Rounds, load_party
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
-from tasks.federation.messages import RoundId
+from tasks.federation.masked_round import RoundId
 from tasks.federation.partition import Partition
 from tasks.private.voting.votes import NoisyVotes
-from tasks.steps.federation import vote as federation
-from tasks.steps.federation.coordinator import Dropped
-from tasks.steps.federation.party_round import PartyRound
-from tasks.steps.federation.vote import FederatedVote
+from tasks.steps.federation import coordinator
+from tasks.steps.federation.coordinator import Dropped, FederatedVote
+from tasks.steps.federation.party import PartyRound
 from tasks.steps.generate import ROW_TYPES
 from tasks.steps.vote import VoteSpec
 from tests.support.runs.pipeline import SMALL
@@ -51,7 +52,8 @@ WORDS = (
 PLANTED = "zqxplanted"
 """Stands in every private row and in no synthetic text."""
 
-Change = Callable[["Threads", str, RoundId], str | None]
+Act = Callable[[PartyRound], str]
+"""A party's part in a round, in place of `PartyRound.take_part`."""
 
 
 def write_rows(path: Path, number: int = 60, persons: int | None = None) -> Path:
@@ -64,75 +66,58 @@ def write_rows(path: Path, number: int = 60, persons: int | None = None) -> Path
     return path
 
 
-@dataclass
-class Threads:
-    """Calls parties as threads (tasks.steps.federation.coordinator.Caller); `act` may do a party's part another way."""
-
-    parties: Mapping[str, Party]
-    act: Change | None = None
-    called: list[tuple[str, RoundId]] = field(default_factory=list)
-    shown: list[list[dict[str, Any]]] = field(default_factory=list)
-    said: dict[tuple[str, RoundId], str] = field(default_factory=dict)
-    running: list[threading.Thread] = field(default_factory=list)
-
-    def call(self, parties: Sequence[str], at: RoundId) -> dict[str, str]:
-        for party in parties:
-            self.called.append((party, at))
-            self.running.append(threading.Thread(target=self._act, args=(party, at), daemon=True))
-            self.running[-1].start()
-        return {}
-
-    def over(self, at: RoundId) -> set[str]:
-        return {party for party, when in self.said if when == at}
-
-    def drop(self, parties: Mapping[str, str], at: RoundId) -> None:
-        """A thread ends by itself."""
-
-    def show(self, at: RoundId, rows: Sequence[Mapping[str, Any]]) -> None:
-        self.shown.append([dict(row) for row in rows])
-
-    def wait(self) -> None:
-        for thread in self.running:
-            thread.join(20)
-
-    def round_of(self, party: str, at: RoundId, tell: Any = None, exchange: Any = None) -> PartyRound:
-        one = self.parties[party]
-        return PartyRound(one, exchange or one.exchange, one.member, at, one.keys, tell or (lambda stage: None))
-
-    def _act(self, party: str, at: RoundId) -> None:
-        said = self.act(self, party, at) if self.act else None
-        if said is None:
-            try:
-                said = self.round_of(party, at).take_part()
-            except PartyError as error:
-                said = str(error)
-        if said != "killed":  # of a killed process nobody hears that it ended
-            self.said[party, at] = said
-
-
 class Killed(BaseException):
     """Stands for kill -9: nothing of the process' own code hears of it."""
 
 
-def killed_at(*wanted: tuple[str, str]) -> Change:
-    """Kill parties where they tell a stage: joined, ready or masked; they leave nothing more and are not heard of."""
+class Threads:
+    """Parties that answer calls as `wasp party` does, as threads of this process; `acts` do a party's part instead."""
 
-    def act(caller: Threads, party: str, at: RoundId) -> str | None:
-        stages = [stage for name, stage in wanted if name == party]
-        if not stages:
-            return None
+    def __init__(self, parties: Mapping[str, Party], acts: Mapping[str, Act] | None = None) -> None:
+        self.said: dict[tuple[str, RoundId], str] = {}
+        self.ended = threading.Event()
+        self.rounds = {name: Answering(party, self.said, (acts or {}).get(name)) for name, party in parties.items()}
+        self.threads = [threading.Thread(target=self._serve, args=(rounds,)) for rounds in self.rounds.values()]
 
-        def tell(stage: str) -> None:
-            if stage in stages:
-                raise Killed
+    def __enter__(self) -> Threads:
+        for thread in self.threads:
+            thread.start()
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        for thread in self.threads:
+            thread.join(20)
+        for rounds in self.rounds.values():
+            for thread in rounds.threads.values():
+                thread.join(20)
+
+    def outcomes(self, iteration: int = 0) -> list[str]:
+        """Return what parties said in the rounds of an iteration."""
+        return [said for (_, at), said in self.said.items() if at.iteration == iteration]
+
+    def _serve(self, rounds: Rounds) -> None:
+        while not self.ended.wait(0.02):
+            rounds.answer(rounds.party.exchange.below(ROUNDS))
+
+
+class Answering(Rounds):
+    """The rounds of one party; what it said is recorded, unless it was killed."""
+
+    def __init__(self, party: Party, said: dict[tuple[str, RoundId], str], act: Act | None) -> None:
+        super().__init__(party)
+        self.said, self.act = said, act or PartyRound.take_part
+
+    def run(self, round_: PartyRound) -> str:
+        place = (self.party.member.name, round_.at)
         try:
-            return caller.round_of(party, at, tell).take_part()
+            self.said[place] = self.act(round_)
+        except PartyError as error:
+            self.said[place] = str(error)
         except Killed:
-            caller.parties[party].keys.held.clear()  # a new process has none of them
+            self.keys.clear()  # a new process has none of them
             return "killed"
-
-    return act
+        return self.said[place]
 
 
 @dataclass
@@ -151,18 +136,25 @@ class Lying:
             self.true.write(name, data)
 
 
-def lying(party: str, change: Callable[[str, bytes], bytes | None]) -> Change:
+def lying(party: str, change: Callable[[str, bytes], bytes | None]) -> dict[str, Act]:
     """Let one party's messages be changed."""
+    return {party: lambda round_: replace(round_, exchange=Lying(round_.exchange, change)).take_part()}
 
-    def act(caller: Threads, name: str, at: RoundId) -> str | None:
-        if name != party:
-            return None
-        try:
-            return caller.round_of(name, at, exchange=Lying(caller.parties[name].exchange, change)).take_part()
-        except PartyError as error:
-            return str(error)
 
-    return act
+def killed_at(party: str, stage: str) -> dict[str, Act]:
+    """Kill a party: "joined" before it announces its key, "ready" after it said that it is ready."""
+
+    def act(round_: PartyRound) -> str:
+        def change(name: str, data: bytes) -> bytes:
+            if name.endswith("/ready"):
+                round_.exchange.write(name, data)
+            if name.endswith("/keys" if stage == "joined" else "/ready"):
+                raise Killed
+            return data
+
+        return replace(round_, exchange=Lying(round_.exchange, change)).take_part()
+
+    return {party: act}
 
 
 @dataclass
@@ -173,6 +165,7 @@ class Federated:
     run: Prepared
     parties: dict[str, Party]
     changes: dict[str, Any] = field(default_factory=dict)
+    reports: list[str] = field(default_factory=list)
 
     @property
     def files(self) -> Any:
@@ -196,6 +189,15 @@ class Federated:
             dataset = party.ledger.known(party.private.name)
             found[name] = party.ledger.status(dataset).open_runs if dataset else ()
         return found
+
+    def uploads(self) -> list[Path]:
+        """Return the files of all masked votes."""
+        return sorted((self.folder / "parties/exchange").rglob("masked"))
+
+    def see_ended(self) -> None:
+        """Let every party look at the exchange once."""
+        for party in self.parties.values():
+            Rounds(party).answer(party.exchange.below(ROUNDS))
 
     def again(self) -> Federated:
         """Start every process anew: nothing but files, books and the exchange is left."""
@@ -230,18 +232,16 @@ class Federated:
         )
 
     def vote(
-        self, act: Change | None = None, iteration: int = 0, dropped: Dropped | None = None, **job: Any
+        self, acts: Mapping[str, Act] | None = None, iteration: int = 0, dropped: Dropped | None = None, **job: Any
     ) -> tuple[NoisyVotes, dict[str, Any], Threads]:
-        """Hold the vote of an iteration; return the votes, what is written beside them, and who was called."""
-        caller = Threads(self.parties, act)
-        written = [self.texts(one) for one in range(iteration + 1)]
-        try:
-            ref, _ = federation.vote(self.run.tools, self.job(iteration, **job), written, caller, dropped or Dropped())
-        finally:
-            caller.wait()
+        """Hold the vote of an iteration; return the votes, what is written beside them, and what parties said."""
+        written = [self.texts(number) for number in range(iteration + 1)]
+        job_ = self.job(iteration, **job)
+        with Threads(self.parties, acts) as threads:
+            ref, _ = coordinator.vote(self.run.tools, job_, written, dropped or Dropped(), self.reports.append)
         table, info = self.run.tools.artifacts.read_table(ref), self.run.tools.artifacts.info(ref)
         columns = [table[name].to_numpy(dtype=np.int64) for name in ("sample_id", "near", "far")]
-        return NoisyVotes(*columns, info["scale"], info["sigma_int"]), info, caller
+        return NoisyVotes(*columns, info["scale"], info["sigma_int"]), info, threads
 
 
 def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, **changes: Any) -> Federated:
@@ -254,7 +254,7 @@ def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, *
         where = RowsRef(str(source), person="person" if persons else None)
         cap = changes.pop("cap", "inf")
         colluding = changes.get("parties", {}).get("colluding", 1)
-        file = PartyFile(epsilon=cap, embedder="hashing", colluding=colluding)
+        file = PartyFile(cap, "hashing", colluding)
         (folder / "home").mkdir(mode=0o700, exist_ok=True)
         partition(where, folder / "parties", Partition(number, 5.0, 3, 2), file, folder / "home")
     changes.pop("cap", None)
@@ -273,6 +273,16 @@ def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, *
     open_book("wasp", run)
     files = sorted((folder / "parties").glob("*/party.yaml"))
     return Federated(folder, run, {file.parent.name: load_party(file) for file in files}, asked)
+
+
+def edit_party(federated: Federated, name: str = "party-1", **changes: Any) -> Federated:
+    """Change a party's file, one group into another, and start every process anew."""
+    file = federated.folder / "parties" / name / "party.yaml"
+    values = yaml.safe_load(file.read_text())
+    for field_name, value in changes.items():
+        values[field_name] = values[field_name] | value if field_name == "private" else value
+    file.write_text(yaml.safe_dump(values))
+    return federated.again()
 
 
 def planted_rows(path: Path) -> Path:

@@ -18,40 +18,31 @@ from tasks.private.voting.votes import clean_votes
 LOUD = calibrate(VotePrivacy(16, 1e-5, 1, votes=2))
 """Where noise that is a square root of two too small misses the audit once in 10^7 audits of 700 trials."""
 TWICE = calibrate(VotePrivacy(4, 1e-5, 2, votes=2))
+TURNS: list[str] = []
+"""Every second of the two honest parties adds no noise."""
 
 
-class Sabotaged(FederatedRun):
-    """Adds up without masks, which hide nothing from this adversary; `turn`: whose it is to send."""
-
-    def __init__(self, parties: Parties) -> None:
-        super().__init__(parties)
-        self.turn = 0
-
-    def summed(self, iteration: int, values: Any) -> Any:
-        return values.sum(axis=0)
-
-
-class OneAddsNothing(Sabotaged):
+class OneAddsNothing(FederatedRun):
     def vectors(self, ballot: Any, candidates: Any, shares: SharedNoise) -> Any:
-        self.turn = (self.turn + 1) % self.parties.minimum
-        if self.turn == 1:
-            return np.tile(clean_votes(ballot, candidates, shares.total).counts.T.ravel(), (shares.total.releases, 1))
-        return super().vectors(ballot, candidates, shares)
+        if not TURNS or TURNS.pop() != "silent":
+            TURNS.append("silent")
+            return super().vectors(ballot, candidates, shares)
+        return np.tile(clean_votes(ballot, candidates, shares.total).counts.T.ravel(), (shares.total.releases, 1))
 
 
-class NobodyIsThoughtToCollude(Sabotaged):
+class NobodyIsThoughtToCollude(FederatedRun):
     def vectors(self, ballot: Any, candidates: Any, shares: SharedNoise) -> Any:
         number = self.parties.minimum
         return super().vectors(ballot, candidates, SharedNoise(shares.total, Parties(number, number)))
 
 
-class OneShareForAllRounds(Sabotaged):
+class OneShareForAllRounds(FederatedRun):
     def vectors(self, ballot: Any, candidates: Any, shares: SharedNoise) -> Any:
         drawn = super().vectors(ballot, candidates, shares)
         return np.repeat(drawn[:1], len(drawn), axis=0)
 
 
-MUTANTS: dict[str, tuple[Noise, type[Sabotaged], Parties, int]] = {
+MUTANTS: dict[str, tuple[Noise, type[FederatedRun], Parties, int]] = {
     "one party adds no noise": (LOUD, OneAddsNothing, Parties(3, 3, 1), 700),
     "shares are made as if nobody colluded": (LOUD, NobodyIsThoughtToCollude, Parties(2, 2, 1), 700),
     "a share is drawn once for all rounds": (TWICE, OneShareForAllRounds, Parties(3, 3, 1), 300),

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
 from dataclasses import replace
+from subprocess import PIPE
 from typing import Any
 
 import numpy as np
@@ -15,15 +21,20 @@ from scipy.stats import chi2, norm
 
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
 from tasks.federation.masked_round import (
-    Announcement,
+    KEYS,
     PlanMismatchError,
     Round,
+    RoundId,
+    centred,
     check_announcements,
     require_range,
-    signed_bytes,
+    sign_message,
+    transcript_of,
+    unmasked,
 )
-from tasks.federation.masked_sum import unmasked
+from tasks.federation.messages import pack, unpack
 from tasks.private.federation.masking import RoundKey, _stream, masked
+from tasks.private.voting.ballot import Candidates
 from tests.support.data.masked_rounds import Federation, ints
 
 ALARM = 1e-6
@@ -31,9 +42,9 @@ FEW, TEN = Federation(3), Federation(10)
 PLAN, OTHER_PLAN = "0" * 64, "1" * 64
 
 
-def checked(federation: Federation, round: Round) -> tuple[dict[str, RoundKey], list[Announcement], bytes]:
+def checked(federation: Federation, round: Round) -> tuple[dict[str, RoundKey], dict[str, bytes], bytes]:
     keys = federation.keys(round)
-    announced = [key.announcement for key in keys.values()]
+    announced = {party: key.announcement for party, key in keys.items()}
     return keys, announced, check_announcements(round, announced, federation.registry)
 
 
@@ -47,6 +58,8 @@ def test_the_sum_is_exact_at_both_edges_of_the_range(federation: Federation):
     assert total.dtype == np.int64
     assert total.tolist() == sum(values.values()).tolist()
     assert abs(total).max() > 2**31 - 1 - federation.number
+    edges = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], dtype=np.uint32)
+    assert centred(edges).tolist() == [0, 1, 2**31 - 1, -(2**31), -1]
 
 
 @settings(max_examples=30, deadline=None)
@@ -57,17 +70,34 @@ def test_the_sum_is_exact_for_any_values(rows: list[tuple[int, ...]]):
     assert unmasked(round, FEW.uploads(round, values)).tolist() == [sum(row) for row in rows]
 
 
-def test_parties_in_another_order_make_the_same_round():
-    one, other = Round("a", 1, 0, ("x", "y"), 3, PLAN), Round("a", 1, 0, ("y", "x"), 3, PLAN)
-    assert one == other
-    assert one.to_bytes() == other.to_bytes()
+def test_an_independent_protocol_finds_the_same_sum():
+    rows = np.random.default_rng(3).integers(-(2**20), 2**20, (3, 40))
+    round = FEW.round(40)
+    total = unmasked(round, FEW.uploads(round, dict(zip(FEW.secret, rows, strict=True))))
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        places = [part for server in taken for part in ("-P", f"127.0.0.1:{server.getsockname()[1]}")]
+    command = [sys.executable, "-m", "tests.support.processes.secure_sum", "--no-log", *places, "-I"]
+    parties = [subprocess.Popen([*command, str(number)], stdin=PIPE, stdout=PIPE, text=True) for number in range(3)]
+    for party, row in zip(parties, rows, strict=True):
+        party.stdin.write(json.dumps(row.tolist()))
+        party.stdin.close()
+    sums = [json.loads(party.stdout.read()) for party in parties]
+    assert [party.wait(60) for party in parties] == [0, 0, 0]
+    assert sums == [total.tolist()] * 3
 
 
-def test_a_missing_party_leaves_noise_as_wide_as_the_range():
-    round = TEN.round(4000)
-    uploads = TEN.uploads(round, dict.fromkeys(TEN.secret, ints(np.zeros(4000))))
-    uploads["party-04"] = np.zeros(4000, dtype=np.uint32)
-    assert uniform(unmasked(round, uploads).astype(np.uint32))
+def test_an_upload_that_is_missing_of_a_stranger_or_of_another_form_is_named():
+    round = FEW.round(4)
+    uploads = FEW.uploads(round, {party: ints([1, 2, 3, -4]) for party in FEW.secret})
+    assert unmasked(round, uploads).tolist() == [3, 6, 9, -12]
+    with pytest.raises(PartyError, match="'party-02' sent no values"):
+        unmasked(round, {party: values for party, values in uploads.items() if party != "party-02"})
+    with pytest.raises(PartyError, match="'stranger' sent values for a round that it does not take part in"):
+        unmasked(round, {**uploads, "stranger": uploads["party-01"]})
+    for wrong in (b"", bytes(15), bytes(32)):
+        with pytest.raises(PartyError, match="'party-03' did not send 4 integers of 32 bits"):
+            unmasked(round, {**uploads, "party-03": wrong})
 
 
 # --- what an upload shows
@@ -75,59 +105,57 @@ def uniform(words: Any) -> bool:
     """Say whether each byte of 32-bit words passes for fair dice; wrong once in a million."""
     digits = words.astype("<u4").view(np.uint8).reshape(-1, 4)
     tops = [chi2.sf(((np.bincount(b, minlength=256) - len(b) / 256) ** 2).sum() * 256 / len(b), 255) for b in digits.T]
-    bits = np.unpackbits(digits).mean()
     spread = 0.5 / np.sqrt(digits.size * 8)
-    return min(tops) > ALARM / 5 and abs(bits - 0.5) < norm.isf(ALARM / 10) * spread
+    return min(tops) > ALARM / 5 and abs(np.unpackbits(digits).mean() - 0.5) < norm.isf(ALARM / 10) * spread
 
 
 @pytest.mark.statistical
 def test_any_uploads_of_all_but_one_look_like_fair_dice():
     round = FEW.round(40_000)
     values = {party: ints(np.full(40_000, 128 * place)) for place, party in enumerate(FEW.secret)}
-    uploads = FEW.uploads(round, values)
+    uploads = {party: np.frombuffer(data, "<u4") for party, data in FEW.uploads(round, values).items()}
     assert not uniform(values["party-02"].astype(np.uint32))
     for left_out in FEW.secret:
-        one, two = (uploads[party] for party in FEW.secret if party != left_out)
-        assert uniform(one)
-        assert uniform(one + two)
-        assert uniform(one - two)
-        assert uniform(one ^ two)
+        first, second = (uploads[party] for party in FEW.secret if party != left_out)
+        assert all(uniform(words) for words in (first, first + second, first - second, first ^ second))
+    without = {party: words.tobytes() for party, words in uploads.items()} | {"party-02": bytes(160_000)}
+    assert uniform(unmasked(round, without).astype(np.uint32)), "a missing party leaves a sum as random as a mask"
 
 
 @pytest.mark.statistical
 def test_masks_differ_in_every_round_and_attempt():
     values = dict.fromkeys(FEW.secret, ints(np.zeros(10_000)))
     rounds = [FEW.round(10_000), FEW.round(10_000, attempt=1), FEW.round(10_000, iteration=1), FEW.round(10_000)]
-    sent = [FEW.uploads(round, values)["party-01"] for round in rounds]
-    for place, one in enumerate(sent):
+    sent = [np.frombuffer(FEW.uploads(round, values)["party-01"], "<u4") for round in rounds]
+    for place, words in enumerate(sent):
         for other in sent[:place]:
-            assert (one == other).mean() < 1e-3
-            assert uniform(one - other)
+            assert (words == other).mean() < 1e-3
+            assert uniform(words - other)
 
 
 def test_the_mask_depends_on_every_part_of_the_round():
-    keys, announced, transcript = checked(FEW, FEW.round(8))
-    secret = keys["party-01"].spend()
-    sent = []
-    for changed in (
-        {},
-        {"run_id": "wasp-2"},
-        {"iteration": 5},
-        {"attempt": 5},
-        {"parties": (*FEW.secret, "party-77")},
-        {"plan": OTHER_PLAN},
-    ):
-        round = replace(FEW.round(8), **changed)
-        key = RoundKey("party-01", round, secret, announced[0])
-        sent.append(masked(ints(np.zeros(8)), key, check_unsigned(round, announced), announced).tolist())
-    assert len({tuple(words) for words in sent}) == len(sent)
-    assert transcript == check_unsigned(FEW.round(8), announced)
+    keys, announced, _ = checked(FEW, FEW.round(8))
+    secret, sent = keys["party-01"].spend(), set()
+    at = FEW.round(8).at
+    parts = [
+        {"at": replace(at, **{name: value})} for name, value in (("run_id", "x"), ("iteration", 5), ("attempt", 5))
+    ]
+    for changes in ({}, *parts, {"parties": (*FEW.secret, "party-77")}, {"plan": OTHER_PLAN}):
+        round = replace(FEW.round(8), **changes)
+        key = RoundKey("party-01", round, secret, announced["party-01"])
+        sent.add(tuple(masked(ints(np.zeros(8)), key, transcript_of(round, announced), announced).tolist()))
+    assert len(sent) == 6
 
 
-def check_unsigned(round: Round, announced: list[Announcement]) -> bytes:
-    from tasks.federation.masked_round import transcript_of
-
-    return transcript_of(round, announced)
+def test_the_mask_depends_on_the_keys_of_all_parties_and_not_only_on_those_of_the_pair():
+    """The transcript of all announcements is the salt of a pair's key."""
+    keys, announced, _ = checked(FEW, FEW.round(8))
+    secret, sent = keys["party-01"].spend(), []
+    for listed in (announced, announced | {"party-03": FEW.keys(FEW.round(8))["party-03"].announcement}):
+        key = RoundKey("party-01", FEW.round(8), secret, announced["party-01"])
+        transcript = transcript_of(FEW.round(8), listed)
+        sent.append(_stream(secret, key, transcript, "party-02", listed["party-02"][-32:]).tolist())
+    assert sent[0] != sent[1]
 
 
 # --- keys
@@ -145,9 +173,6 @@ def test_a_key_cannot_be_stored_copied_or_shown():
         with pytest.raises(TypeError, match="never serialised"):
             attempt(key)
     assert repr(key) == "RoundKey(hidden)"
-
-
-def test_a_party_that_is_not_of_the_round_makes_no_key():
     with pytest.raises(PartyError, match="'stranger' does not take part"):
         RoundKey.generate("stranger", FEW.round(2), bytes(32))
 
@@ -156,7 +181,7 @@ def test_keys_that_were_not_checked_are_not_used():
     keys, announced, transcript = checked(FEW, FEW.round(2))
     other = FEW.keys(FEW.round(2))["party-03"].announcement
     with pytest.raises(PartyError, match="other round keys than were checked"):
-        masked(ints([1, 2]), keys["party-01"], transcript, [*announced[:2], other])
+        masked(ints([1, 2]), keys["party-01"], transcript, announced | {"party-03": other})
     mine = FEW.keys(FEW.round(2))["party-01"]
     with pytest.raises(PartyError, match="its own round key"):
         masked(ints([1, 2]), mine, transcript, announced)
@@ -167,19 +192,13 @@ def test_keys_that_were_not_checked_are_not_used():
 @pytest.mark.parametrize("sign", [1, -1])
 def test_values_out_of_range_are_refused_and_not_told(sign: int):
     keys, announced, transcript = checked(FEW, FEW.round(2))
-    too_large = sign * (FEW.round(2).most + 1)
-    with pytest.raises(ConfigError, match="too large") as refused:
-        masked(ints([0, too_large]), keys["party-01"], transcript, announced)
-    assert str(abs(too_large)) not in str(refused.value)
-    with pytest.raises(ConfigError, match="too large"):
-        masked(ints([0, sign * 2**62]), keys["party-01"], transcript, announced)
+    for value in (FEW.round(2).most + 1, 2**62):
+        with pytest.raises(ConfigError, match="too large") as refused:
+            masked(ints([0, sign * value]), keys["party-01"], transcript, announced)
+        assert str(value) not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [np.zeros(2), np.zeros(3, dtype=np.int64), np.zeros((2, 1), dtype=np.int64)],
-    ids=["floats", "too long", "two dimensions"],
-)
+@pytest.mark.parametrize("values", [np.zeros(2), np.zeros(3, np.int64), np.zeros((2, 1), np.int64)])
 def test_values_of_another_type_or_length_are_refused(values: Any):
     keys, announced, transcript = checked(FEW, FEW.round(2))
     with pytest.raises(ConfigError, match="2 64-bit integers"):
@@ -187,77 +206,54 @@ def test_values_of_another_type_or_length_are_refused(values: Any):
 
 
 def test_declared_numbers_must_fit_the_range():
-    require_range(TEN.round(2), 300, 128, 143.0)
     edge = TEN.round(2).most // 128
     require_range(TEN.round(2), edge, 128, 1.0)
-    with pytest.raises(ConfigError, match="declared_rows"):
-        require_range(TEN.round(2), edge + 1, 128, 1.0)
-    with pytest.raises(ConfigError, match=r"method\.votes"):
-        require_range(TEN.round(2), 300, 2**31, 1.0)
+    for rows, scale in ((edge + 1, 128), (300, 2**31)):
+        with pytest.raises(ConfigError, match=r"method\.votes, or declared_rows"):
+            require_range(TEN.round(2), rows, scale, 1.0)
 
 
 # --- announcements
-def test_the_transcript_is_the_same_in_any_order_and_another_for_other_keys():
-    round = FEW.round(2)
-    _, announced, transcript = checked(FEW, round)
-    assert check_announcements(round, announced[::-1], FEW.registry) == transcript
-    assert checked(FEW, round)[2] != transcript
-    assert len(transcript) == 32
-
-
-def refused(announced: list[Announcement], registry: dict[str, bytes] | None = None) -> PartyError:
+def refused(announced: dict[str, bytes], registry: dict[str, bytes] | None = None) -> str:
     with pytest.raises(PartyError) as error:
         check_announcements(FEW.round(2), announced, FEW.registry if registry is None else registry)
-    return error.value
+    assert pickle.loads(pickle.dumps(error.value)).party == error.value.party
+    return str(error.value)
+
+
+def announcements(round: Round = FEW.round(2)) -> dict[str, bytes]:  # noqa: B008
+    return {party: key.announcement for party, key in FEW.keys(round).items()}
 
 
 def test_wrong_announcements_are_refused_with_the_name_of_the_party():
-    announced = [key.announcement for key in FEW.keys(FEW.round(2)).values()]
-    stranger = replace(announced[0], party="stranger")
-    told = refused([*announced, stranger])
-    assert (told.party, "does not take part" in str(told)) == ("stranger", True)
-    told = refused(announced, {party: pem for party, pem in FEW.registry.items() if party != "party-02"})
-    assert (told.party, "registry" in str(told)) == ("party-02", True)
-    told = refused(announced[:2])
-    assert (told.party, "no key" in str(told)) == ("party-03", True)
-    told = refused([*announced, announced[1]])
-    assert (told.party, "two keys" in str(told)) == ("party-02", True)
-    assert pickle.loads(pickle.dumps(told)).party == "party-02"
+    announced = announcements()
+    transcript = check_announcements(FEW.round(2), announced, FEW.registry)
+    turned = dict(reversed(announced.items()))
+    assert check_announcements(FEW.round(2), turned, FEW.registry) == transcript
+    assert check_announcements(FEW.round(2), announcements(), FEW.registry) != transcript
+    assert "'stranger' does not take part" in refused(announced | {"stranger": announced["party-01"]})
+    fewer = {party: pem for party, pem in FEW.registry.items() if party != "party-02"}
+    assert "'party-02' is not in the registry" in refused(announced, fewer)
+    assert "'party-03' has announced no key" in refused({name: announced[name] for name in ("party-01", "party-02")})
 
 
 def test_a_key_that_was_signed_for_something_else_is_refused():
-    announced = [key.announcement for key in FEW.keys(FEW.round(2)).values()]
-    old = FEW.keys(FEW.round(2, attempt=1))["party-01"].announcement
+    announced = announcements()
+    old = announcements(FEW.round(2, attempt=1))["party-01"]
     forged = RoundKey.generate("party-01", FEW.round(2), bytes(32)).announcement
-    swapped = replace(announced[0], public=announced[1].public)
-    taken = replace(announced[1], party="party-01")
-    for wrong in (old, forged, swapped, taken):
-        told = refused([wrong, *announced[1:]])
-        assert (told.party, "did not sign" in str(told)) == ("party-01", True)
+    swapped = announced["party-01"][:-32] + announced["party-02"][-32:]
+    other = sign_message(FEW.secret["party-01"], "ready", FEW.round(2).at, "party-01", announced["party-01"][-64:])
+    for wrong in (forged, swapped, announced["party-02"], b""):
+        assert "'party-01' did not sign" in refused(announced | {"party-01": wrong})
+    for wrong in (old, other):
+        assert "'party-01' sent a message of another round" in refused(announced | {"party-01": wrong})
 
 
 def test_a_key_that_was_announced_for_another_plan_is_refused_as_such():
     """Its signature is valid: only the digest of the plan differs."""
-    announced = [key.announcement for key in FEW.keys(FEW.round(2)).values()]
-    other = FEW.keys(FEW.round(2, plan=OTHER_PLAN))["party-02"].announcement
-    with pytest.raises(PlanMismatchError) as told:
-        check_announcements(FEW.round(2), [announced[0], other, announced[2]], FEW.registry)
-    assert pickle.loads(pickle.dumps(told.value)).party == "party-02"
-    lying = refused([announced[0], replace(other, plan=PLAN), announced[2]])
-    assert (lying.party, "did not sign" in str(lying)) == ("party-02", True)
-
-
-def test_the_mask_depends_on_the_keys_of_all_parties_and_not_only_on_those_of_the_pair():
-    """The transcript of all announcements is the salt of a pair's key."""
-    keys, announced, _ = checked(FEW, FEW.round(8))
-    secret, sent = keys["party-01"].spend(), []
-    others = [announced, [*announced[:2], FEW.keys(FEW.round(8))["party-03"].announcement]]
-    for listed in others:
-        pair = listed[:2]
-        key = RoundKey("party-01", FEW.round(8), secret, announced[0])
-        streams = _stream(secret, key, check_unsigned(FEW.round(8), listed), pair[1])
-        sent.append(streams.tolist())
-    assert sent[0] != sent[1]
+    announced = announcements() | {"party-02": announcements(FEW.round(2, plan=OTHER_PLAN))["party-02"]}
+    with pytest.raises(PlanMismatchError):
+        check_announcements(FEW.round(2), announced, FEW.registry)
 
 
 LOW_ORDER = (
@@ -273,58 +269,42 @@ LOW_ORDER = (
 
 @pytest.mark.parametrize("point", LOW_ORDER)
 def test_a_key_of_low_order_is_refused_though_it_is_signed(point: str):
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    round, public = FEW.round(2), bytes.fromhex(point)
-    signer = Ed25519PrivateKey.from_private_bytes(FEW.secret["party-03"])
-    wrong = Announcement("party-03", round.plan, public, signer.sign(signed_bytes(round, "party-03", public)))
-    announced = [key.announcement for key in FEW.keys(round).values()]
-    told = refused([*announced[:2], wrong])
-    assert (told.party, "shared secret" in str(told)) == ("party-03", True)
+    payload = bytes.fromhex(PLAN + point)
+    wrong = sign_message(FEW.secret["party-03"], KEYS, FEW.round(2).at, "party-03", payload)
+    assert "'party-03' announced a key that makes the shared secret public" in refused(
+        announcements() | {"party-03": wrong}
+    )
 
 
-def test_a_registry_that_holds_no_key_says_whose():
-    announced = [key.announcement for key in FEW.keys(FEW.round(2)).values()]
-    with pytest.raises(ArtifactError, match="'party-01' is not an Ed25519 key"):
-        check_announcements(FEW.round(2), announced, {**FEW.registry, "party-01": b"nothing"})
-
-
-def test_an_announcement_is_read_back_as_it_was():
-    announced = FEW.keys(FEW.round(2))["party-01"].announcement
-    assert Announcement.from_json(announced.to_json()) == announced
-
-
-def test_an_announcement_in_another_form_is_refused_with_its_sender():
-    text = FEW.keys(FEW.round(2))["party-01"].announcement.to_json()
-    wrong = [
-        "",
-        "[]",
-        "null",
-        text[:-1],
-        text.replace('"plan":', '"of":'),
-        text.replace('"party":', '"who":'),
-        text.replace('"public":"', '"public":"0'),
-    ]
-    wrong += [text.replace('"party":"party-01"', '"party":1'), text.replace('"signature":"', '"signature":"Z')]
-    for one in wrong:
-        with pytest.raises(PartyError, match="'party-01' announced") as told:
-            Announcement.from_json(one, "party-01")
-        assert told.value.party == "party-01"
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"parties": ("a",)},
-        {"parties": ("a", "a")},
-        {"parties": ("a", "")},
-        {"length": 0},
-        {"attempt": -1},
-        {"run_id": ""},
-        {"plan": ""},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("wrong", [{"parties": ("a",)}, {"parties": ("a", "a")}, {"length": 0}, {"plan": ""}], ids=str)
 def test_a_round_that_hides_nothing_is_refused(wrong: dict[str, Any]):
+    round = Round(RoundId("wasp-1", 0, 0), ("b", "a"), 2, PLAN)
+    assert round.to_bytes() == replace(round, parties=("a", "b")).to_bytes()
     with pytest.raises(ConfigError):
-        replace(Round("wasp-1", 0, 0, ("a", "b"), 2, PLAN), **wrong)
+        replace(round, **wrong)
+
+
+# --- texts
+def test_texts_arrive_in_order_as_they_were_sent_or_not_at_all():
+    vectors = np.random.default_rng(1).normal(size=(6, 4)).astype(np.float32)
+    texts = Candidates(np.array([9, 2, 5, 1, 8, 3]), np.array(list("aübacb"), dtype=object), vectors)
+    order = np.argsort(texts.ids)
+    for form, error in (("float32", 0), ("float16", np.abs(vectors[order]) / 2**11)):
+        packed = [pack("run", texts.take(np.arange(start, start + 3)), form) for start in (0, 3)]
+        assert packed[0] == pack("run", texts.take(np.arange(3)), form), "equal texts are equal bytes"
+        joined = unpack([name for name, _ in packed], Files(packed))
+        assert joined.ids.tolist() == texts.ids[order].tolist()
+        assert joined.labels.tolist() == texts.labels[order].tolist()
+        assert (np.abs(joined.vectors - vectors[order]) <= error).all()
+    name, data = packed[0]
+    for files in ({}, {name: data[:-1] + b"x"}):
+        with pytest.raises(ArtifactError, match="missing, or another process changed them"):
+            unpack([name], Files(files))
+    with pytest.raises(ConfigError, match="too large for float16"):
+        pack("run", Candidates(np.array([0]), np.array(["a"]), np.full((1, 2), 7e4, np.float32)), "float16")
+
+
+class Files(dict):
+    """An exchange that can only be read."""
+
+    read = dict.get

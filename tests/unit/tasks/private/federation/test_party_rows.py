@@ -12,8 +12,7 @@ from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
 from tasks.core.allocation import unbalanced
 from tasks.federation.partition import Partition, split_rows
-from tasks.private.federation.party_rows import PartyFolder, write_parties
-from tests.support.runs.pipeline import Pipeline, last_json
+from tasks.private.federation.party_rows import NAME, PartyFolder, write_parties
 
 LABELS = ["a"] * 400 + ["b"] * 250 + ["c"] * 50
 
@@ -25,7 +24,7 @@ def rows(path: Path, **more: list[str]) -> RowsRef:
 
 
 def target(folder: Path) -> PartyFolder:
-    return PartyFolder(folder / "parties", {"party.yaml": "name: {party}"}, folder / "problems")
+    return PartyFolder(folder / "parties", {"party.yaml": f"name: {NAME}"}, folder / "problems")
 
 
 def test_every_row_lands_exactly_once_with_its_label(tmp_path: Path) -> None:
@@ -56,15 +55,6 @@ def test_the_parts_of_a_class_follow_the_proportions_that_were_drawn() -> None:
             assert np.abs(counts - shares * len(places)).max() <= 1
 
 
-def test_small_alpha_makes_parties_unlike_and_large_alpha_alike() -> None:
-    def spread(alpha: float) -> float:
-        parties = split_rows(LABELS, Partition(5, alpha, 0, least=0))
-        shares = [np.bincount(parties[:400], minlength=5) / 400, np.bincount(parties[400:650], minlength=5) / 250]
-        return float(np.abs(shares[0] - shares[1]).sum())
-
-    assert spread(1e4) < 0.1 < spread(0.05)
-
-
 def test_the_parties_together_can_be_unbalanced(tmp_path: Path) -> None:
     partition = Partition(4, 1.0, seed=3, take=100, class_alpha=1.0)
     names = write_parties(read_rows, rows(tmp_path / "rows.parquet"), partition, target(tmp_path))
@@ -88,19 +78,19 @@ def test_only_the_owner_may_read_and_each_party_is_told_its_name(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("numbers", "words"),
     [
-        (Partition(1), "2 or more"),
-        (Partition(3, 0.0), "alpha"),
-        (Partition(3, float("inf")), "positive number"),
-        (Partition(3, seed=-1), "whole numbers from 0"),
-        (Partition(701), "fewer parties"),
-        (Partition(300, 0.01), "alpha"),
+        ({"parties": 1}, "2 or more"),
+        ({"alpha": float("inf")}, "positive number"),
+        ({"seed": -1}, "others from 0"),
+        ({"class_alpha": 0.3}, "and take"),
+        ({"parties": 701}, "fewer parties"),
+        ({"parties": 300, "alpha": 0.01}, "Raise alpha"),
     ],
 )
-def test_numbers_that_cannot_be_are_refused_with_what_to_write(wanted: Partition, words: str) -> None:
+def test_numbers_that_cannot_be_are_refused_with_what_to_write(numbers: dict, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        split_rows(LABELS, wanted)
+        split_rows(LABELS, Partition(**{"parties": 3, **numbers}))
 
 
 def test_what_is_wrong_with_rows_is_told_to_their_owner_alone(tmp_path: Path) -> None:
@@ -110,16 +100,3 @@ def test_what_is_wrong_with_rows_is_told_to_their_owner_alone(tmp_path: Path) ->
     assert "secret" not in str(refused.value)
     assert "a secret sentence" in (tmp_path / "problems" / "partition.txt").read_text()
     assert not (tmp_path / "parties").exists()
-
-
-def test_the_command_makes_folders_that_a_party_can_start_from(tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home")
-    done = pipeline.call(
-        *("partition", "builtin:support_desk/private.parquet", str(tmp_path / "parties")),
-        *("--parties", "3", "--seed", "5", "--json"),
-    )
-    assert done.returncode == 0, done.stderr
-    assert last_json(done.stdout)["parties"] == ["party-1", "party-2", "party-3"]
-    assert "path: rows.parquet, text: text, label: label" in (tmp_path / "parties/party-2/party.yaml").read_text()
-    again = pipeline.call("partition", "builtin:support_desk/private.parquet", str(tmp_path / "parties"))
-    assert (again.returncode, "exists; name a new folder" in again.stderr) == (2, True)
