@@ -46,8 +46,5 @@ class Exchange(Protocol):
     def below(self, name: str) -> list[str]:
         """Return the names of all files below a folder, sorted."""
 
-    def match(self, pattern: str) -> list[str]:
-        """Return the names of all files that match a glob pattern, sorted."""
-
     def remove(self, names: Sequence[str]) -> None:
         """Remove files; a missing file is not an error."""

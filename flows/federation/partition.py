@@ -11,8 +11,9 @@ import yaml
 from connectors.interfaces.federation import COORDINATOR
 from connectors.interfaces.rows import RowsRef
 from flows.runtime.state_folder import COORDINATOR_KEY, PARTY_KEY, state_folder
-from tasks.federation.partition import Partition
-from tasks.private.federation.party_rows import NAME, ROWS, PartyFolder, write_parties
+from tasks.private.federation.party_rows import NAME, ROWS, Partition, write_parties
+
+__all__ = ["Partition", "PartyFile", "partition"]
 
 PARTY_FILE = "party.yaml"
 REGISTRY = "parties.yaml"
@@ -57,8 +58,8 @@ def partition(
 
     home = home or state_folder()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    target = PartyFolder(folder, {PARTY_FILE: file.text(source.person is not None)}, home / "private" / "problems")
-    names = write_parties(read_rows, source, settings, target)
+    files = {PARTY_FILE: file.text(source.person is not None)}
+    names = write_parties(read_rows, source, settings, folder, files, home / "private" / "problems")
     lines = []
     for name in names:
         (folder / name / "state").mkdir(mode=0o700)

@@ -5,10 +5,9 @@ Shares are calibrated for `minimum - colluding` parties. The noise that an adver
 than in a central release with the same promise, even if any `colluding` parties reveal their noise, add none, or drop
 out before a round. A sum of discrete Gaussians is almost a discrete Gaussian: Kairouz, Liu and Steinke 2021, Theorem 1.
 
-The adversary reads the sums (coordinator, reader of the run) and controls up to `colluding` parties. A party knows its
-own share, hence it is protected from every other single party only with `colluding` at least 1. Against the
-coordinator's records the promise is computational, because the masks are. All rows of a record, and for persons all
-rows of a person, must be held by one party: each party bounds only its own rows.
+A party reads the sums and knows its own share, hence it is protected from every other single party only with
+`colluding` at least 1. Against the coordinator's records the promise is computational, because the masks are. All rows
+of a record or person must be held by one party: each party bounds only its own rows.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ LEAST_SHARE_INT: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Parties:
-    """The parties that share the noise.
-
-    `minimum`: the fewest that may form a sum. `colluding`: how many may collude or add no noise.
-    """
+    """Parties that share the noise: the fewest that may form a sum, and how many may collude or add no noise."""
 
     number: int
     minimum: int
@@ -93,10 +89,7 @@ class SharedNoise:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The guarantee of a run if `colluding` parties reveal or omit their noise.
-
-    `epsilon`: at the run's delta. `promised`: True if it is within the promise of the run.
-    """
+    """Epsilon at the run's delta if `colluding` parties reveal or omit their noise, and if that was promised."""
 
     colluding: int
     epsilon: float
@@ -104,10 +97,7 @@ class Guarantee:
 
 
 def shared(noise: Noise, parties: Parties) -> SharedNoise:
-    """Return `noise` as shares for `parties`.
-
-    Raises ConfigError if a share would have too few integer steps to sum well.
-    """
+    """Return `noise` as shares for `parties`; ConfigError if sums of shares are worse than a discrete Gaussian."""
     shares = SharedNoise(noise, parties)
     if noise.sigma_int > 0:
         shares.require()
@@ -142,10 +132,7 @@ def run_epsilon(noise: SharedNoise, delta: float) -> float:
 
 
 def shared_charge(noise: SharedNoise) -> Charge:
-    """Return the charge of one release for each party's own ledger.
-
-    Raises ConfigError without a release.
-    """
+    """Return the charge of one release for each party's own ledger; ConfigError without a release."""
     charge, parties = vote_charge(noise.total), noise.parties
     reason = (
         f"{charge.sensitivity_reason}{SUM_OF} {parties.number} parties' votes, each with {noise.share_int:.6g} steps "

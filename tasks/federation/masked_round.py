@@ -26,7 +26,24 @@ TAIL: Final = 8
 """Noise beyond this many sigma is ignored in the range check: it occurs once in 10^15 draws."""
 SIGNATURE, KEY = 64, 32
 """Bytes of an Ed25519 signature, and of a digest or an X25519 key."""
-KEYS: Final = "keys"
+
+
+class File:
+    """Names of a round's files in the exchange."""
+
+    PLAN: Final = "signed-plan"
+    EARLIER_PLAN: Final = "plan"
+    """The plan in rounds of version 0.2, whose messages differ."""
+    CALL: Final = "call-"
+    """Beginning of a file by which a coordinator's process calls the parties of an attempt."""
+    KEYS: Final = "keys"
+    LIST: Final = "announcements.json"
+    READY: Final = "ready"
+    GO: Final = "go.json"
+    UPLOADS: Final = "masked"
+    REFUSALS: Final = "refused"
+    ABORT: Final = "abort.json"
+    ENDED: Final = "ended.json"
 
 
 class PlanMismatchError(PartyError):
@@ -142,7 +159,7 @@ def check_announcements(round: Round, announcements: Mapping[str, bytes], regist
             raise PartyError(party, "is not in the registry of parties. Add its public key, or leave it out.")
         if party not in announcements:
             raise PartyError(party, "has announced no key for this round. Restart the round when the party responds.")
-        payload = open_message(announcements[party], KEYS, round.at, party, registry[party])
+        payload = open_message(announcements[party], File.KEYS, round.at, party, registry[party])
         plan, public = payload[:KEY], payload[KEY:]
         if plan != bytes.fromhex(round.plan):
             raise PlanMismatchError(party)

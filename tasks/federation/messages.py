@@ -20,7 +20,7 @@ from connectors.interfaces.federation import COORDINATOR, ROUNDS, Exchange
 from tasks.accounting.federated import Parties, SharedNoise, shared
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
-from tasks.federation.masked_round import Round, RoundId, open_message, sign_message
+from tasks.federation.masked_round import File, Round, RoundId, open_message, sign_message
 from tasks.private.voting.ballot import Candidates
 
 Form = Literal["float32", "float16"]
@@ -28,19 +28,6 @@ Form = Literal["float32", "float16"]
 
 PATIENT: Final = 20.0
 LONGEST_PAUSE: Final = 3.0
-
-PLAN: Final = "signed-plan"
-EARLIER_PLAN: Final = "plan"
-"""Name of the plan in rounds of version 0.2, whose messages differ."""
-CALL: Final = "call-"
-"""Beginning of a file by which a coordinator's process calls the parties of an attempt."""
-LIST: Final = "announcements.json"
-READY: Final = "ready"
-GO: Final = "go.json"
-UPLOADS: Final = "masked"
-REFUSALS: Final = "refused"
-ABORT: Final = "abort.json"
-ENDED: Final = "ended.json"
 
 
 class PlanSignatureError(ConfigError):
@@ -97,7 +84,7 @@ class RoundPlan(BaseModel):
 
     def to_message(self, secret: bytes) -> bytes:
         """Return the plan, signed with the coordinator's key (32 bytes)."""
-        return sign_message(secret, PLAN, self.id, COORDINATOR, self.model_dump_json().encode())
+        return sign_message(secret, File.PLAN, self.id, COORDINATOR, self.model_dump_json().encode())
 
     @classmethod
     def from_message(cls, data: bytes, at: RoundId, pem: bytes) -> RoundPlan:
@@ -106,7 +93,7 @@ class RoundPlan(BaseModel):
         Raises PlanSignatureError unless the key `pem` signed it, ArtifactError if it is not readable.
         """
         try:
-            plan = cls.model_validate_json(open_message(data, PLAN, at, COORDINATOR, pem))
+            plan = cls.model_validate_json(open_message(data, File.PLAN, at, COORDINATOR, pem))
         except PartyError:
             plan = None
         except ValidationError:

@@ -15,7 +15,7 @@ import numpy as np
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, PartyError
-from tasks.federation.masked_round import KEY, KEYS, Round, sign_message, transcript_of
+from tasks.federation.masked_round import KEY, File, Round, sign_message, transcript_of
 from tasks.private.voting.ballot import Unprintable
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class RoundKey(Unprintable):
             raise PartyError(party, "does not take part in this round and cannot create a key for it.")
         secret = X25519PrivateKey.generate()
         payload = bytes.fromhex(round.plan) + secret.public_key().public_bytes_raw()
-        return cls(party, round, secret, sign_message(signing_key, KEYS, round.at, party, payload))
+        return cls(party, round, secret, sign_message(signing_key, File.KEYS, round.at, party, payload))
 
     def spend(self) -> X25519PrivateKey:
         """Return the secret once; PartyError afterwards.

@@ -25,18 +25,8 @@ from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
-from tasks.federation.masked_round import KEYS, RoundId, check_announcements, open_message, unmasked
+from tasks.federation.masked_round import File, RoundId, check_announcements, open_message, unmasked
 from tasks.federation.messages import (
-    ABORT,
-    CALL,
-    EARLIER_PLAN,
-    ENDED,
-    GO,
-    LIST,
-    PLAN,
-    READY,
-    REFUSALS,
-    UPLOADS,
     Form,
     PlanSignatureError,
     RoundPlan,
@@ -56,7 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LATE: Final = "no response before the timeout"
-WAITS: Final = {KEYS: "join", READY: "be ready", UPLOADS: "send masked votes"}
+WAITS: Final = {File.KEYS: "join", File.READY: "be ready", File.UPLOADS: "send masked votes"}
 REPORT_SECONDS: Final = 30.0
 """Seconds of waiting after which the missing parties are reported, again and again."""
 
@@ -166,27 +156,27 @@ class Coordinator:
 
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
         at, files = plan.id, self.tools.exchange
-        self.call = f"{CALL}{time.time_ns()}"
+        self.call = f"{File.CALL}{time.time_ns()}"
         files.write(f"{at.folder}/{self.call}", b"")
         transcript = self._agree_on_keys(plan)
-        if not files.exists(f"{at.folder}/{GO}"):
-            for party, data in self._gather(plan, READY).items():
-                if self._opened(plan, READY, party, data) != transcript:
+        if not files.exists(f"{at.folder}/{File.GO}"):
+            for party, data in self._gather(plan, File.READY).items():
+                if self._opened(plan, File.READY, party, data) != transcript:
                     raise PartyError(party, "checked different round keys than the other parties")
-            files.write(f"{at.folder}/{GO}", b"{}\n")
-        uploads = self._gather(plan, UPLOADS)
+            files.write(f"{at.folder}/{File.GO}", b"{}\n")
+        uploads = self._gather(plan, File.UPLOADS)
         return unmasked(
-            plan.round, {party: self._opened(plan, UPLOADS, party, data) for party, data in uploads.items()}
+            plan.round, {party: self._opened(plan, File.UPLOADS, party, data) for party, data in uploads.items()}
         )
 
     def _agree_on_keys(self, plan: RoundPlan) -> bytes:
         """Publish the announcements of all parties once, and return their transcript."""
-        path = f"{plan.id.folder}/{LIST}"
+        path = f"{plan.id.folder}/{File.LIST}"
         data = self.tools.exchange.read(path)
         if data is not None:
             keys = {party: bytes.fromhex(key) for party, key in json.loads(data).items()}
             return check_announcements(plan.round, keys, self.job.registry)
-        keys = self._gather(plan, KEYS)
+        keys = self._gather(plan, File.KEYS)
         transcript = check_announcements(plan.round, keys, self.job.registry)
         self.tools.exchange.write(path, json.dumps({party: key.hex() for party, key in keys.items()}).encode())
         return transcript
@@ -221,8 +211,8 @@ class Coordinator:
     def _refused(self, plan: RoundPlan, missing: Sequence[str]) -> dict[str, str]:
         """Return the parties that refused since this process called them, and why."""
         gone = {}
-        for party, data in self._read(plan.id, REFUSALS, missing).items():
-            call, _, code = self._opened(plan, REFUSALS, party, data).decode().partition(" ")
+        for party, data in self._read(plan.id, File.REFUSALS, missing).items():
+            call, _, code = self._opened(plan, File.REFUSALS, party, data).decode().partition(" ")
             if call == self.call:
                 gone[party] = explain_refusal(code)
                 self.lost |= {party} if code == "KEY-LOST" else set()
@@ -240,11 +230,11 @@ class Coordinator:
         tools, job, first = self.tools, self.job, RoundId(self.tools.run_id, self.job.spec.iteration, 0)
         names = tools.exchange.below(first.folder.rpartition("/")[0])
         plans = [name.rpartition("/") for name in names]
-        opened = [RoundId.from_folder(folder) for folder, _, file in plans if file in (PLAN, EARLIER_PLAN)]
+        opened = [RoundId.from_folder(folder) for folder, _, file in plans if file in (File.PLAN, File.EARLIER_PLAN)]
         last = max(opened, key=lambda at: at.attempt, default=replace(first, attempt=-1))
-        data = tools.exchange.read(f"{last.folder}/{PLAN}")
-        is_aborted = f"{last.folder}/{ABORT}" in names
-        if data is None and f"{last.folder}/{GO}" in names and not (is_aborted or job.spec.respend):
+        data = tools.exchange.read(f"{last.folder}/{File.PLAN}")
+        is_aborted = f"{last.folder}/{File.ABORT}" in names
+        if data is None and f"{last.folder}/{File.GO}" in names and not (is_aborted or job.spec.respend):
             raise FinalError(
                 f"Round {last.folder}: version 0.2 began it, and parties may have paid. Finish the run with version "
                 f"0.2, or start a new round, which charges those parties again: wasp resume {last.run_id} --respend"
@@ -256,13 +246,46 @@ class Coordinator:
             return plan
         if plan is not None:
             self._abort(plan)
-        left = tuple(party for party in sorted(job.registry) if party not in self.dropped.parties)
-        return publish(tools, job, self.step, replace(last, attempt=last.attempt + 1), left, (written, texts))
+        return self.publish(replace(last, attempt=last.attempt + 1), written, texts)
+
+    def publish(self, at: RoundId, written: Sequence[Written], texts: Candidates) -> RoundPlan:
+        """Publish plan and texts of an attempt; texts that an earlier round published are reused."""
+        tools, job, noise, files = self.tools, self.job, self.job.noise, self.tools.exchange
+        parties = tuple(party for party in sorted(job.registry) if party not in self.dropped.parties)
+        pieces = []
+        for entry in written:
+            ids = tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy()
+            piece, data = pack(at.run_id, texts.take(np.flatnonzero(np.isin(texts.ids, ids))), job.form)
+            pieces.append(piece)
+            if not files.exists(piece):
+                files.write(piece, data)
+        plan = RoundPlan(
+            run_id=at.run_id,
+            iteration=at.iteration,
+            attempt=at.attempt,
+            parties=parties,
+            length=len(texts.ids) * noise.total.privacy.sides,
+            flow=job.flow,
+            privacy=noise.total.privacy,
+            number=noise.parties.number,
+            minimum=noise.parties.minimum,
+            colluding=noise.parties.colluding,
+            labels=job.labels,
+            embedder=tools.embedder.identity,
+            pieces=tuple(pieces),
+            minutes=job.minutes,
+            registry=registry_digest(job.registry, parties),
+            step=self.step,
+            respend=job.spec.respend,
+        )
+        files.remove([f"{ROUNDS}/{plan.run_id}/{File.ENDED}"])
+        files.write(f"{plan.id.folder}/{File.PLAN}", plan.to_message(tools.coordinator_key))
+        return plan
 
     def _drop(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
         """Abort an attempt after dropouts; raise FinalError if it is the last one."""
         names = "; ".join(f"{party}: {why}" for party, why in sorted(gone.items()))
-        if self.tools.exchange.exists(f"{plan.id.folder}/{GO}") and not self.job.spec.respend:
+        if self.tools.exchange.exists(f"{plan.id.folder}/{File.GO}") and not self.job.spec.respend:
             raise FinalError(
                 f"Parties: no masked votes after all parties were ready ({names}). Nothing was summed. Parties that "
                 f"sent votes remain charged. When the others respond: wasp resume {plan.run_id} continues the same "
@@ -272,10 +295,9 @@ class Coordinator:
         self.dropped.parties |= {party: why for party, why in gone.items() if party not in self.lost}
         self.lost.clear()
         left, minimum = len(self.job.registry) - len(self.dropped.parties), self.job.noise.parties.minimum
-        if left < minimum:
-            end_run(self.tools.exchange, plan.run_id)
         self._abort(plan)
         if left < minimum:
+            end_run(self.tools.exchange, plan.run_id)
             self.tools.ledger.finish(self.job.spec.dataset, plan.run_id)
             names = "; ".join(f"{party}: {why}" for party, why in sorted(self.dropped.parties.items()))
             raise FinalError(
@@ -285,50 +307,9 @@ class Coordinator:
             )
 
     def _abort(self, plan: RoundPlan) -> None:
-        self.tools.exchange.write(f"{plan.id.folder}/{ABORT}", b"{}\n")
-
-
-def publish(
-    tools: Tools,
-    job: FederatedVote,
-    step: str,
-    at: RoundId,
-    parties: tuple[str, ...],
-    texts: tuple[Sequence[Written], Candidates],
-) -> RoundPlan:
-    """Publish plan and texts of an attempt; texts that an earlier round published are reused."""
-    noise, files, (written, voted) = job.noise, tools.exchange, texts
-    pieces = []
-    for entry in written:
-        ids = tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy()
-        piece, data = pack(at.run_id, voted.take(np.flatnonzero(np.isin(voted.ids, ids))), job.form)
-        pieces.append(piece)
-        if not files.exists(piece):
-            files.write(piece, data)
-    plan = RoundPlan(
-        run_id=at.run_id,
-        iteration=at.iteration,
-        attempt=at.attempt,
-        parties=parties,
-        length=len(voted.ids) * noise.total.privacy.sides,
-        flow=job.flow,
-        privacy=noise.total.privacy,
-        number=noise.parties.number,
-        minimum=noise.parties.minimum,
-        colluding=noise.parties.colluding,
-        labels=job.labels,
-        embedder=tools.embedder.identity,
-        pieces=tuple(pieces),
-        minutes=job.minutes,
-        registry=registry_digest(job.registry, parties),
-        step=step,
-        respend=job.spec.respend,
-    )
-    files.remove([f"{ROUNDS}/{plan.run_id}/{ENDED}"])
-    files.write(f"{plan.id.folder}/{PLAN}", plan.to_message(tools.coordinator_key))
-    return plan
+        self.tools.exchange.write(f"{plan.id.folder}/{File.ABORT}", b"{}\n")
 
 
 def end_run(exchange: Exchange, run_id: str) -> None:
     """Publish that a run has ended, which makes all parties return their reservations."""
-    exchange.write(f"{ROUNDS}/{run_id}/{ENDED}", b"{}\n")
+    exchange.write(f"{ROUNDS}/{run_id}/{File.ENDED}", b"{}\n")

@@ -29,7 +29,7 @@ from tasks.accounting.federated import Parties, require_enough, run_epsilon, sha
 from tasks.core.reuse import step_key
 from tasks.core.tools import RowTools
 from tasks.federation.masked_round import (
-    KEYS,
+    File,
     PlanMismatchError,
     RoundId,
     check_announcements,
@@ -38,15 +38,6 @@ from tasks.federation.masked_round import (
     transcript_of,
 )
 from tasks.federation.messages import (
-    ABORT,
-    CALL,
-    ENDED,
-    GO,
-    LIST,
-    PLAN,
-    READY,
-    REFUSALS,
-    UPLOADS,
     PlanSignatureError,
     RoundPlan,
     unpack,
@@ -184,13 +175,14 @@ class PartyRound:
             code = error_code(error)
             write_error_for_owner(self.tools.zone.folder, error)
         # Outside the except block: an error that leaves this method must not have a cause.
-        self._send(REFUSALS, f"{self.call} {code}".encode())
+        self._send(File.REFUSALS, f"{self.call} {code}".encode())
         raise PartyError(self.member.name, f"does not take part: {explain_refusal(code)}.")
 
     def _take_part(self) -> str:
-        if self.exchange.exists(self._mine(UPLOADS)):
+        if self.exchange.exists(self._mine(File.UPLOADS)):
             return "sent before"
-        plan = self._plan()
+        data = self.exchange.read(f"{self.at.folder}/{File.PLAN}") or b""
+        plan = RoundPlan.from_message(data, self.at, self.member.coordinator)
         self._stop_if_aborted()
         check_plan(self.tools, self.member, plan)
         dataset, fingerprint = register_rows(self.tools, self.member)
@@ -201,38 +193,32 @@ class PartyRound:
         job = self._job(plan, dataset, fingerprint, announcements)
         stored = sent_before(self.tools, job) if announcements is not None else None
         if stored is not None:
-            self._send(UPLOADS, stored)
+            self._send(File.UPLOADS, stored)
             return "sent before"
         candidates = self._candidates(plan)
         key = self._key(plan)
         prepare(self.tools, job)
-        self.exchange.write(self._mine(KEYS), key.announcement)
-        self._wait(LIST, plan)
+        self.exchange.write(self._mine(File.KEYS), key.announcement)
+        self._wait(File.LIST, plan)
         announcements = self._listed() or {}
         transcript = check_announcements(plan.round, announcements, self.member.registry)
         if announcements[self.member.name] != key.announcement:
             raise KeyLostError("Round key: another process of this party announced its own. Run one process.")
         job = self._job(plan, dataset, fingerprint, announcements)
-        self._send(READY, transcript)
-        self._wait(GO, plan)
+        self._send(File.READY, transcript)
+        self._wait(File.GO, plan)
         output = release_masked(self.tools, job, candidates, Mask(key, transcript, announcements))
         self.keys.pop(self.at, None)
         if plan.iteration + 1 == plan.privacy.releases:
             return_reservation(self.tools, plan.run_id)  # the last vote of the run
-        self._send(UPLOADS, output)
+        self._send(File.UPLOADS, output)
         return "masked"
-
-    def _plan(self) -> RoundPlan:
-        data = self.exchange.read(f"{self.at.folder}/{PLAN}")
-        if data is None:
-            raise ConfigError(f"Plan of round {self.at.folder}: missing from the exchange. Nothing was done.")
-        return RoundPlan.from_message(data, self.at, self.member.coordinator)
 
     def _key(self, plan: RoundPlan) -> RoundKey:
         """Return the key of the round; create it if this process has not."""
         key = self.keys.get(self.at)
         if key is None or key.round != plan.round:
-            if self.exchange.exists(f"{self.at.folder}/{LIST}"):
+            if self.exchange.exists(f"{self.at.folder}/{File.LIST}"):
                 raise KeyLostError("Round key: the process that created it has ended. A new attempt creates a new key.")
             key = self.keys[self.at] = RoundKey.generate(self.member.name, plan.round, self.member.secret)
         return key
@@ -259,7 +245,7 @@ class PartyRound:
 
     def _listed(self) -> dict[str, bytes] | None:
         """Return the published messages with the keys of all parties."""
-        data = self.exchange.read(f"{self.at.folder}/{LIST}")
+        data = self.exchange.read(f"{self.at.folder}/{File.LIST}")
         return None if data is None else {party: bytes.fromhex(key) for party, key in json.loads(data).items()}
 
     def _wait(self, name: str, plan: RoundPlan) -> None:
@@ -276,7 +262,7 @@ class PartyRound:
         wait_until(self.exchange, is_there)
 
     def _stop_if_aborted(self) -> None:
-        if self.exchange.exists(f"{self.at.folder}/{ABORT}"):
+        if self.exchange.exists(f"{self.at.folder}/{File.ABORT}"):
             raise AbortedError
 
     def _send(self, kind: str, payload: bytes) -> None:
@@ -294,15 +280,15 @@ def open_calls(names: Sequence[str]) -> dict[RoundId, str]:
     ended = ended_runs(names)
     for name in sorted(names):
         folder, _, file = name.rpartition("/")
-        is_open = f"{folder}/{ABORT}" not in names and folder.split("/")[1] not in ended
-        if file.startswith(CALL) and is_open:
+        is_open = f"{folder}/{File.ABORT}" not in names and folder.split("/")[1] not in ended
+        if file.startswith(File.CALL) and is_open:
             calls[RoundId.from_folder(folder)] = file
     return calls
 
 
 def ended_runs(names: Sequence[str]) -> set[str]:
     """Return the ids of ended runs among the `names` of a coordinator's files."""
-    return {name.split("/")[1] for name in names if name.endswith(f"/{ENDED}")}
+    return {name.split("/")[1] for name in names if name.endswith(f"/{File.ENDED}")}
 
 
 def register_rows(tools: RowTools, member: Member) -> tuple[str, str]:

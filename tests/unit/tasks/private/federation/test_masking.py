@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
-import socket
-import subprocess
-import sys
-from contextlib import ExitStack
 from dataclasses import replace
-from subprocess import PIPE
 from typing import Any
 
 import numpy as np
@@ -21,7 +15,7 @@ from scipy.stats import chi2, norm
 
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
 from tasks.federation.masked_round import (
-    KEYS,
+    File,
     PlanMismatchError,
     Round,
     RoundId,
@@ -68,23 +62,6 @@ def test_the_sum_is_exact_for_any_values(rows: list[tuple[int, ...]]):
     round = FEW.round(len(rows))
     values = dict(zip(FEW.secret, ints(rows).T.copy(), strict=True))
     assert unmasked(round, FEW.uploads(round, values)).tolist() == [sum(row) for row in rows]
-
-
-def test_an_independent_protocol_finds_the_same_sum():
-    rows = np.random.default_rng(3).integers(-(2**20), 2**20, (3, 40))
-    round = FEW.round(40)
-    total = unmasked(round, FEW.uploads(round, dict(zip(FEW.secret, rows, strict=True))))
-    with ExitStack() as stack:
-        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
-        places = [part for server in taken for part in ("-P", f"127.0.0.1:{server.getsockname()[1]}")]
-    command = [sys.executable, "-m", "tests.support.processes.secure_sum", "--no-log", *places, "-I"]
-    parties = [subprocess.Popen([*command, str(number)], stdin=PIPE, stdout=PIPE, text=True) for number in range(3)]
-    for party, row in zip(parties, rows, strict=True):
-        party.stdin.write(json.dumps(row.tolist()))
-        party.stdin.close()
-    sums = [json.loads(party.stdout.read()) for party in parties]
-    assert [party.wait(60) for party in parties] == [0, 0, 0]
-    assert sums == [total.tolist()] * 3
 
 
 def test_an_upload_that_is_missing_of_a_stranger_or_of_another_form_is_named():
@@ -270,7 +247,7 @@ LOW_ORDER = (
 @pytest.mark.parametrize("point", LOW_ORDER)
 def test_a_key_of_low_order_is_refused_though_it_is_signed(point: str):
     payload = bytes.fromhex(PLAN + point)
-    wrong = sign_message(FEW.secret["party-03"], KEYS, FEW.round(2).at, "party-03", payload)
+    wrong = sign_message(FEW.secret["party-03"], File.KEYS, FEW.round(2).at, "party-03", payload)
     assert "'party-03' announced a key that makes the shared secret public" in refused(
         announcements() | {"party-03": wrong}
     )

@@ -11,8 +11,7 @@ from connectors.interfaces.errors import ConfigError, PrivateInputError
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
 from tasks.core.allocation import unbalanced
-from tasks.federation.partition import Partition, split_rows
-from tasks.private.federation.party_rows import NAME, PartyFolder, write_parties
+from tasks.private.federation.party_rows import NAME, Partition, split_rows, write_parties
 
 LABELS = ["a"] * 400 + ["b"] * 250 + ["c"] * 50
 
@@ -23,13 +22,13 @@ def rows(path: Path, **more: list[str]) -> RowsRef:
     return RowsRef(str(path), person="person" if more else None)
 
 
-def target(folder: Path) -> PartyFolder:
-    return PartyFolder(folder / "parties", {"party.yaml": f"name: {NAME}"}, folder / "problems")
+def target(folder: Path) -> tuple[Path, dict[str, str], Path]:
+    return folder / "parties", {"party.yaml": f"name: {NAME}"}, folder / "problems"
 
 
 def test_every_row_lands_exactly_once_with_its_label(tmp_path: Path) -> None:
     where = rows(tmp_path / "rows.parquet")
-    names = write_parties(read_rows, where, Partition(7, 1.0, 3), target(tmp_path))
+    names = write_parties(read_rows, where, Partition(7, 1.0, 3), *target(tmp_path))
     parts = [pd.read_parquet(tmp_path / "parties" / name / "rows.parquet") for name in names]
     together = pd.concat(parts).sort_values("text", ignore_index=True)
     assert together.equals(pd.read_parquet(where.path).sort_values("text", ignore_index=True))
@@ -57,20 +56,20 @@ def test_the_parts_of_a_class_follow_the_proportions_that_were_drawn() -> None:
 
 def test_the_parties_together_can_be_unbalanced(tmp_path: Path) -> None:
     partition = Partition(4, 1.0, seed=3, take=100, class_alpha=1.0)
-    names = write_parties(read_rows, rows(tmp_path / "rows.parquet"), partition, target(tmp_path))
+    names = write_parties(read_rows, rows(tmp_path / "rows.parquet"), partition, *target(tmp_path))
     labels = pd.concat([pd.read_parquet(tmp_path / "parties" / name / "rows.parquet") for name in names])["label"]
     assert labels.value_counts().to_dict() == unbalanced({"a": 400, "b": 250, "c": 50}, 100, 1.0, seed=3)
 
 
 def test_rows_of_a_person_stay_together(tmp_path: Path) -> None:
     where = rows(tmp_path / "rows.parquet", person=[f"person {n % 90}" for n in range(len(LABELS))])
-    names = write_parties(read_rows, where, Partition(6), target(tmp_path))
+    names = write_parties(read_rows, where, Partition(6), *target(tmp_path))
     homes = [set(pd.read_parquet(tmp_path / "parties" / name / "rows.parquet")["person"]) for name in names]
     assert sum(map(len, homes)) == len(set.union(*homes)) == 90
 
 
 def test_only_the_owner_may_read_and_each_party_is_told_its_name(tmp_path: Path) -> None:
-    names = write_parties(read_rows, rows(tmp_path / "rows.parquet"), Partition(3), target(tmp_path))
+    names = write_parties(read_rows, rows(tmp_path / "rows.parquet"), Partition(3), *target(tmp_path))
     for place in [tmp_path / "parties", *(tmp_path / "parties").rglob("*")]:
         assert stat.S_IMODE(place.stat().st_mode) == (0o700 if place.is_dir() else 0o600), place
     assert [(tmp_path / "parties" / name / "party.yaml").read_text() for name in names] == [f"name: {n}" for n in names]
@@ -96,7 +95,7 @@ def test_numbers_that_cannot_be_are_refused_with_what_to_write(numbers: dict, wo
 def test_what_is_wrong_with_rows_is_told_to_their_owner_alone(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a secret sentence,positive\nanother one,negative\n")
     with pytest.raises(PrivateInputError, match="PRIVATE-READ") as refused:
-        write_parties(read_rows, RowsRef(str(tmp_path / "rows.csv")), Partition(2), target(tmp_path))
+        write_parties(read_rows, RowsRef(str(tmp_path / "rows.csv")), Partition(2), *target(tmp_path))
     assert "secret" not in str(refused.value)
     assert "a secret sentence" in (tmp_path / "problems" / "partition.txt").read_text()
     assert not (tmp_path / "parties").exists()

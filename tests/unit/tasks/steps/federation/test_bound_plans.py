@@ -14,16 +14,25 @@ from flows.federation.party import load_party
 from flows.runtime.state_folder import COORDINATOR_KEY
 from tasks.accounting.federated import Parties, guarantee, shared
 from tasks.accounting.votes import calibrate
-from tasks.federation.masked_round import KEYS, RoundId, check_announcements, open_message, sign_message
-from tasks.federation.messages import ABORT, LIST, PLAN, REFUSALS, RoundPlan
+from tasks.federation.masked_round import File, RoundId, check_announcements, open_message, sign_message
+from tasks.federation.messages import RoundPlan
 from tasks.private.federation import party_vote
 from tasks.private.federation.masking import RoundKey
-from tasks.steps.federation.coordinator import publish
+from tasks.steps.federation.coordinator import Coordinator, Dropped
 from tasks.steps.federation.party import PartyRound, check_plan, register_rows
 from tasks.steps.selection import candidates
 from tests.support.data.masked_rounds import Federation
-from tests.support.runs.clear_votes import SHORT, both_sides, clear_sum, clear_votes
-from tests.support.runs.federation import LABELS, Federated, edit_party, lying, open_federated
+from tests.support.runs.federation import (
+    LABELS,
+    SHORT,
+    Federated,
+    both_sides,
+    clear_sum,
+    clear_votes,
+    edit_party,
+    lying,
+    open_federated,
+)
 
 TARGET, LIAR = "party-1", "party-2"
 PRIVATE = {"privacy": {"epsilon": 4.0, "delta": 1e-5}, "cap": "4.0"}
@@ -31,8 +40,8 @@ PRIVATE = {"privacy": {"epsilon": 4.0, "delta": 1e-5}, "cap": "4.0"}
 
 def first_plan(federated: Federated) -> RoundPlan:
     texts = candidates(federated.run.tools, [federated.texts(0)])
-    at, parties = RoundId(federated.run.tools.run_id, 0, 0), tuple(sorted(federated.parties))
-    return publish(federated.run.tools, federated.job(), "step", at, parties, ([federated.texts(0)], texts))
+    coordinator = Coordinator(federated.run.tools, federated.job(), "step", Dropped(), print)
+    return coordinator.publish(RoundId(federated.run.tools.run_id, 0, 0), [federated.texts(0)], texts)
 
 
 def changed(plan: RoundPlan, **values: Any) -> RoundPlan:
@@ -59,21 +68,21 @@ class Answer(Thread):
             self.said = str(error)
 
     def until_key(self) -> None:
-        while self.is_alive() and not self.round.exchange.exists(self.round.at.message(KEYS, TARGET)):
+        while self.is_alive() and not self.round.exchange.exists(self.round.at.message(File.KEYS, TARGET)):
             self.join(0.02)
 
 
 def answer(federated: Federated, plan: RoundPlan, secret: bytes | None = None) -> str:
     """Return the code of the target's refusal of a plan, empty if it announces its key instead."""
     at = plan.id
-    federated.files.write(f"{at.folder}/{PLAN}", plan.to_message(secret or federated.run.tools.coordinator_key))
+    federated.files.write(f"{at.folder}/{File.PLAN}", plan.to_message(secret or federated.run.tools.coordinator_key))
     target = Answer(federated, at)
     target.until_key()
-    federated.files.write(f"{at.folder}/{ABORT}", b"{}")
+    federated.files.write(f"{at.folder}/{File.ABORT}", b"{}")
     target.join(30)
-    refused = federated.files.read(at.message(REFUSALS, TARGET))
+    refused = federated.files.read(at.message(File.REFUSALS, TARGET))
     key = federated.run.federation.registry[TARGET]
-    return open_message(refused, REFUSALS, at, TARGET, key).decode().split()[1] if refused else ""
+    return open_message(refused, File.REFUSALS, at, TARGET, key).decode().split()[1] if refused else ""
 
 
 @pytest.mark.runs
@@ -135,7 +144,7 @@ def test_parties_that_get_different_plans_end_the_round_with_the_reason(tmp_path
 
         def read(self, name: str) -> bytes | None:
             data = self.true.read(name)
-            if not name.endswith(f"/{PLAN}"):
+            if not name.endswith(f"/{File.PLAN}"):
                 return data
             return changed(RoundPlan.from_message(data, self.at, public), epsilon=100.0).to_message(secret)
 
@@ -162,9 +171,9 @@ def test_a_party_compares_the_plans_of_all_itself(tmp_path: Path) -> None:
         name: RoundKey.generate(name, weaker, party.member.secret).announcement
         for name, party in federated.parties.items()
     }
-    keys[TARGET] = federated.files.read(plan.id.message(KEYS, TARGET))
+    keys[TARGET] = federated.files.read(plan.id.message(File.KEYS, TARGET))
     listed = json.dumps({name: key.hex() for name, key in keys.items()})
-    federated.files.write(f"{plan.id.folder}/{LIST}", listed.encode())
+    federated.files.write(f"{plan.id.folder}/{File.LIST}", listed.encode())
     target.join(30)
     assert "another plan of the round than other parties" in target.said
     assert set(federated.releases().values()) == {0}
@@ -179,7 +188,7 @@ def test_a_plan_that_the_coordinator_did_not_sign_is_refused(tmp_path: Path) -> 
     assert answer(federated, changed(plan, attempt=2), federated.parties[LIAR].member.secret) == "SIGNER"
     assert answer(federated, changed(plan, attempt=3)) == ""
     at = changed(plan, attempt=4).id  # the plan of another round is refused although it is signed
-    federated.files.write(f"{at.folder}/{PLAN}", plan.to_message(federated.run.tools.coordinator_key))
+    federated.files.write(f"{at.folder}/{File.PLAN}", plan.to_message(federated.run.tools.coordinator_key))
     target = Answer(federated, at)
     target.join(30)
     assert "registry did not sign" in target.said

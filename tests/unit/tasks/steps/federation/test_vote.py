@@ -10,10 +10,18 @@ from scipy.stats import chisquare
 
 from connectors.interfaces.errors import FinalError
 from tasks.accounting.federated import guarantee
-from tasks.federation.masked_round import RoundId, centred
-from tasks.federation.messages import GO, PLAN, UPLOADS
-from tests.support.runs.clear_votes import SHORT, both_sides, clear_sum, clear_votes
-from tests.support.runs.federation import PLANTED, edit_party, killed_at, lying, open_federated
+from tasks.federation.masked_round import File, RoundId, centred
+from tests.support.runs.federation import (
+    PLANTED,
+    SHORT,
+    both_sides,
+    clear_sum,
+    clear_votes,
+    edit_party,
+    killed_at,
+    lying,
+    open_federated,
+)
 
 ONCE = {"party-1": 1, "party-2": 1, "party-3": 1, "coordinator": 1}
 
@@ -153,11 +161,11 @@ def test_a_coordinator_killed_before_it_wrote_the_sum_forms_the_same_one_again(
 def test_a_round_that_version_0_2_began_is_refused_if_parties_may_have_paid(tmp_path: Path) -> None:
     federated = open_federated(tmp_path / "f")
     folder = RoundId(federated.run.tools.run_id, 0, 0).folder
-    for name in ("plan", GO):
+    for name in ("plan", File.GO):
         federated.files.write(f"{folder}/{name}", b"{}")
     with pytest.raises(FinalError, match=r"version 0\.2 began it.*--respend"):
         federated.vote()
-    federated.files.remove([f"{folder}/{GO}"])
+    federated.files.remove([f"{folder}/{File.GO}"])
     assert federated.vote()[1]["attempt"] == 1
 
 
@@ -204,7 +212,7 @@ def test_a_party_reads_the_sum_and_the_guarantee_counts_it_as_colluding(tmp_path
     votes, info, _ = federated.vote()
     at, reader = RoundId(federated.run.tools.run_id, 0, info["attempt"]), federated.parties["party-3"].exchange
     length = both_sides(votes).size
-    uploads = [reader.read(at.message(UPLOADS, party))[-4 * length :] for party in info["parties"]]
+    uploads = [reader.read(at.message(File.UPLOADS, party))[-4 * length :] for party in info["parties"]]
     total = np.sum([np.frombuffer(upload, dtype="<u4") for upload in uploads], axis=0, dtype=np.uint32)
     assert np.array_equal(centred(total).reshape(2, -1).T, both_sides(votes))
     noise = federated.run.shared
@@ -219,7 +227,7 @@ def test_the_coordinators_files_hold_no_votes_of_one_party_and_no_row(tmp_path: 
         federated.vote(iteration=iteration)
     held = [path for place in ("home", "parties/exchange") for path in (federated.folder / place).rglob("*")]
     contents = {path: path.read_bytes() for path in held if path.is_file()}
-    assert len([path for path in contents if path.name == PLAN]) == 2
+    assert len([path for path in contents if path.name == File.PLAN]) == 2
     for party in federated.parties:
         votes = clear_votes(federated, party)
         for kind in ("<i4", "<i8"):
