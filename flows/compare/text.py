@@ -9,16 +9,22 @@ from connectors.interfaces.money import format_dollars
 from flows.engine.text import cap_text, epsilon, money_about, table
 from tasks.reporting.compare_report import EVERY_COLUMN, NOT_PRIVATE
 
+ALWAYS = ("accuracy", "fid")
+"""Metrics with a column even if no cell has them."""
+
 
 def plan(value: dict[str, Any]) -> str:
     """Return calls, cost and budget of all open cells as text."""
+    minutes = "unknown: a model was never called"
+    if value["minutes_of_writing"] is not None:
+        minutes = f"about {value['minutes_of_writing']:.0f} minutes of generation in total"
     lines = [
         f"comparison    {value['title']}",
         f"cells         {value['cells']}, {value['open']} to run, {value['workers']} at a time",
         f"calls         {value['calls']}",
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out",
         f"money         {money_about(value)}",
-        f"time          {_minutes(value['minutes_of_writing'])}",
+        f"time          {minutes}",
     ]
     for dataset in value["datasets"]:
         lines.append(
@@ -34,23 +40,23 @@ def plan(value: dict[str, Any]) -> str:
 
 def summary(value: dict[str, Any]) -> str:
     """Return cells, verdicts and table paths of a finished comparison as text."""
-    metrics = _measured(value)
-    heads = ("row", "column", "seed", "state", *metrics.values(), "epsilon of output", "added to budget", "seconds")
-    lines = [table([_result_row(cell, metrics) for cell in value["cells"] if not cell["not_private"]], heads), ""]
-    lines += _unnoised(value)
-    judged = [claim for claim in value["claims"] if claim["verdict"]]
+    heads = _measured(value)
+    columns = ("row", "column", "seed", "state", *heads.values(), "epsilon of output", "added to budget", "seconds")
+    private = [cell for cell in value["cells"] if not cell["not_private"]]
+    lines = [table([list(_result(cell, heads).values()) for cell in private], columns), "", *_unnoised(value, heads)]
     unnoised = {cell["row"] for cell in value["cells"] if cell["not_private"]}
     labels = {row: f"{row} ({NOT_PRIVATE})" for row in unnoised}
     lines += [
         f"claim       {labels.get(claim['row'], claim['row'])} · {claim['column']} · {claim['metric']}: "
         f"{claim['verdict']}"
-        for claim in judged
+        for claim in value["claims"]
+        if claim["verdict"]
     ]
-    for cell in value["cells"]:
-        lines += [
-            f"warning     {labels.get(cell['row'], cell['row'])} · {cell['column']} · seed {cell['seed']}: {warning}"
-            for warning in cell.get("warnings", ())
-        ]
+    lines += [
+        f"warning     {labels.get(cell['row'], cell['row'])} · {cell['column']} · seed {cell['seed']}: {warning}"
+        for cell in value["cells"]
+        for warning in cell.get("warnings", ())
+    ]
     failed = [cell for cell in value["cells"] if cell["state"] == "failed"]
     lines += [f"failed      {cell['row']} · {cell['column']} · seed {cell['seed']}: {cell['error']}" for cell in failed]
     lines += [
@@ -64,37 +70,23 @@ def summary(value: dict[str, Any]) -> str:
 def _measured(value: dict[str, Any]) -> dict[str, str]:
     """Return the metrics of the columns and their heads; an accuracy that no cell has is left out."""
     heads = {"accuracy": "accuracy", "adapted_accuracy": "adapted", "release_accuracy": "release", "fid": "FID"}
-    always = ("accuracy", "fid")
     values = [cell["values"] for cell in value["cells"]]
-    return {name: head for name, head in heads.items() if name in always or any(cell.get(name) for cell in values)}
-
-
-def _minutes(minutes: float | None) -> str:
-    return (
-        "unknown: a model was never called"
-        if minutes is None
-        else f"about {minutes:.0f} minutes of generation in total"
-    )
+    return {name: head for name, head in heads.items() if name in ALWAYS or any(cell.get(name) for cell in values)}
 
 
 def _plan_row(cell: dict[str, Any]) -> Sequence[object]:
     spent = epsilon(cell["epsilon_exact"]) if cell["releases"] else "none"
-    return [
-        cell["row"],
-        cell["column"],
-        cell["seed"],
-        cell["flow"],
-        cell["calls"],
-        format_dollars(cell["dollars_about"]),
-        spent,
-    ]
+    shown = [cell[name] for name in ("row", "column", "seed", "flow", "calls")]
+    return [*shown, format_dollars(cell["dollars_about"]), spent]
 
 
-def _result_row(cell: dict[str, Any], metrics: Iterable[str]) -> Sequence[object]:
-    scores = [_score(cell, metric) for metric in metrics]
-    spent = ["-" if cell[name] is None else f"{cell[name]:.3f}" for name in ("epsilon", "added")]
-    state = "reused" if cell["reused"] else cell["state"]
-    return [cell["row"], cell["column"], cell["seed"], state, *scores, *spent, f"{cell['seconds']:.0f}"]
+def _result(cell: dict[str, Any], metrics: Iterable[str]) -> dict[str, object]:
+    """Return the line of a cell by column."""
+    line = {name: cell[name] for name in ("row", "column", "seed")}
+    line |= {"state": "reused" if cell["reused"] else cell["state"]}
+    line |= {metric: _score(cell, metric) for metric in metrics}
+    line |= {name: "-" if cell[name] is None else f"{cell[name]:.3f}" for name in ("epsilon", "added")}
+    return line | {"seconds": f"{cell['seconds']:.0f}"}
 
 
 def _score(cell: dict[str, Any], metric: str) -> str:
@@ -107,20 +99,20 @@ def _score(cell: dict[str, Any], metric: str) -> str:
     return f"{value:.3f}" + (f" ({', '.join(remarks)})" if remarks else "")
 
 
-def _unnoised(value: dict[str, Any]) -> list[str]:
+def _unnoised(value: dict[str, Any], heads: dict[str, str]) -> list[str]:
     """Return a separate table of the runs without noise, which have no epsilon."""
     runs: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for cell in value["cells"]:
         if cell["not_private"]:
             runs.setdefault(cell["run_id"], (cell, []))[1].append(cell["column"])
-    if not runs:
-        return []
-    metrics = _measured(value)
     every = {cell["column"] for cell in value["cells"]}
-    rows = []
+    lines = []
     for cell, columns in runs.values():
-        row, _, seed, state, *scores, _, _, seconds = _result_row(cell, metrics)
-        settings = EVERY_COLUMN if set(columns) == every else ", ".join(columns)
-        rows.append([f"{row} ({NOT_PRIVATE})", settings, seed, state, *scores, seconds])
-    heads = ("row", "settings", "seed", "state", *metrics.values(), "seconds")
-    return [f"{NOT_PRIVATE}: computed on private rows without noise, no epsilon applies", table(rows, heads), ""]
+        line = _result(cell, heads)
+        line |= {"row": f"{cell['row']} ({NOT_PRIVATE})"}
+        line |= {"column": EVERY_COLUMN if set(columns) == every else ", ".join(columns)}
+        lines.append([text for name, text in line.items() if name not in ("epsilon", "added")])
+    if not lines:
+        return []
+    shown = table(lines, ("row", "settings", "seed", "state", *heads.values(), "seconds"))
+    return [f"{NOT_PRIVATE}: computed on private rows without noise, no epsilon applies", shown, ""]
