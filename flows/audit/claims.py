@@ -31,7 +31,7 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
 def claims(attack: Attack) -> dict[str, Any]:
     """Return the claims: `epsilon_stated` is requested, `epsilon_claimed` accounted."""
     noise = attack.noise
-    values = {
+    values: dict[str, Any] = {
         "mechanism": attack.name,
         "adjacency": noise.privacy.adjacency,
         "delta": noise.delta,
@@ -41,7 +41,7 @@ def claims(attack: Attack) -> dict[str, Any]:
     }
     if attack.parties is not None:
         values |= {"parties": attack.parties.number, "colluding": attack.parties.colluding}
-    return values | noise.claim
+    return values | dict(noise.claim)
 
 
 def mechanism_of(attacked: AttackResult) -> dict[str, Any]:

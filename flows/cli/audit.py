@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,7 +29,7 @@ def audit(  # noqa: PLR0913 - the options of the command
     """Attack each noisy release of a run with made-up records; open no private row, spend no budget."""
     from flows.cli import commands
 
-    values = {"config": str(file_of(name, config, "audit")), "changes": set_, "trials": trials}
+    values: dict[str, Any] = {"config": str(file_of(name, config, "audit")), "changes": set_, "trials": trials}
     values |= {"confidence": confidence, "pipeline": {} if whole_run else None}
     wording = find_flow("audit").text()
     if plan:

@@ -41,8 +41,10 @@ if TYPE_CHECKING:
 
 EVEN, LOW = 0.5, 0.01
 """An attacker's prior beliefs for which the page shows the certainty."""
-STATUS = ("names", "cap", "cap_protects", "delta", "spent", "reserved", "left", "trainings", "units", "exposed")
-STATUS += ("voided", "refused", "versions", "group", "members")
+STATUS = (
+    *("names", "cap", "cap_protects", "delta", "spent", "reserved", "left", "trainings", "units"),
+    *("exposed", "voided", "refused", "versions", "group", "members"),
+)
 """Fields of the budget status that the page shows."""
 HIDDEN = ("charges", "extra", "key", "fingerprint", "records", "entry", "line", "carried")
 """Details of a ledger entry for programs, not shown on the page."""
