@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -117,7 +118,7 @@ def dataset_card(facts: BundleFacts) -> str:
     """Return the text of README.md."""
     report, useful = facts.report, facts.report.usefulness
     config, names = facts.book["config"], facts.card.label_names
-    return template("card.md.j2").render(
+    text = template("card.md.j2").render(
         header=yaml.safe_dump(front_matter(facts), sort_keys=False, allow_unicode=True),
         facts=facts,
         report=report,
@@ -133,6 +134,7 @@ def dataset_card(facts: BundleFacts) -> str:
         reached=describe_recipe(facts.reached, useful.chance if useful else 0.0, facts.not_run),
         classifier=classifier_use(config, facts.pooled),
     )
+    return text.rstrip() + "\n"
 
 
 def front_matter(facts: BundleFacts) -> dict[str, Any]:
@@ -168,11 +170,11 @@ def _features(facts: BundleFacts) -> list[dict[str, Any]]:
 
 def mechanisms(report: Report) -> list[str]:
     """Return one line per kind of noise in the output: scale and sensitivity."""
-    lines: dict[str, int] = {}
-    for charge in report.happened.charges:
-        name = charge.mechanism.replace("_", " ").replace("gaussian", "Gaussian")
-        line = f"{name} noise, standard deviation {charge.noise_scale:.4g} at sensitivity {charge.sensitivity:.4g}"
-        lines[line] = lines.get(line, 0) + 1
+    lines = Counter(
+        f"{charge.mechanism.replace('_', ' ').replace('gaussian', 'Gaussian')} noise, standard deviation "
+        f"{charge.noise_scale:.4g} at sensitivity {charge.sensitivity:.4g}"
+        for charge in report.happened.charges
+    )
     return [f"{times} x {line}" for line, times in lines.items()] or ["no release: no private row was used"]
 
 

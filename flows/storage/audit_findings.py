@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ArtifactError
-from connectors.interfaces.ledger import Charge
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
+    from connectors.interfaces.ledger import Charge
+    from flows.engine.method import AuditCase
 
 SAME = ("noise_scale", "sensitivity", "releases", "delta", "protects", "adjacency")
 """Values that must be equal in a run's votes and an audited mechanism for the audit to apply to the run."""
@@ -39,24 +40,8 @@ class AuditLine:
     proven: float
 
 
-class Case(Protocol):
-    """An audit of a release (`flows.engine.method.AuditCase`)."""
-
-    @property
-    def kind(self) -> str:
-        """First two words of the mechanism's name in the findings."""
-
-    @property
-    def charge(self) -> Charge:
-        """Charge of the release."""
-
-    @property
-    def claim(self) -> Mapping[str, Any] | None:
-        """The values of `SAME`, `sides` and `shared` (several parties) of votes; None for other releases."""
-
-
 def audits_of_releases(
-    artifacts: Artifacts, releases: Mapping[str, Sequence[Case]]
+    artifacts: Artifacts, releases: Mapping[str, Sequence[AuditCase]]
 ) -> tuple[tuple[AuditLine, ...], tuple[str, ...]]:
     """Return the newest audits of releases, and the names of the releases that were never audited.
 
@@ -90,7 +75,7 @@ def describe_audits(audits: Sequence[AuditLine], never: Sequence[str]) -> str:
     return " ".join(sentences)
 
 
-def _newest(findings: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], case: Case) -> list[AuditLine]:
+def _newest(findings: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], case: AuditCase) -> list[AuditLine]:
     """Return the newest finding of each kind of attack on the noise of a case."""
     newest: dict[str, AuditLine] = {}
     for audit, finding in findings:

@@ -52,22 +52,6 @@ Train = Callable[[Any, EncodedRows, Recipe, StepsTaken], int]
 """A training of a model on rows."""
 
 
-class MemoryStore:
-    """Keeps the private arrays of a training in memory."""
-
-    def __init__(self) -> None:
-        self.arrays: dict[str, dict[str, NDArray[Any]]] = {}
-
-    def write_private_arrays(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Store arrays."""
-        self.arrays[path] = dict(arrays)
-
-    def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:
-        """Return a copy of stored arrays, None if there are none."""
-        stored = self.arrays.get(path)
-        return None if stored is None else dict(stored)
-
-
 def training_attack(noise: TrainingNoise, trials: int, confidence: float) -> Attack:
     """Return the attack on a training by DP-SGD."""
 
@@ -126,7 +110,7 @@ def observe_training(noise: TrainingNoise, present: NDArray[np.int64], canaries:
     recipe = Recipe(plan, noise.noise_multiplier, TINY_RATE, "hooks", rows_at_once=AT_ONCE)
     seen: list[Floats] = []
     with _watched(model.table.weight, seen):
-        train(model, rows, recipe, StepsTaken.start(MemoryStore(), "audit", "audit"))
+        train(model, rows, recipe, StepsTaken.start(_memory_store(), "audit", "audit"))
     gradients = np.stack(seen) * plan.batch_rows
     along, across = np.array([-1.0, 1.0]) / math.sqrt(2), np.array([1.0, 1.0]) / math.sqrt(2)
     return np.stack([gradients @ along, gradients @ across], axis=2)
@@ -179,6 +163,12 @@ def likely_epsilon(noise: TrainingNoise, trials: int, confidence: float) -> floa
     right = (float(present.sf(high)) + float(absent.cdf(low))) / (2 * share)
     guesses = 2 * round(share * trials)
     return one_run_bound(2 * trials, guesses, round(guesses * right), noise.delta, 1 - (1 - confidence) / 2)
+
+
+def _memory_store() -> Any:
+    """Return a store for the private arrays of a training in memory."""
+    arrays: dict[str, Mapping[str, NDArray[Any]]] = {}
+    return SimpleNamespace(write_private_arrays=arrays.__setitem__, read_private_arrays=arrays.get)
 
 
 def _model(torch: Any, canaries: int) -> Any:
