@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.models import ModelSpec
@@ -40,13 +41,14 @@ def place(path: str, root: str | None) -> str:
 def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
     """Return the reference to configured rows; public rows add the run's seed."""
     is_public = isinstance(rows, PrivateRows) and rows.rows_are_public
+    columns: dict[str, Any] = {name: getattr(rows, name) for name in ("text", "label", "rows", "query", "plain_text")}
+    columns |= {name: getattr(rows, name, None) for name in ("of", "class_alpha", "person")}
     return RowsRef(
         path=place(rows.path, root),
         seed=rows.seed + run_seed * is_public,
         public=is_public,
         classes=tuple((name, tuple(prefixes)) for name, prefixes in (rows.classes or {}).items()),
-        **{name: getattr(rows, name) for name in ("text", "label", "rows", "query", "plain_text")},
-        **{name: getattr(rows, name, None) for name in ("of", "class_alpha", "person")},
+        **columns,
     )
 
 

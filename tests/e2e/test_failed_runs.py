@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import Pipeline, last_json, values
+from tests.support.runs.pipeline import Pipeline, values
 from tests.support.runs.served_flow import Served, served
 from tests.support.waits import WAIT_SECONDS
 
@@ -16,16 +16,9 @@ pytestmark = pytest.mark.slow
 FAULTS = """
 import errno, pathlib
 import connectors.artifacts.atomic_files as files
-import connectors.models.ngram.model as models
 import tasks.steps.students.evaluation as judging
-from connectors.interfaces.errors import FinalError
 here = pathlib.Path(__file__).parent
-whole, sync, values = models.NgramModel.complete, files.os.fsync, judging._values
-
-def complete(self, prompts, *rest):
-    if self.name == "novelist" and (here / "down").exists():
-        raise FinalError("novelist: the key is not valid")
-    return whole(self, prompts, *rest)
+sync, values = files.os.fsync, judging._values
 
 def fsync(descriptor):
     name = files.os.readlink(f"/proc/self/fd/{descriptor}")
@@ -38,9 +31,8 @@ def odd(tools, job):
         raise KeyError("fid of tomorrow")
     return values(tools, job)
 
-models.NgramModel.complete, files.os.fsync, judging._values = complete, fsync, odd
+files.os.fsync, judging._values = fsync, odd
 """
-NOVELIST = {"name": "novelist", "connector": "ngram", "model": "stories"}
 SHORT = {"method": {"iterations": 2, "samples": 24}}
 
 
@@ -69,25 +61,6 @@ def failed(deployed: Served, run: str) -> str:
         assert time.monotonic() < deadline, deployed.logs(run)[-3:]
         time.sleep(0.5)
     return message
-
-
-def releases(deployed: Served) -> int:
-    history = last_json(deployed.pipeline.call("budget", "history", "desk", "--json").stdout)
-    return len([entry for entry in history["entries"] if entry["kind"] == "release"])
-
-
-def test_every_plm_down_and_back(deployed: Served, faults: Path) -> None:
-    (faults / "down").touch()
-    run = deployed.start(values(**SHORT, plms=[NOVELIST]))
-    message = failed(deployed, run)
-    (faults / "down").unlink()
-    assert deployed.tasks(run)["generate novelist t=0"] == "Model down"
-    assert "Step 'generate t=0' failed: Every PLM is down in iteration 0. novelist: novelist: the key is" in message
-    assert "Next: wasp resume wasp-support-desk-" in message
-    assert "Retry" in message
-    deployed.retry(run)
-    assert deployed.end(run)["type"] == "COMPLETED"
-    assert releases(deployed) == 1
 
 
 @pytest.mark.parametrize(
