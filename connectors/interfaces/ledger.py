@@ -58,21 +58,21 @@ class ReleaseRequest:
 class Marks:
     """Keyed hashes by which the ledger recognises people of another dataset.
 
-    `places`: files or tables; `persons`: values of the person column; `rows`: all columns of a row; `near`: parts of
-    texts that near copies share (tasks/private/data/near_copies.py). `separate`: the owner declares that equal places
-    and persons are other people. `public`: the rows are public and need no cap.
+    `places`: files or tables; `persons`: values of the person column; `rows`: all columns of a row; `short`: those
+    hashes of rows and records whose text is short, so that other people can have it as well. `separate`: the owner
+    declares that equal places and persons are other people. `public`: the rows are public and need no cap.
     """
 
     places: tuple[str, ...] = ()
     persons: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
-    near: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
     separate: bool = False
     public: bool = False
 
     def by_kind(self) -> dict[str, tuple[str, ...]]:
-        """Return the hashes by kind."""
-        return {"place": self.places, "person": self.persons, "row": self.rows, "near": self.near}
+        """Return the hashes of marks by kind."""
+        return {"place": self.places, "person": self.persons, "row": self.rows}
 
 
 NO_MARKS: Final = Marks()

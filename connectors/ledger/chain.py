@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
-from connectors.ledger.seals import broken_seals, write_seal
+from connectors.ledger.database import reported
 from connectors.ledger.state import JOINED, Entry, State, cost_of, damaged, read_state
-from connectors.ledger.tables import BOOK, DATASETS, ENTRIES, NAMES, OUTPUTS, RAW_OUTPUT
-from connectors.ledger.waits import reported
-
-Clock = Callable[[], datetime]
-SKEW = timedelta(minutes=5)
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(UTC)
+from connectors.ledger.tables import BOOK, DATASETS, ENTRIES, OUTPUTS, RAW_OUTPUT
 
 
 def read_entries(db: Connection, dataset: str) -> list[Entry]:
@@ -46,11 +36,7 @@ def load(db: Connection, dataset: str, *, lock: bool) -> State:
         head = db.execute(query).first()
     if head is None:
         raise LedgerError(f"The privacy ledger has no dataset '{dataset}'. Register its rows first (wasp budget show).")
-    entries = read_entries(db, dataset)
-    state = read_state(dataset, entries)
-    broken = next(broken_seals(db, dataset, entries), None) if lock else None
-    if broken is not None:
-        raise damaged(dataset, broken)
+    state = read_state(dataset, read_entries(db, dataset))
     if (state.entries, state.head) != (head.entries, head.head):
         raise damaged(dataset, f"{head.entries} entries were written, {state.entries} exist")
     return state
@@ -82,30 +68,17 @@ def start_chain(db: Connection, dataset: str) -> State:
     return State(dataset)
 
 
-def append(db: Connection, state: State, draft: Entry, clock: Clock) -> Entry:
+def append(db: Connection, state: State, draft: Entry) -> Entry:
     """Write the next entry with number, time, previous hash and hash; update `state`."""
-    entry = replace(draft, number=state.entries + 1, at=_stamp(state, clock), previous=state.head)
+    # Clocks of several machines differ slightly; the chain defines the order of entries.
+    now = max(datetime.now(UTC).isoformat(timespec="microseconds"), state.last_at)
+    entry = replace(draft, number=state.entries + 1, at=now, previous=state.head)
     entry = replace(entry, hash=entry.sealed())
     db.execute(insert(ENTRIES).values(**asdict(entry)))
-    write_seal(db, entry)
     head = update(DATASETS).where(DATASETS.c.dataset == state.dataset)
     db.execute(head.values(entries=entry.number, head=entry.hash))
     state.apply(entry)
     return entry
-
-
-def _stamp(state: State, clock: Clock) -> str:
-    now = clock().astimezone(UTC)
-    if state.last_at:
-        last = datetime.fromisoformat(state.last_at)
-        if now < last - SKEW:
-            raise LedgerError(
-                f"This machine's clock shows {now.isoformat()}, but the last entry of dataset '{state.dataset}' was "
-                f"written at {state.last_at}. Set the clock; until then the ledger refuses new entries."
-            )
-        # Clocks of several machines differ slightly; the chain defines the order of entries.
-        now = max(now, last)
-    return now.isoformat(timespec="microseconds")
 
 
 def stored_bytes(value: Any) -> bytes:
@@ -142,19 +115,3 @@ def stored_release(db: Connection, request: ReleaseRequest) -> StoredRelease | N
             f"({entry.mechanism}, scale {entry.noise_scale}). The step key must contain the mechanism's parameters."
         )
     return StoredRelease(output, True, entry.hash)
-
-
-def identified(db: Connection, name: str) -> str | None:
-    """Return the id of a dataset from its id or a registered name, None if unknown."""
-    if db.execute(select(DATASETS.c.dataset).where(DATASETS.c.dataset == name)).first():
-        return name
-    return db.execute(select(NAMES.c.dataset).where(NAMES.c.name == " ".join(name.split()))).scalar()
-
-
-def resolve(db: Connection, name: str) -> str:
-    """Return the id of a dataset from its id or a registered name, else LedgerError."""
-    dataset = identified(db, name)
-    if dataset is None:
-        datasets = ", ".join(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
-        raise LedgerError(f"The privacy ledger has no dataset '{name}'. Registered: {datasets or 'none yet'}.")
-    return dataset

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, select, update
@@ -16,10 +17,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from connectors.interfaces.errors import LedgerError, MissingPackageError
-from connectors.ledger.seals import KEY, KeySource
+from connectors.ledger.heads import compare_and_store
 from connectors.ledger.tables import BOOK, METADATA, SCHEMA
-from connectors.ledger.waits import WAIT_SECONDS, reported
 
+WAIT_SECONDS = 600
+"""Longest wait for a lock."""
+NOTICE_SECONDS = 3.0
+"""Wait after which the user learns why nothing happens."""
 VERSION = select(BOOK.c.version).where(BOOK.c.id == 1)
 _SETUP_LOCK = 7_420_719_371  # any constant: the advisory lock for creating the tables
 _POSTGRES_SETTINGS = (
@@ -29,26 +33,21 @@ _POSTGRES_SETTINGS = (
     # A draw can take long; aborting it would be safe, but wasteful.
     "SET LOCAL idle_in_transaction_session_timeout = 0",
 )
+_log = logging.getLogger(__name__)
 
 
 class LedgerStore:
     """Transactions on one database, opened on first use per process.
 
-    `key` returns the key of the seals; every transaction carries it (`seals.key_of`). Pickles as its URL and `key`. No
-    connection stays open between transactions, so a forked child shares none and a server restart breaks none.
+    `heads`: the file with the newest entries, compared at the first use and after every commit. No connection stays
+    open between transactions, so a forked child shares none and a server restart breaks none.
     """
 
-    def __init__(self, url: str, key: KeySource | None = None) -> None:
+    def __init__(self, url: str, heads: Path | None = None) -> None:
         self._url = parse_url(url)
-        self._key = key
+        self._heads = heads
         self._engine: Engine | None = None
-        self._guard = Lock()
-
-    def __getstate__(self) -> tuple[str, KeySource | None]:
-        return self._url.render_as_string(hide_password=False), self._key
-
-    def __setstate__(self, state: tuple[str, KeySource | None]) -> None:
-        LedgerStore.__init__(self, *state)
+        self._guard = threading.Lock()
 
     @property
     def shown(self) -> str:
@@ -58,27 +57,20 @@ class LedgerStore:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open one consistent snapshot; never waits for a writer, unless it locks the whole file of SQLite."""
-        postgres = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True} if self._is_postgres else {}
-        with self._transaction(**postgres) as db:
+        with self._translated(), self._snapshot(self._open()) as db:
             yield db
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Open a write transaction: durable commit at the end, rollback on any exception."""
-        with self._transaction(ledger_writes=True) as db:
-            if self._is_postgres:
-                for setting in _POSTGRES_SETTINGS:
-                    db.exec_driver_sql(setting)
-            yield db
-
-    @contextmanager
-    def _transaction(self, **options: Any) -> Iterator[Connection]:
-        with self._translated(), ExitStack() as stack:
-            with reported():  # SQLite waits here, PostgreSQL at the first locked row
-                db = stack.enter_context(self._open().connect())
-                db = db.execution_options(**options, **{KEY: self._key})
-                stack.enter_context(db.begin())
-            yield db
+        with self._translated():
+            engine = self._open()
+            with _transaction(engine, ledger_writes=True) as db:
+                if self._is_postgres:
+                    for setting in _POSTGRES_SETTINGS:
+                        db.exec_driver_sql(setting)
+                yield db
+            self._compare_heads(engine)
 
     @contextmanager
     def hold(self, name: str) -> Iterator[bool]:
@@ -110,8 +102,17 @@ class LedgerStore:
             if self._engine is None:
                 engine = self._postgres() if self._is_postgres else self._sqlite()
                 _prepare(engine, self.shown)
+                self._compare_heads(engine)
                 self._engine = engine
             return self._engine
+
+    def _snapshot(self, engine: Engine) -> Any:
+        postgres = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True} if self._is_postgres else {}
+        return _transaction(engine, **postgres)
+
+    def _compare_heads(self, engine: Engine) -> None:
+        if self._heads is not None:
+            compare_and_store(self._heads, lambda: self._snapshot(engine))
 
     def _postgres(self) -> Engine:
         try:
@@ -180,6 +181,29 @@ def parse_url(url: str) -> URL:
     return parsed.set(database=str(Path(str(parsed.database)).absolute()))
 
 
+@contextmanager
+def reported() -> Iterator[None]:
+    """Log a warning if the block, which waits for a lock, takes longer than `NOTICE_SECONDS`."""
+    line = "Another process has locked the privacy ledger. Waiting at most %d seconds."
+    timer = threading.Timer(NOTICE_SECONDS, _log.warning, (line, WAIT_SECONDS))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # a thread that is left would run into the end of the interpreter
+
+
+@contextmanager
+def _transaction(engine: Engine, **options: Any) -> Iterator[Connection]:
+    with ExitStack() as stack:
+        with reported():  # SQLite waits here, PostgreSQL at the first locked row
+            db = stack.enter_context(engine.connect()).execution_options(**options)
+            stack.enter_context(db.begin())
+        yield db
+
+
 def _engine(url: URL, arguments: dict[str, Any]) -> Engine:
     # hide_parameters: the error of a failed insert must not contain an unreleased noisy output.
     return create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args=arguments)
@@ -201,22 +225,16 @@ def _prepare(engine: Engine, shown: str) -> None:
         ready = inspect(db).has_table(BOOK.name)
         version = db.execute(VERSION).scalar() if ready else None
     if version is None or version < SCHEMA:
-        with engine.connect() as db:
-            db = db.execution_options(ledger_writes=True)
-            with db.begin():
-                _create_tables(db)  # all of a new ledger, those of later formats in an older one
-                db.execute(update(BOOK).where(BOOK.c.version < SCHEMA).values(version=SCHEMA))
-                version = db.execute(VERSION).scalar_one()
+        with _transaction(engine, ledger_writes=True) as db:
+            if db.dialect.name == "postgresql":
+                db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SETUP_LOCK})")
+            METADATA.create_all(db)  # all of a new ledger, those of later formats in an older one
+            if db.execute(VERSION).first() is None:
+                db.execute(insert(BOOK).values(id=1, version=SCHEMA))
+            db.execute(update(BOOK).where(BOOK.c.version < SCHEMA).values(version=SCHEMA))
+            version = db.execute(VERSION).scalar_one()
     if version != SCHEMA:
         raise LedgerError(f"Privacy ledger {shown} has format {version}, but wasp supports {SCHEMA}. Upgrade wasp.")
-
-
-def _create_tables(db: Connection) -> None:
-    if db.dialect.name == "postgresql":
-        db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SETUP_LOCK})")
-    METADATA.create_all(db)
-    if db.execute(VERSION).first() is None:
-        db.execute(insert(BOOK).values(id=1, version=SCHEMA))
 
 
 def _first_line(error: SQLAlchemyError) -> str:

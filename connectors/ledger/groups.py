@@ -1,7 +1,7 @@
 """Groups of datasets with the same people: a release from one is charged to all.
 
 Each member's chain repeats the entries of the others ('group release', 'group reserve', ...), so each chain alone
-contains all that its people have spent. A group only grows: leaving it would restore a spent budget.
+contains all that its people have spent. A dataset can leave a group only before the first release from any member.
 """
 
 from __future__ import annotations
@@ -14,50 +14,43 @@ from sqlalchemy import Connection, select
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError
-from connectors.ledger.chain import load, read_entries
-from connectors.ledger.state import GROUP, JOINED, LOOK, RELEASING, Entry, State, read_state
+from connectors.ledger.chain import load
+from connectors.ledger.state import GROUP, JOINED, LOOK, RELEASING, Entry, State
 from connectors.ledger.tables import ENTRIES
 
-REPEATED = (*RELEASING, "reserve", "finish", "void", LOOK)
+REPEATED = (*RELEASING, "reserve", "finish", LOOK)
 """Kinds of entries that the other datasets of a group repeat."""
-
-Write = Callable[[State, Entry], object]
-
-
-def repeat(entry: Entry, other: State) -> Entry:
-    """Return the entry with which another dataset of the group repeats `entry`."""
-    detail = entry.detail
-    if entry.kind == "void":
-        releases = other.others[entry.dataset].released
-        detail["number"] = next(release.number for release in releases if release.detail["line"] == detail["number"])
-    detail |= {"of": entry.dataset, "entry": entry.hash, "line": entry.number}
-    return replace(entry, dataset=other.dataset, kind=GROUP + entry.kind, detail_json=canonical(detail))
-
-
 AUTOMATIC = "with "
 """Prefix of the name of a group that the ledger itself formed."""
 
+Write = Callable[[State, Entry], object]
+"""Writes the next entry of a chain with its total."""
 
-def join(db: Connection, name: str, datasets: Sequence[str], who: str, write: Write, why: Sequence[str] = ()) -> None:
+
+def repeat(entry: Entry, other: State, **more: object) -> Entry:
+    """Return the entry with which another dataset of the group repeats `entry`."""
+    detail = entry.detail | {"of": entry.dataset, "entry": entry.hash, "line": entry.number, **more}
+    return replace(entry, dataset=other.dataset, kind=GROUP + entry.kind, detail_json=canonical(detail))
+
+
+def join(db: Connection, name: str, datasets: Collection[str], who: str, write: Write, why: Sequence[str] = ()) -> None:
     """Merge datasets and their groups into the group `name`.
 
     The caller holds the ledger's lock. Earlier releases and reservations of each are charged to all others, even beyond
     their caps: they have already happened. `why`: common marks, if the ledger forms the group.
     """
-    union = {member for dataset in datasets for member in (dataset, *_members_of(db, dataset))} | set(
-        _group_datasets(db, name)
-    )
-    states = [load(db, member, lock=True) for member in sorted(union)]
-    if all((state.group, set(state.members)) == (name, union) for state in states):
+    union = sorted(_with_members(db, datasets) | set(_group_datasets(db, name)))
+    states = [load(db, member, lock=True) for member in union]
+    if all((state.group, list(state.members)) == (name, union) for state in states):
         return
     for state in states:
-        detail = canonical({"group": name, "members": sorted(union), **({"why": sorted(why)} if why else {})})
-        before = set(state.members)
-        write(state, Entry(state.dataset, JOINED, who, detail_json=detail))
+        detail = {"group": name, "members": union, **({"why": sorted(why)} if why else {})}
+        before = {*state.members, state.dataset}
+        write(state, Entry(state.dataset, JOINED, who, detail_json=canonical(detail)))
         for other in states:
-            if other.dataset not in {*before, state.dataset}:
-                for line in _earlier_entries(other):
-                    write(state, replace(repeat(line, state), detail_json=_with_carried_mark(repeat(line, state))))
+            if other.dataset not in before:
+                for entry in _earlier_entries(other):
+                    write(state, repeat(entry, state, carried=True))
 
 
 def join_related(db: Connection, dataset: str, related: Mapping[str, Collection[str]], who: str, write: Write) -> None:
@@ -65,18 +58,39 @@ def join_related(db: Connection, dataset: str, related: Mapping[str, Collection[
 
     The group keeps the name of an existing group, first that of `dataset`. `related`: common marks by dataset.
     """
-    others = sorted(set(related) - {dataset})
+    others = sorted(set(related) - {dataset} - load(db, dataset, lock=False).apart)
     groups = {other: load(db, other, lock=False).group for other in (dataset, *others)}
     if not others or (len(set(groups.values())) == 1 and groups[dataset]):
         return
     name = next((group for group in groups.values() if group), AUTOMATIC + others[0])
-    why = {kind for other in others for kind in related[other]}
-    join(db, name, [dataset, *others], who, write, sorted(why))
+    join(db, name, [dataset, *others], who, write, sorted({kind for other in others for kind in related[other]}))
+
+
+def leave(states: Sequence[State], who: str, write: Write) -> None:
+    """Take the first of `states` out of its group, of which the others are; ConfigError after a release.
+
+    Leaving later would restore a spent budget. The ledger does not put these datasets into one group again by itself.
+    """
+    state, *others = states
+    if not state.group:
+        raise ConfigError(f"Dataset '{state.dataset}' is in no group. See: wasp budget show {state.dataset}")
+    if state.charged() or state.reserved():
+        raise ConfigError(
+            f"Dataset '{state.dataset}' cannot leave group '{state.group}': its datasets have releases or reservations "
+            "that are charged to all of them. Continue with their common budget."
+        )
+    remaining = [other.dataset for other in others]
+    group, members = (state.group, remaining) if len(remaining) > 1 else ("", [])
+    detail = {"group": "", "members": [], "apart": remaining}
+    write(state, Entry(state.dataset, JOINED, who, detail_json=canonical(detail)))
+    for other in others:
+        detail = {"group": group, "members": members, "apart": [state.dataset]}
+        write(other, Entry(other.dataset, JOINED, who, detail_json=canonical(detail)))
 
 
 def lock_groups(db: Connection, datasets: Iterable[str]) -> None:
     """Lock datasets and their groups in sorted order, as a release does, so that neither waits for the other."""
-    for name in sorted({member for dataset in datasets for member in (dataset, *_members_of(db, dataset))}):
+    for name in sorted(_with_members(db, datasets)):
         load(db, name, lock=True)
 
 
@@ -88,21 +102,6 @@ def checked_name(name: str) -> str:
     return plain
 
 
-def differences(db: Connection, state: State) -> Iterator[str]:
-    """Yield one sentence per difference between the chains of a group."""
-    for name in (member for member in state.members if member != state.dataset):
-        other = read_state(name, read_entries(db, name))
-        if (other.group, other.members) != (state.group, state.members):
-            yield f"dataset '{name}' is not registered in group '{state.group}' with {', '.join(state.members)}"
-        released = {entry.hash: entry.number for entry in other.released}
-        copies = state.others[name].released if name in state.others else []
-        charged = {str(entry.detail["entry"]): entry.number for entry in copies}
-        for line in (number for hash_, number in released.items() if hash_ not in charged):
-            yield f"entry {line} of dataset '{name}' (group '{state.group}') is not charged here"
-        for line in (number for hash_, number in charged.items() if hash_ not in released):
-            yield f"entry {line} is charged for dataset '{name}' (group '{state.group}'), which did not release it"
-
-
 def _earlier_entries(state: State) -> Iterator[Entry]:
     """Yield the earlier releases and open reservations that a new member repeats."""
     for run_id, run in state.runs.items():
@@ -112,12 +111,8 @@ def _earlier_entries(state: State) -> Iterator[Entry]:
     yield from state.released
 
 
-def _with_carried_mark(entry: Entry) -> str:
-    return canonical(entry.detail | {"carried": True})
-
-
-def _members_of(db: Connection, dataset: str) -> tuple[str, ...]:
-    return load(db, dataset, lock=False).members
+def _with_members(db: Connection, datasets: Iterable[str]) -> set[str]:
+    return {member for dataset in datasets for member in (dataset, *load(db, dataset, lock=False).members)}
 
 
 def _group_datasets(db: Connection, name: str) -> list[str]:

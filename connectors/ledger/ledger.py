@@ -8,49 +8,82 @@ that dies before the commit has charged and revealed nothing. One that dies afte
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert
+from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
-from connectors.interfaces.ledger import NO_MARKS, BudgetPlan, Look, Marks, ReleaseRequest, StoredRelease
-from connectors.ledger.cap import admit, require_containing, require_unit
-from connectors.ledger.chain import append, load, lock_book, lock_group, output_hash, read_entries, stored_release
-from connectors.ledger.groups import REPEATED, checked_name, join, join_related, repeat
-from connectors.ledger.identity import find_registered, register_rows, registration
-from connectors.ledger.queries import BookReader
+from connectors.interfaces.ledger import NO_MARKS, BudgetPlan, Compose, Look, Marks, ReleaseRequest, StoredRelease
+from connectors.ledger.cap import Gate, admit, require_containing, require_unit
+from connectors.ledger.chain import (
+    append,
+    load,
+    lock_book,
+    lock_group,
+    output_hash,
+    read_entries,
+    stored_release,
+)
+from connectors.ledger.database import LedgerStore
+from connectors.ledger.groups import REPEATED, checked_name, join, leave, repeat
+from connectors.ledger.identity import Registration, find_registered, register_rows
 from connectors.ledger.state import (
     DEFAULT_REASON,
     EXPOSED,
     LOOK,
     RELEASED,
+    RELEASING,
     VIEW,
     Cap,
     Entry,
+    Event,
     State,
     charge_fields,
+    damaged,
     events_of,
     exposes,
     plan_detail,
 )
-from connectors.ledger.tables import OUTPUTS
+from connectors.ledger.status import Outlook, Status, outlook_of, status_of
+from connectors.ledger.tables import DATASETS, ENTRIES, NAMES, OUTPUTS
+from connectors.ledger.verify import problems_of
 
 
-class PrivacyLedger(BookReader):
+class PrivacyLedger:
     """The ledger of all datasets (protocol `Ledger`), in SQLite or PostgreSQL.
 
     `compose` is the accountant: (events, delta) -> epsilon of their composition, valid if each plan is chosen after the
-    previous releases were seen. `key` returns the key that seals every entry (`seals`); without it nothing is sealed.
-    `default_cap` is the cap of datasets that nobody capped; without any cap the ledger only records. Safe for threads
-    and processes. Pickles as its URL, if `compose`, `clock` and `key` can be pickled. Every method raises LedgerError
-    if the database is unreachable or was changed from outside.
+    previous releases were seen. `default_cap` is the cap of datasets that nobody capped; without any cap the ledger
+    only records. `heads`: file of this machine with the newest entries (`heads.py`). Safe for threads and processes;
+    reading never waits for a writer. Every method raises LedgerError if the database is unreachable or was changed from
+    outside.
     """
+
+    def __init__(
+        self,
+        url: str,
+        compose: Compose,
+        default_cap: Cap | None = None,
+        heads: Path | None = None,
+    ) -> None:
+        self._store = LedgerStore(url, heads)
+        self._gate = Gate(compose)
+        self._default_cap = default_cap
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._store.shown!r})"
+
+    @property
+    def shown(self) -> str:
+        """The ledger's URL without password and options."""
+        return self._store.shown
 
     # --- datasets
     def register(
@@ -68,20 +101,40 @@ class PrivacyLedger(BookReader):
         `key`. Datasets with common people become one group. A dataset that nobody capped gets the default cap, unless
         its rows are public. Raises LedgerError if the ledger uses another key: it would recognise no row.
         """
-        request = registration(name, fingerprint, records, who, key, marks)
+        request = Registration(" ".join(name.split()), fingerprint, tuple(sorted(set(records))), who, key, marks)
         with self._store.read() as db:
             dataset = find_registered(db, request)
             if dataset is not None and self._missing_cap(load(db, dataset, lock=False), marks) is None:
                 return dataset
         with self._store.write() as db:
             lock_book(db)
-            dataset = register_rows(db, request, self._clock, partial(self._join_related, db, who))
+            dataset = register_rows(db, request, partial(self._line, db))
             state = load(db, dataset, lock=True)
             cap = self._missing_cap(state, marks)
             if cap is not None:
                 detail = _cap_detail(cap, DEFAULT_REASON)
-                self._line(db, state, Entry(dataset, "cap", who, detail_json=detail), cap.delta)
+                self._line(db, state, Entry(dataset, "cap", who, detail_json=detail, delta=cap.delta))
             return dataset
+
+    def known(self, name: str) -> str | None:
+        """Return the id of a dataset from its id or any of its names, None if unknown."""
+        with self._store.read() as db:
+            if db.execute(select(DATASETS.c.dataset).where(DATASETS.c.dataset == name)).first():
+                return name
+            return db.execute(select(NAMES.c.dataset).where(NAMES.c.name == " ".join(name.split()))).scalar()
+
+    def find(self, name: str) -> str:
+        """Return the id of a dataset from its id or any of its names, else LedgerError."""
+        dataset = self.known(name)
+        if dataset is None:
+            registered = ", ".join(self.datasets()) or "none yet"
+            raise LedgerError(f"The privacy ledger has no dataset '{name}'. Registered: {registered}.")
+        return dataset
+
+    def datasets(self) -> list[str]:
+        """Return the ids of all datasets, sorted."""
+        with self._store.read() as db:
+            return list(db.execute(select(DATASETS.c.dataset).order_by(DATASETS.c.dataset)).scalars())
 
     def set_view(self, name: str, view: Mapping[str, Any] | None, who: str) -> None:
         """Record the owner's view of a registered dataset; None removes it, the budget stays.
@@ -91,7 +144,19 @@ class PrivacyLedger(BookReader):
         dataset = self.find(name)
         detail = canonical({"name": " ".join(name.split()), "view": None if view is None else dict(view)})
         with self._writing(dataset) as (db, states):
-            self._append(db, states, Entry(dataset, VIEW, who, detail_json=detail), states[0].delta())
+            self._append(db, states, Entry(dataset, VIEW, who, detail_json=detail))
+
+    def views(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Return dataset id and view of each registered name that was not removed."""
+        query = select(ENTRIES).where(ENTRIES.c.kind == VIEW).order_by(ENTRIES.c.dataset, ENTRIES.c.number)
+        with self._store.read() as db:
+            entries = [Entry(**row) for row in db.execute(query).mappings()]
+        latest = {entry.detail["name"]: entry for entry in entries}
+        for entry in latest.values():
+            if entry.hash != entry.sealed():
+                raise damaged(entry.dataset, f"entry {entry.number} was changed after it was written")
+        views = {name: (entry.dataset, entry.detail["view"]) for name, entry in latest.items()}
+        return {name: (dataset, view) for name, (dataset, view) in views.items() if view is not None}
 
     def set_cap(  # noqa: PLR0913 - the terms of a cap
         self,
@@ -124,10 +189,10 @@ class PrivacyLedger(BookReader):
                     f"Dataset '{dataset}' has {weaker} release(s) that protected single records. No epsilon is valid "
                     "for persons. Set the cap for records."
                 )
-            self._append(db, states, Entry(dataset, "cap", who, detail_json=detail), float(delta))
+            self._append(db, states, Entry(dataset, "cap", who, detail_json=detail, delta=float(delta)))
 
     def join(self, group: str, datasets: Sequence[str], who: str) -> None:
-        """Declare that datasets (ids) contain the same people. Permanent and idempotent.
+        """Declare that datasets (ids) contain the same people. Idempotent.
 
         A release from one of them is charged to all. Earlier releases are charged to the others now, and existing
         groups are merged.
@@ -135,7 +200,12 @@ class PrivacyLedger(BookReader):
         name = checked_name(group)
         with self._store.write() as db:
             lock_book(db)
-            join(db, name, datasets, who, lambda state, draft: self._line(db, state, draft, state.delta(draft.delta)))
+            join(db, name, datasets, who, partial(self._line, db))
+
+    def leave(self, dataset: str, who: str) -> None:
+        """Take a dataset out of its group; ConfigError after the first release or reservation of any member."""
+        with self._writing(dataset) as (db, states):
+            leave(states, who, partial(self._line, db))
 
     def look(self, look: Look) -> None:
         """Record for the whole group that private rows are read without noise. Free."""
@@ -151,7 +221,7 @@ class PrivacyLedger(BookReader):
             key = (draft.kind, draft.run_id, draft.slot)
             recorded = {(entry.kind, entry.run_id, entry.slot) for entry in read_entries(db, draft.dataset)}
             if not draft.slot or key not in recorded:
-                self._append(db, states, draft, states[0].delta())
+                self._append(db, states, draft)
 
     # --- runs
     def reserve(self, dataset: str, plan: BudgetPlan, who: str) -> None:
@@ -171,10 +241,9 @@ class PrivacyLedger(BookReader):
                 return
             require_unit(states, [charge["protects"] for charge in left])
             refusal = self._gate.plan_refusal(states, (dataset, plan.run_id), events_of(left), float(plan.delta))
-            entry = Entry(dataset, "reserve", who, plan.flow, plan.run_id, detail_json=canonical(detail))
-            if refusal is not None:
-                entry = Entry(dataset, "refuse", who, plan.flow, plan.run_id, detail_json=_refusal_detail(refusal))
-            self._append(db, states, entry, state.delta(float(plan.delta)))
+            kind, written = ("reserve", canonical(detail)) if refusal is None else ("refuse", _refusal_detail(refusal))
+            entry = Entry(dataset, kind, who, plan.flow, plan.run_id, detail_json=written, delta=float(plan.delta))
+            self._append(db, states, entry)
         if refusal is not None:
             raise refusal
 
@@ -200,12 +269,15 @@ class PrivacyLedger(BookReader):
             refusal = self._gate.release_refusal(states, request, extra)
             if refusal is None:
                 return self._record(db, states, request, extra, _draw_output(draw))
-            detail = _refusal_detail(refusal)
-            entry = Entry(
-                request.dataset, "refuse", run.who, run.flow, request.run_id, request.slot, detail_json=detail
-            )
-            self._append(db, states, entry, state.delta(run.delta))
+            entry = Entry(request.dataset, "refuse", run.who, run.flow, request.run_id, request.slot, delta=run.delta)
+            self._append(db, states, replace(entry, detail_json=_refusal_detail(refusal)))
         raise refusal
+
+    def released(self, dataset: str, step_key: str) -> bool:
+        """Return True if an output is stored under this key, so reading it costs nothing."""
+        query = select(OUTPUTS.c.number).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.step_key == step_key)
+        with self._store.read() as db:
+            return db.execute(query).first() is not None
 
     def finish(self, dataset: str, run_id: str) -> None:
         """Return the unspent part of a run's reservation.
@@ -213,29 +285,9 @@ class PrivacyLedger(BookReader):
         Idempotent; does nothing for a run without open reservation.
         """
         with self._writing(dataset) as (db, states):
-            state = states[0]
-            run = state.runs.get(run_id)
+            run = states[0].runs.get(run_id)
             if run is not None and run.open:
-                self._append(db, states, Entry(dataset, "finish", run.who, run.flow, run_id), state.delta(run.delta))
-
-    def void(self, dataset: str, entry_hash: str, who: str, reason: str) -> None:
-        """Remove a release that nobody saw from the totals, and delete its output.
-
-        An administrator's decision: it needs a reason, is never deleted and counts in `Status.voided`.
-        """
-        if not who.strip() or not reason.strip():
-            raise ConfigError("Voiding a release needs a name and a reason. The ledger stores both permanently.")
-        with self._writing(dataset) as (db, states):
-            state = states[0]
-            entry = next((release for release in state.released if release.hash == entry_hash), None)
-            if entry is None:
-                raise LedgerError(
-                    f"Dataset '{dataset}' has no release {entry_hash}. See: wasp budget history {dataset}"
-                )
-            db.execute(delete(OUTPUTS).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.number == entry.number))
-            detail = canonical({"number": entry.number, "reason": reason})
-            void = Entry(dataset, "void", who, entry.flow, entry.run_id, entry.slot, detail_json=detail)
-            self._append(db, states, void, state.delta(state.runs[entry.run_id].delta))
+                self._append(db, states, Entry(dataset, "finish", run.who, run.flow, run_id, delta=run.delta))
 
     def hold(self, run_id: str) -> AbstractContextManager[bool]:
         """Lock a run among all machines that share the ledger (PostgreSQL).
@@ -245,15 +297,50 @@ class PrivacyLedger(BookReader):
         """
         return self._store.hold(f"run {run_id}")
 
+    # --- reading
+    def history(self, dataset: str) -> list[Entry]:
+        """Return all entries of a dataset, oldest first."""
+        with self._store.read() as db:
+            load(db, dataset, lock=False)
+            return read_entries(db, dataset)
+
+    def status(self, dataset: str) -> Status:
+        """Return the budget status of a dataset."""
+        with self._store.read() as db:
+            state = load(db, dataset, lock=False)
+            names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
+            return status_of(state, db.execute(names).scalars(), self._gate)
+
+    def outlook(self, name: str, events: Sequence[Event], delta: float, public: bool = False) -> Outlook:
+        """Return what the cap of a dataset leaves for planned events; nothing is reserved.
+
+        An unknown dataset has the default cap, and none if its rows are `public`.
+        """
+        dataset, cap = self.known(name), None if public else self._default_cap
+        if dataset is None:
+            return outlook_of([State(name, cap=cap, capped_by_default=cap is not None)], events, delta, self._gate)
+        with self._store.read() as db:
+            state = load(db, dataset, lock=False)
+            group = [load(db, member, lock=False) for member in state.members if member != dataset]
+        return outlook_of([state, *group], events, delta, self._gate)
+
+    def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
+        """Recheck the ledger and return its problems; an empty list means it is sound.
+
+        Recomputes the hash chain, the totals, and the hashes of outputs and look-up tables, for one dataset or all.
+        `second` is an independent accountant, at least as tight as the ledger's own: a higher epsilon from it is a
+        problem.
+        """
+        chosen = None if dataset is None else [self.find(dataset)]
+        with self._store.read() as db:
+            query = select(DATASETS.c.dataset).union(select(ENTRIES.c.dataset)).order_by("dataset")
+            names = chosen or db.execute(query).scalars().all()
+            return [f"{name}: {problem}" for name in names for problem in problems_of(db, self._gate, second, name)]
+
     # --- inside
     def _missing_cap(self, state: State, marks: Marks) -> Cap | None:
         """Return the default cap if a dataset needs it."""
         return None if marks.public or state.capped else self._default_cap
-
-    def _join_related(self, db: Connection, who: str, dataset: str, related: Mapping[str, Collection[str]]) -> None:
-        join_related(
-            db, dataset, related, who, lambda state, line: self._line(db, state, line, state.delta(line.delta))
-        )
 
     @contextmanager
     def _writing(self, dataset: str) -> Iterator[tuple[Connection, tuple[State, ...]]]:
@@ -265,38 +352,39 @@ class PrivacyLedger(BookReader):
                     yield db, states
                     return
 
-    def _append(self, db: Connection, states: Sequence[State], draft: Entry, delta: float | None) -> Entry:
+    def _append(self, db: Connection, states: Sequence[State], draft: Entry) -> Entry:
         """Write an entry to the first of `states`, and its group copy to the others."""
-        entry = self._line(db, states[0], draft, delta)
+        entry = self._line(db, states[0], draft)
         if entry.kind in REPEATED:
             for other in states[1:]:
-                self._line(db, other, repeat(entry, other), other.delta(delta))
+                self._line(db, other, repeat(entry, other))
         return entry
 
-    def _line(self, db: Connection, state: State, draft: Entry, delta: float | None) -> Entry:
-        """Write an entry with its total."""
+    def _line(self, db: Connection, state: State, draft: Entry) -> Entry:
+        """Write an entry with its total at the cap's delta, else at the draft's or the latest plan's."""
+        extra = draft.kind in RELEASING and draft.detail["extra"]
+        delta = draft.delta if draft.kind == "cap" else state.delta(draft.delta, [draft.event] if extra else [])
         epsilon = None if delta is None else self._gate.total(state.after(draft), delta)
-        return append(db, state, replace(draft, epsilon=epsilon, delta=delta), self._clock)
+        return append(db, state, replace(draft, epsilon=epsilon, delta=delta))
 
     def _record(
         self, db: Connection, states: Sequence[State], request: ReleaseRequest, extra: bool, output: bytes
     ) -> StoredRelease:
-        state = states[0]
-        run = state.runs[request.run_id]
+        run, charge = states[0].runs[request.run_id], request.charge
         draft = Entry(
             request.dataset,
-            EXPOSED if exposes(dict(request.charge.event)) else RELEASED,
+            EXPOSED if exposes(dict(charge.event)) else RELEASED,
             run.who,
             run.flow,
             request.run_id,
             request.slot,
             request.step_key,
-            **charge_fields(request.charge),
+            **charge_fields(charge),
             detail_json=canonical({"extra": extra}),
+            delta=run.delta,
             output_hash=output_hash(output),
         )
-        delta = state.delta(run.delta, [draft.event] if extra else [])
-        entry = self._append(db, states, draft, delta)
+        entry = self._append(db, states, draft)
         key, dataset = request.step_key, request.dataset
         db.execute(insert(OUTPUTS).values(dataset=dataset, step_key=key, number=entry.number, output=output))
         return StoredRelease(output, False, entry.hash)

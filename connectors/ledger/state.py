@@ -31,11 +31,11 @@ class Entry:
     """One ledger entry, never changed after it was written.
 
     `kind`: register, version, alias (content under another name), cap, reserve, finish, release, expose (a release
-    without noise), refuse, void, look (private rows seen without noise), export (a bundle left), view (the owner's
-    name, location and columns of the rows, or their removal), group (the dataset shares people with others). 'group
-    reserve', 'group release' and so on charge an event of another dataset of the group. `epsilon` is the total of all
-    releases up to and including this entry, at `delta`. `hash` covers every other field, which includes the previous
-    entry's hash.
+    without noise), refuse, look (private rows seen without noise), export (a bundle left), view (the owner's name,
+    location and columns of the rows, or their removal), group (the members of the dataset's group), void (of earlier
+    versions: a release that nobody saw). 'group reserve', 'group release' and so on charge an event of another dataset
+    of the group. `epsilon` is the total of all releases up to and including this entry, at `delta`. `hash` covers every
+    other field, which includes the previous entry's hash.
     """
 
     dataset: str
@@ -77,19 +77,17 @@ class Entry:
         return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 
+CHARGE = ("mechanism", "sensitivity", "sensitivity_reason", "noise_scale", "protects", "adjacency", "event_json")
+"""Columns of an entry that describe a release."""
+
+
 def charge_fields(charge: Charge) -> dict[str, Any]:
     """Return the columns of an entry for a charge; LedgerError for NaN."""
-    if math.isnan(charge.sensitivity) or math.isnan(charge.noise_scale):
+    numbers = {"sensitivity": float(charge.sensitivity), "noise_scale": float(charge.noise_scale)}
+    if any(math.isnan(number) for number in numbers.values()):
         raise LedgerError(f"The charge for {charge.mechanism} has NaN as sensitivity or noise scale.")
-    return {
-        "mechanism": charge.mechanism,
-        "sensitivity": float(charge.sensitivity),
-        "sensitivity_reason": charge.sensitivity_reason,
-        "noise_scale": float(charge.noise_scale),
-        "protects": charge.protects,
-        "adjacency": charge.adjacency,
-        "event_json": canonical(dict(charge.event)),
-    }
+    texts = {name: getattr(charge, name) for name in CHARGE if name not in (*numbers, "event_json")}
+    return {**texts, **numbers, "event_json": canonical(dict(charge.event))}
 
 
 def charge_key(charge: Mapping[str, Any]) -> str:
@@ -105,8 +103,7 @@ def cost_of(event: Event) -> str:
 
 def entry_charge(entry: Entry) -> dict[str, Any]:
     """Return the charge of a release as written by `charge_fields`."""
-    names = ("mechanism", "sensitivity", "sensitivity_reason", "noise_scale", "protects", "adjacency", "event_json")
-    return {name: getattr(entry, name) for name in names}
+    return {name: getattr(entry, name) for name in CHARGE}
 
 
 def unreleased(charges: Iterable[Mapping[str, Any]], releases: Iterable[Entry]) -> list[Mapping[str, Any]]:
@@ -114,10 +111,8 @@ def unreleased(charges: Iterable[Mapping[str, Any]], releases: Iterable[Entry]) 
     drawn = Counter(charge_key(entry_charge(entry)) for entry in releases)
     left = []
     for charge in charges:
-        key = charge_key(charge)
-        if drawn[key] > 0:
-            drawn[key] -= 1
-        else:
+        drawn[charge_key(charge)] -= 1
+        if drawn[charge_key(charge)] < 0:
             left.append(charge)
     return left
 
@@ -185,8 +180,9 @@ class State:
     """A dataset's ledger, read from first to last entry; only `apply` changes it.
 
     `capped`: a cap was set or lifted; a dataset that nobody capped gets the default (`capped_by_default`).
-    `trainings`: the owner's part of the cap for trainings, as fractions of epsilon and delta. `settled`: the first plan
-    at the time of the first release (see `first_plan`).
+    `others`: the members of its group as this chain repeats them. `apart`: datasets whose group it left. `reasons`: why
+    the ledger itself formed the group. `trainings`: the owner's part of the cap for trainings, as fractions of epsilon
+    and delta. `settled`: the first plan at the time of the first release (see `first_plan`).
     """
 
     dataset: str
@@ -205,6 +201,8 @@ class State:
     group: str = ""
     members: tuple[str, ...] = ()
     others: dict[str, State] = field(default_factory=dict)
+    apart: set[str] = field(default_factory=set)
+    reasons: set[str] = field(default_factory=set)
     trainings: tuple[float, float] | None = None
     settled: RunAccount | None = None
 
@@ -221,6 +219,9 @@ class State:
             self.exposed = self.exposed or other.exposed
         elif entry.kind == JOINED:
             self.group, self.members = entry.detail["group"], tuple(entry.detail["members"])
+            self.apart = (self.apart | set(entry.detail.get("apart", ()))) - set(self.members)
+            self.others = {name: other for name, other in self.others.items() if name in self.members}
+            self.reasons = self.reasons | set(entry.detail.get("why", ())) if self.members else set()
         else:
             self._take(entry)
 
@@ -269,20 +270,13 @@ class State:
         """Return the releases that count: the dataset's own, then its group's."""
         return [*self.released, *(entry for other in self.others.values() for entry in other.released)]
 
-    def taken_back(self) -> int:
-        """Return the number of voided releases in the dataset and its group."""
-        return self.voided + sum(other.voided for other in self.others.values())
-
     def spent(self) -> list[Event]:
         """Return the events of all releases that affect this dataset's people."""
         return [entry.event for entry in self.charged()]
 
     def after(self, draft: Entry) -> list[Event]:
         """Return the events after `draft` is written."""
-        kind = draft.kind.removeprefix(GROUP)
-        if kind == "void":
-            return [entry.event for entry in self.charged() if entry.number != draft.detail["number"]]
-        return [*self.spent(), *([draft.event] if kind in RELEASING else [])]
+        return [*self.spent(), *([draft.event] if draft.kind.removeprefix(GROUP) in RELEASING else [])]
 
     def reserved(self, without: tuple[str, str] | None = None) -> list[Event]:
         """Return the events that open runs may still release, except one (dataset, run)."""
@@ -326,10 +320,15 @@ def read_state(dataset: str, entries: Iterable[Entry]) -> State:
     """Return the state after all entries; LedgerError at the first chain break."""
     state = State(dataset)
     for entry in entries:
-        if entry.number != state.entries + 1 or entry.previous != state.head or entry.hash != entry.sealed():
-            raise damaged(dataset, f"entry {entry.number} does not continue the chain")
-        state.apply(entry)
+        extend(state, entry)
     return state
+
+
+def extend(state: State, entry: Entry) -> None:
+    """Update the state with an entry that must continue its chain, else LedgerError."""
+    if entry.number != state.entries + 1 or entry.previous != state.head or entry.hash != entry.sealed():
+        raise damaged(state.dataset, f"entry {entry.number} does not continue the chain")
+    state.apply(entry)
 
 
 def damaged(dataset: str, what: str) -> LedgerError:

@@ -17,9 +17,9 @@ class Status:
     `spent` and `reserved` are epsilons at `delta` (the cap's, else the latest plan's) of all releases and of all open
     reservations, each alone. `left` is the cap minus the epsilon of both together, at least 0. `exposed`: something was
     released without noise, which no epsilon describes. `units` are the pairs of protected unit and adjacency of the
-    charges: the totals hold for the weakest of them. `members` are the other datasets of its `group`. Their releases
-    (`shared`) are part of `spent`, their open runs part of `reserved`. `trainings`: epsilon and delta of the cap that
-    only trainings may spend; None while nothing has divided the cap.
+    charges: the totals hold for the weakest of them. `members` are the other datasets of its `group`, `reasons` say why
+    the ledger itself formed it. Their releases (`shared`) are part of `spent`, their open runs part of `reserved`.
+    `trainings`: epsilon and delta of the cap that only trainings may spend; None while nothing has divided the cap.
     """
 
     dataset: str
@@ -40,6 +40,7 @@ class Status:
     units: tuple[str, ...]
     group: str = ""
     members: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     shared: int = 0
     trainings: tuple[float, float] | None = None
 
@@ -102,6 +103,7 @@ def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
         units=tuple(sorted({f"{entry.protects}/{entry.adjacency}" for entry in state.charged()})),
         group=state.group,
         members=tuple(name for name in state.members if name != state.dataset),
+        reasons=tuple(sorted(state.reasons)),
         shared=sum(len(other.released) for other in state.others.values()),
         trainings=gate.trainings_part(state),
     )

@@ -32,39 +32,18 @@ def open_secret(folder: Path) -> bytes:
     try:
         if not path.exists():
             create_key(path)
-    except OSError as error:
-        raise _closed(path, error) from None
-    return read_secret(path)
-
-
-def read_secret(path: Path) -> bytes:
-    """Return the key (32 bytes) of a file shared by several machines; never create it.
-
-    Raises LedgerError like `open_secret`, and if the file does not exist: a new key would recognise no dataset.
-    """
-    try:
         if os.name == "posix" and path.stat().st_mode & 0o077:
             raise LedgerError(f"The ledger's key {path} is open to other users. Run: chmod 600 {path}")
         secret = path.read_bytes()
-    except FileNotFoundError:
-        raise LedgerError(
-            f"There is no key file {path}. Copy the key that the ledger was created with (private/ledger.key in the "
-            f"state folder of that machine). For an empty ledger, create one: head -c {KEY_BYTES} /dev/urandom "
-            f"> {path}; chmod 600 {path}"
-        ) from None
     except OSError as error:
-        raise _closed(path, error) from None
+        problem = f"The ledger's key {path} cannot be opened ({error.strerror})."
+        raise LedgerError(f"{problem} Check the owner and mode of its folder.") from None
     if len(secret) != KEY_BYTES:
         raise LedgerError(
             f"The ledger's key {path} has {len(secret)} bytes instead of {KEY_BYTES}. Restore it from the backup: "
             "another key would recognise no dataset."
         )
     return secret
-
-
-def _closed(path: Path, error: OSError) -> LedgerError:
-    problem = f"The ledger's key {path} cannot be opened ({error.strerror})."
-    return LedgerError(f"{problem} Check the owner and mode of its folder.")
 
 
 def create_key(path: Path) -> None:
@@ -106,11 +85,6 @@ def mark_hash(secret: bytes, kind: str, value: str) -> str:
     return _keyed(secret, f"mark {kind}", value)
 
 
-def sketch_key(secret: bytes) -> bytes:
-    """Return the key (32 bytes) of the sketches of near copies."""
-    return bytes.fromhex(_keyed(secret, "sketch", ""))
-
-
 def key_name(secret: bytes) -> str:
     """Return the public name of a key, 16 hexadecimal digits that do not reveal it."""
     return _keyed(secret, "key", "")[:16]
@@ -119,11 +93,6 @@ def key_name(secret: bytes) -> str:
 def choice_key(secret: bytes) -> bytes:
     """Return the key (32 bytes) that selects the rows of a person with too many rows."""
     return bytes.fromhex(_keyed(secret, "choice", ""))
-
-
-def chain_key(secret: bytes) -> bytes:
-    """Return the key (32 bytes) that seals the entries of the ledger."""
-    return bytes.fromhex(_keyed(secret, "chain", ""))
 
 
 def _normal(value: str) -> str:

@@ -58,10 +58,18 @@ def budget_group(
     datasets: Annotated[list[str], typer.Argument(help="Datasets about the same people.")],
     json_: Json = False,
 ) -> None:
-    """Charge each release of a dataset to its whole group. This cannot be undone."""
+    """Charge each release of a dataset to its whole group."""
     from flows.cli import budget_commands, budget_text
 
     _answer(budget_commands.group(name, datasets), json_, budget_text.budgets)
+
+
+@budget.command("ungroup")
+def budget_ungroup(dataset: str, json_: Json = False) -> None:
+    """Take a dataset out of its group, before the first release from any member."""
+    from flows.cli import budget_commands, budget_text
+
+    _answer(budget_commands.ungroup(dataset), json_, budget_text.budgets)
 
 
 @budget.command("history")
@@ -74,15 +82,15 @@ def budget_history(dataset: str, json_: Json = False) -> None:
 
 @budget.command("backup")
 def budget_backup(file: Path, json_: Json = False) -> None:
-    """Copy the SQLite ledger to a new file and verify it; runs may continue."""
+    """Verify the ledger and copy it to a new file; runs may continue."""
     from flows.storage import ledger_backup
 
-    _answer(ledger_backup.backup(file), json_, lambda value: f"{value['file']}: {value['lines']} lines, sound. {KEY}")
+    _answer(ledger_backup.backup(file), json_, lambda value: f"{value['file']}: {_counted(value)}. {KEY}")
 
 
 @budget.command("restore")
 def budget_restore(file: Path, json_: Json = False) -> None:
-    """Replace the ledger with a backup; refuse an outdated backup."""
+    """Replace the ledger by a backup; refuse a damaged or older one."""
     from flows.storage import ledger_backup
 
     _answer(ledger_backup.restore(file), json_, _restored)
@@ -105,7 +113,7 @@ def budget_report(
 
 @budget.command("verify")
 def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
-    """Verify hash chain, totals and release files; exit with code 1 on a mismatch."""
+    """Verify hash chain, totals and stored outputs; exit with code 1 on a mismatch."""
     from flows.cli import budget_commands, budget_text
 
     result = budget_commands.verify(dataset)
@@ -115,6 +123,9 @@ def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = Fals
 
 
 def _restored(value: dict[str, Any]) -> str:
-    previous = f"; previous ledger: {value['kept']}" if value["kept"] else ""
-    warning = "" if value["compared"] else ". The previous ledger was unreadable; only the releases were compared"
-    return f"{value['book']}: {value['lines']} lines{previous}{warning}"
+    previous = f". Previous ledger: {value['previous']}" if value["previous"] else ""
+    return f"{value['file']} restored: {_counted(value)}{previous}"
+
+
+def _counted(value: dict[str, Any]) -> str:
+    return f"{len(value['datasets'])} datasets, sound"

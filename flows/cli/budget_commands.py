@@ -8,7 +8,7 @@ from typing import Any
 
 from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.runtime.state_folder import state_folder, who
-from flows.runtime.stores import open_artifacts, open_ledger
+from flows.runtime.stores import open_ledger
 
 
 def show(dataset: str | None) -> dict[str, Any]:
@@ -72,6 +72,14 @@ def group(name: str, datasets: Sequence[str]) -> dict[str, Any]:
     return {"datasets": [_plain(asdict(ledger.status(member))) for member in sorted({joined.dataset, *joined.members})]}
 
 
+def ungroup(dataset: str) -> dict[str, Any]:
+    """Take a dataset out of its group and return the budget status of its former members."""
+    ledger = open_ledger(state_folder())
+    before = ledger.status(ledger.find(dataset))
+    ledger.leave(before.dataset, who())
+    return {"datasets": [_plain(asdict(ledger.status(name))) for name in sorted({before.dataset, *before.members})]}
+
+
 def history(dataset: str) -> dict[str, Any]:
     """Return every entry of a dataset, oldest first."""
     ledger = open_ledger(state_folder())
@@ -80,15 +88,10 @@ def history(dataset: str) -> dict[str, Any]:
 
 
 def verify(dataset: str | None) -> dict[str, Any]:
-    """Verify hash chain, release files and, with a second accountant, the totals.
+    """Verify hash chain, stored outputs and, with a second accountant, the totals."""
+    from tasks.accounting.composition import second_opinion
 
-    `missing`: release files that do not exist; they do not make the ledger invalid.
-    """
-    from flows.storage.release_check import verify as verify_all
-
-    home = state_folder()
-    ledger = open_ledger(home)
-    return asdict(verify_all(open_artifacts(home), ledger, ledger.find(dataset) if dataset else None))
+    return {"problems": open_ledger(state_folder()).verify(dataset, second=second_opinion)}
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:

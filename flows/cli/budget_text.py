@@ -20,12 +20,19 @@ def budgets(value: dict[str, Any]) -> str:
             status["releases"],
             ", ".join(status["units"]) or "-",
             "yes: released without noise" if status["exposed"] else "no",
-            f"{status['group']} (with {', '.join(status['members'])})" if status["members"] else status["group"] or "-",
+            _group(status),
         ]
         for status in value["datasets"]
     ]
     heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed", "group"]
     return table(rows, heads) if rows else "the privacy ledger is empty"
+
+
+def _group(status: dict[str, Any]) -> str:
+    if not status["members"]:
+        return status["group"] or "-"
+    because = f"; {', '.join(status['reasons'])}" if status["reasons"] else ""
+    return f"{status['group']} (with {', '.join(status['members'])}{because})"
 
 
 def _cap(status: dict[str, Any]) -> str:
@@ -57,7 +64,5 @@ def history(value: dict[str, Any]) -> str:
 
 
 def verified(value: dict[str, Any]) -> str:
-    """Return the problems of the ledger and the missing release files as text."""
-    problems = [f"PROBLEM  {problem}" for problem in value["problems"]] or ["the privacy ledger is sound"]
-    remarks = [*(f"missing  {path}" for path in value["missing"]), *(f"unkeyed  {line}" for line in value["unsealed"])]
-    return "\n".join([*problems, *remarks])
+    """Return the problems of the ledger as text."""
+    return "\n".join(f"PROBLEM  {problem}" for problem in value["problems"]) or "the privacy ledger is sound"

@@ -158,6 +158,6 @@ def _description(ledger: PrivacyLedger, name: str) -> dict[str, Any]:
         "left": status.left,
         "group": status.group,
         "members": list(status.members),
-        "reasons": ledger.group_reasons(status.dataset),
+        "reasons": list(status.reasons),
         "warnings": is_open,
     }

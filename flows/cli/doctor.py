@@ -135,10 +135,10 @@ def _noise(_: Path) -> str:
 
 
 def _ledger(home: Path) -> str:
-    from flows.storage.release_check import verify
+    from tasks.accounting.composition import second_opinion
 
     ledger = open_ledger(home)
-    problems = verify(open_artifacts(home), ledger).problems
+    problems = ledger.verify(second=second_opinion)
     if problems:
         raise RuntimeError("; ".join(problems))
     return f"sound, {len(ledger.datasets())} datasets"

@@ -30,9 +30,6 @@ class Environment(BaseSettings):
     ledger_url: str | None = Field(
         None, description="Database of the privacy ledger. Default: a file in the state folder."
     )
-    ledger_key_file: Path | None = Field(
-        None, description="File of the ledger's key, for several machines. Default: one in the state folder."
-    )
     registered_only: bool = Field(
         False,
         description="A server for others: a run may name registered datasets only. `wasp serve` and `make up` set it.",
@@ -45,7 +42,12 @@ class Environment(BaseSettings):
 
 
 def environment() -> Environment:
-    """Return the current variables; ConfigError if one has no valid value."""
+    """Return the current variables; ConfigError if one has no valid value or was removed."""
+    if os.environ.get("WASP_LEDGER_KEY_FILE"):
+        raise ConfigError(
+            "WASP_LEDGER_KEY_FILE: removed in 0.3. Copy that file to private/ledger.key in the state folder of each "
+            "machine (mode 0600) and unset the variable"
+        )
     try:
         return Environment()
     except ValidationError as error:

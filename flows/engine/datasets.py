@@ -240,14 +240,13 @@ def _texts(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
 
 def notify_owner(ledger: PrivacyLedger, dataset: str, home: Path) -> None:
     """Write to the private zone why the ledger charges several datasets together, if it decided so itself."""
-    reasons = ledger.group_reasons(dataset)
-    if not reasons:
-        return
     status = ledger.status(dataset)
+    if not status.reasons:
+        return
     notice = {
         "dataset": dataset,
         "charged_together_with": list(status.members),
         "group": status.group,
-        "because": reasons,
+        "because": list(status.reasons),
     }
     write_for_owner(home / "private" / "groups" / f"{dataset}.json", json.dumps(notice, indent=2))

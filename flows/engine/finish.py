@@ -27,7 +27,6 @@ from flows.engine.usefulness import advice, usefulness
 from flows.runtime.manifest import now, versions
 from flows.runtime.stores import tracking_store
 from flows.storage.audit_findings import audits_of_releases, describe_audits
-from flows.storage.release_check import HEAD, last_entry
 from tasks.accounting.no_noise import finite
 from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
@@ -363,7 +362,7 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None) -> None:
     results: dict[str, Any] = {"note": describe(run, report), "link": f"[Run in Prefect]({url})" if url else ""}
     results["datasets"] = {Path(run.prepared.test.where.path).stem: "test"} if run.prepared.test else {}
     results["datasets"] |= {run.tools.private.name: "private"} if run.config.private is not None else {}
-    files = _write_head(run)
+    files: list[str] = []
     if synthetic is not None:
         run.tools.artifacts.fetch(synthetic.path)
         table = PurePosixPath(synthetic.path).name
@@ -375,15 +374,6 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None) -> None:
             results["model"] = served
     results["files"] = {f"plots/{file}" if file.endswith(".png") else file: file for file in files}
     run.tools.tracker.metrics(final, run.iterations, status="FINISHED", **results)
-
-
-def _write_head(run: Run) -> list[str]:
-    """Write the run's last ledger entry to its folder, so that a rewritten ledger can be recognised."""
-    name = run.tools.called
-    head = last_entry(run.tools.ledger, name.dataset, name.run_id) if name.dataset else None
-    if head:
-        run.tools.artifacts.write_text(f"runs/{name.run_id}/{HEAD}", json.dumps(head))
-    return [HEAD] if head else []
 
 
 def _write_pictures(run: Run, report: Report) -> list[str]:

@@ -31,7 +31,6 @@ from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
-from flows.storage.lost_releases import check_book
 from tasks.accounting.federated import shared_charge
 from tasks.accounting.votes import Noise
 from tasks.core.refs import Reference
@@ -226,7 +225,6 @@ def _name(
         if config.private is not None:
             join_group(tools.ledger, config.private, dataset)
             notify_owner(tools.ledger, dataset, tools.home)
-        check_book(tools.artifacts, tools.ledger, dataset, fingerprint)
     excluded = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
     settings = config.identifying(config.model_dump(mode="json", exclude={**excluded, **EXECUTION_SETTINGS}))
     for rows in ("private", "test", "public", "few_shot", "vocabulary"):

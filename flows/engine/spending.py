@@ -12,13 +12,15 @@ from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import Look
 from connectors.ledger.state import RELEASING, charge_fields, drawn_releases, events_of, unreleased
 from flows.runtime.state_folder import who
-from flows.storage.lost_releases import RELEASES
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.state import Entry
     from flows.engine.run import Run
     from tasks.reporting.report_model import Report
+
+RELEASES = "runs/*/*/release.parquet"
+"""Artifact paths of releases: in the folder of an iteration, or of the release."""
 
 
 def paid_for(run: Run, releases: Sequence[ArtifactRef]) -> list[Entry]:

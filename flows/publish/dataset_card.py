@@ -53,7 +53,6 @@ class BundleFacts:
     report: Report
     card: TaskCard
     book: Mapping[str, Any]
-    head: str
     made: str
     license: str
     overlap: Overlap | None

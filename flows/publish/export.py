@@ -65,7 +65,7 @@ def export_run(
     audits, never = gate.require_no_red_audit(artifacts, manifest)
     rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
     check_student(student)
-    gate.ledger_head(home, artifacts, manifest["dataset"])
+    gate.require_sound_ledger(home, manifest["dataset"])
     overlap = gate.search(home, artifacts, manifest, rows) if options.overlap_check else None
     card = load_task(manifest["config"]["task"])
     try:
@@ -77,7 +77,6 @@ def export_run(
         report,
         card,
         manifest,
-        head=gate.ledger_head(home, artifacts, manifest["dataset"]),
         made=now(),
         license=options.license,
         overlap=overlap,
@@ -92,8 +91,8 @@ def export_run(
     )
     if options.approve is not None:
         approval = options.approve(facts)
-        head = gate.ledger_head(home, artifacts, manifest["dataset"])  # other runs may have added entries meanwhile
-        facts = replace(facts, head=head, made=now(), approved=(who(), approval))
+        gate.require_sound_ledger(home, manifest["dataset"])  # the approval can take days
+        facts = replace(facts, made=now(), approved=(who(), approval))
     secret = open_signing_key(home)
 
     def fill(scratch: Path) -> None:
@@ -105,7 +104,7 @@ def export_run(
         (scratch / "README.md").write_text(dataset_card(facts), encoding="utf-8")
         bundle.seal(scratch, secret, _manifest(facts))
         # Record the export before the bundle becomes visible, so a crash cannot leave an unrecorded bundle.
-        if facts.head:
+        if manifest["dataset"]:
             open_ledger(home).note(_ledger_entry(facts, file_sha256(scratch / bundle.MANIFEST)))
 
     write_folder_whole(folder.resolve(), fill)
@@ -191,7 +190,6 @@ def _manifest(facts: BundleFacts) -> dict[str, Any]:
         "task": report.task,
         "made": facts.made,
         "license": facts.license,
-        "ledger_head": facts.head,
         "privacy": {
             "unit": facts.unit,
             "adjacency": plan.adjacency,

@@ -98,7 +98,7 @@ def _text(facts: BundleFacts, requester: str, minutes: int) -> str:
         f"guarantee     {facts.unit}",
         f"licence       {facts.license}",
         f"copies        {search}",
-        f"ledger        sound; last entry {facts.head[:16]}",
+        "ledger        sound",
     ]
     lines += [f"warning       {warning}" for warning in warnings_of(report)]
     listed = "\n".join(lines)

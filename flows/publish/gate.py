@@ -23,13 +23,13 @@ from flows.config.task_files import load_task
 from flows.config.vocabulary import terms_ref, vocabulary_of
 from flows.engine.prepare import releases_of
 from flows.engine.run_summary import RunSummary
+from flows.engine.spending import RELEASES
 from flows.engine.tools import RunName, RunTools
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
 from flows.storage.audit_findings import AuditLine, audits_of_releases
-from flows.storage.lost_releases import RELEASES
-from flows.storage.release_check import verify
 from flows.storage.removal import lost
+from tasks.accounting.composition import second_opinion
 from tasks.core.refs import Overlap
 from tasks.private.diagnostics.overlap import search_copies
 from tasks.reporting.report_model import Report, from_json
@@ -94,20 +94,11 @@ def require_no_red_audit(
     return audits, never
 
 
-def ledger_head(home: Path, artifacts: Artifacts, dataset: str) -> str:
-    """Return the hash of a dataset's newest ledger entry.
-
-    Raises LedgerError if ledger or releases do not verify.
-
-    Empty for a run that used no private rows, because it has no ledger entry.
-    """
-    if not dataset:
-        return ""
-    ledger = open_ledger(home)
-    problems = verify(artifacts, ledger, dataset).problems
+def require_sound_ledger(home: Path, dataset: str) -> None:
+    """Raise LedgerError if the ledger of a dataset does not verify; a run without private rows has no dataset."""
+    problems = open_ledger(home).verify(dataset, second=second_opinion) if dataset else []
     if problems:
         raise LedgerError("The privacy ledger does not verify, so nothing was exported: " + "; ".join(problems))
-    return ledger.history(dataset)[-1].hash
 
 
 def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd.DataFrame) -> Overlap | None:

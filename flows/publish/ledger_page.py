@@ -25,8 +25,7 @@ from flows.runtime.manifest import now
 from flows.runtime.state_folder import is_party, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from flows.storage.audit_findings import audits_of_releases
-from flows.storage.release_check import verify
-from tasks.accounting.composition import epsilon_of
+from tasks.accounting.composition import epsilon_of, second_opinion
 from tasks.accounting.federated import parties_of
 from tasks.accounting.no_noise import finite
 from tasks.accounting.teachers import PARTS
@@ -102,7 +101,7 @@ def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> dict[str, Any]:
     Raises LedgerError if the ledger has no such dataset.
     """
     name = ledger.find(dataset)
-    problems = verify(open_artifacts(home), ledger, name).problems
+    problems = ledger.verify(name, second=second_opinion)
     if problems:
         return {"dataset": name, "names": [name], "made": now(), "problems": list(problems)}
     status, entries = ledger.status(name), ledger.history(name)

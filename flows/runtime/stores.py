@@ -1,6 +1,6 @@
 """Opens the stores of a run: artifacts, privacy ledger, key, vectors, tracking.
 
-Machines that share runs set the same WASP_ARTIFACTS, WASP_LEDGER_URL and WASP_LEDGER_KEY_FILE.
+Machines that share runs set the same WASP_ARTIFACTS and WASP_LEDGER_URL, and have the same private/ledger.key.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class SharedStores:
         key = _key_name(home)
         if key != self.key:
             raise LedgerError(
-                f"A worker uses the ledger key {key}, but the run uses {self.key}. Set WASP_LEDGER_KEY_FILE on every "
-                "machine of the cluster to the same file. Nothing was opened or spent."
+                f"A worker uses the ledger key {key}, but the run uses {self.key}. Copy private/ledger.key of the "
+                f"run's state folder to {home / 'private'}. Nothing was opened or spent."
             )
 
 
@@ -95,26 +95,17 @@ def open_exchange(address: str, prefix: str) -> RemoteFiles:
 
 
 def open_key(home: Path) -> bytes:
-    """Return the key for hashes of private rows: WASP_LEDGER_KEY_FILE, else `home`'s."""
-    from connectors.security.record_hashes import open_secret, read_secret
+    """Return the key for hashes of private rows, `private/ledger.key` of the state folder."""
+    from connectors.security.record_hashes import open_secret
 
-    file = environment().ledger_key_file
-    return read_secret(file.expanduser()) if file else open_secret(home)
+    return open_secret(home)
 
 
 def open_zone(home: Path) -> Zone:
     """Return the private zone's access to rows: reader, hash functions and keys."""
-    from connectors.ledger.marks import SKETCH_SIZE
     from connectors.rows.places import places_of
     from connectors.rows.reader import read_rows
-    from connectors.security.record_hashes import (
-        choice_key,
-        dataset_fingerprint,
-        key_name,
-        mark_hash,
-        record_hash,
-        sketch_key,
-    )
+    from connectors.security.record_hashes import choice_key, dataset_fingerprint, key_name, mark_hash, record_hash
     from tasks.private.data.marks import Marker
     from tasks.private.data.rows import Zone
 
@@ -126,7 +117,7 @@ def open_zone(home: Path) -> Zone:
         folder=home / "private" / "problems",
         key=key_name(secret),
         choice=choice_key(secret),
-        marker=Marker(partial(mark_hash, secret), places_of, sketch_key(secret), SKETCH_SIZE),
+        marker=Marker(partial(mark_hash, secret), places_of),
     )
 
 
@@ -136,20 +127,8 @@ def open_ledger(home: Path) -> PrivacyLedger:
     from connectors.ledger.state import Cap
     from tasks.accounting.composition import filter_epsilon
 
-    key = partial(seal_key, home)
-    return PrivacyLedger(ledger_address(home), filter_epsilon, default_cap=Cap(*DEFAULT_CAP), key=key)
-
-
-def has_key(home: Path) -> bool:
-    """Return True if the key file exists; a restored ledger may arrive before its key."""
-    return environment().ledger_key_file is not None or (home / "private" / "ledger.key").exists()
-
-
-def seal_key(home: Path) -> bytes:
-    """Return the key that seals the ledger's entries."""
-    from connectors.security.record_hashes import chain_key
-
-    return chain_key(open_key(home))
+    heads = home / "private" / "ledger.head"
+    return PrivacyLedger(ledger_address(home), filter_epsilon, Cap(*DEFAULT_CAP), heads)
 
 
 def open_vectors(home: Path, identity: str) -> VectorCache:

@@ -1,131 +1,114 @@
-"""Backup and restore of a privacy ledger in a file.
-
-A ledger on a database server is backed up with the tools of the server.
-"""
+"""Backup and restore of the privacy ledger: a SQLite file by `VACUUM INTO`, PostgreSQL by its own programs."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing, suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sqlalchemy import URL
+
+from connectors.artifacts.atomic_files import write_whole
 from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.ledger.database import parse_url
+from connectors.ledger.tables import METADATA
 from flows.runtime.manifest import alone
 from flows.runtime.state_folder import ledger_address, state_folder
-from flows.runtime.stores import has_key, open_artifacts, seal_key
-from flows.storage.lost_releases import RELEASES
-from tasks.accounting.composition import filter_epsilon, second_opinion
-
-if TYPE_CHECKING:
-    from connectors.ledger.ledger import PrivacyLedger
-
-SHOWN = 3
+from flows.runtime.stores import open_ledger
 
 
 def backup(file: Path) -> dict[str, Any]:
-    """Write a verified copy of the privacy ledger into a new file; runs may continue."""
-    from connectors.ledger.backup import copy_book, lines, merge_log
-
-    ledger_file = _ledger_file(state_folder())
-    if file.exists():
-        raise ConfigError(f"{file}: already exists. Name a new file, to keep the older copy if this one fails")
-    if not file.parent.is_dir():
-        raise ConfigError(f"{file.parent}: there is no such folder. Create it")
-    copy_book(ledger_file, file)
+    """Verify the privacy ledger and write a consistent copy of it into a new file; runs may continue."""
+    home = state_folder()
+    datasets = _sound_datasets(home)
     try:
-        _require_sound(file)
-    except LedgerError:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be created ({error.strerror}). Name a new file") from None
+    try:
+        _dump(parse_url(ledger_address(home)), file)
+    except BaseException:
         file.unlink()
         raise
-    datasets = _open(file).datasets()
-    merge_log(file)
-    return {"file": str(file), "lines": len(lines(file)), "datasets": datasets}
+    return {"file": str(file), "datasets": datasets}
 
 
 def restore(file: Path) -> dict[str, Any]:
-    """Replace the privacy ledger by a backup, and save the old one under a new name.
+    """Replace the privacy ledger by a backup and keep the previous one; refuses to run during a run.
 
-    Refuses to run during a run, with a backup that does not verify, and with one that lacks an entry of the current
-    ledger or a release in the artifacts: their epsilon would be lost.
+    A backup that does not verify, or lacks an entry in `private/ledger.head`, is taken out again.
     """
-    from connectors.ledger.backup import lines, replace_ledger, scratch_copy
-
     home = state_folder()
-    ledger_file = _ledger_file(home)
-    with alone(home) as free, scratch_copy(file, ledger_file) as scratch:
+    url = parse_url(ledger_address(home))
+    previous = home / "private" / f"ledger.before-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+    if not file.is_file():
+        raise ConfigError(f"{file}: there is no such file. Name one that wasp budget backup wrote")
+    with alone(home) as free:
         if not free:
             raise ConfigError("A run is active in this state folder. Stop it, then restore. Nothing was changed")
-        _require_sound(scratch)
-        entries = lines(scratch)
-        compared = _require_newer(file, ledger_file, entries)
-        _require_releases(home, file, {hash_ for _, hash_ in entries})
-        old = ledger_file.with_name(f"{ledger_file.name}.before-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
-        replace_ledger(scratch, ledger_file, old)
-    return {
-        "book": str(ledger_file),
-        "lines": len(entries),
-        "kept": str(old) if old.exists() else None,
-        "compared": compared,
-    }
+        previous.parent.mkdir(mode=0o700, exist_ok=True)
+        _set_aside(url, previous)
+        try:
+            _load(file, url)
+            datasets = _sound_datasets(home)
+        except LedgerError as problem:
+            if previous.exists():
+                _load(previous, url)
+            raise LedgerError(f"{file} was not restored; the ledger is as before. {problem}") from None
+    return {"file": str(file), "datasets": datasets, "previous": str(previous) if previous.exists() else None}
 
 
-def _ledger_file(home: Path) -> Path:
-    from connectors.ledger.backup import book_file
-
-    ledger_file = book_file(ledger_address(home))
-    if ledger_file is None:
-        raise ConfigError(
-            "The privacy ledger of this state folder is on a PostgreSQL server. Use pg_dump and pg_restore as "
-            "described in infra/README.md, then run: wasp budget verify"
-        )
-    return ledger_file
-
-
-def _open(file: Path) -> PrivacyLedger:
+def _sound_datasets(home: Path) -> list[str]:
+    """Return the datasets of the ledger; LedgerError if it does not verify, alone and with `private/ledger.head`."""
     from connectors.ledger.ledger import PrivacyLedger
+    from tasks.accounting.composition import filter_epsilon, second_opinion
 
-    key = partial(seal_key, state_folder()) if has_key(state_folder()) else None
-    return PrivacyLedger(f"sqlite:///{file.absolute()}", filter_epsilon, key=key)
-
-
-def _require_sound(file: Path) -> None:
-    problems = _open(file).verify(second=second_opinion)
+    problems = PrivacyLedger(ledger_address(home), filter_epsilon).verify(second=second_opinion)
     if problems:
-        raise LedgerError(f"The copy does not verify, so nothing was changed: {'; '.join(problems[:SHOWN])}")
+        raise LedgerError(f"It does not verify: {'; '.join(problems[:3])}. Use another backup.")
+    return open_ledger(home).datasets()
 
 
-def _require_newer(file: Path, ledger_file: Path, entries: set[tuple[str, str]]) -> bool:
-    """Refuse a backup that lacks entries of the ledger; False if that is unreadable."""
-    from connectors.ledger.backup import lines
+def _dump(url: URL, file: Path) -> None:
+    if url.get_backend_name() == "postgresql":
+        tables = (f"--table={name}" for name in METADATA.tables)
+        _postgres("pg_dump", url, "--format=custom", *tables, f"--file={file}")
+        return
+    with closing(sqlite3.connect(str(url.database), timeout=60)) as db:
+        db.execute("VACUUM INTO ?", (str(file),))
 
+
+def _set_aside(url: URL, previous: Path) -> None:
+    if url.get_backend_name() == "postgresql":
+        _dump(url, previous)
+    elif (ledger := Path(str(url.database))).exists():
+        with suppress(sqlite3.Error), closing(sqlite3.connect(ledger, timeout=60)) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # a damaged ledger is kept unchanged
+        os.link(ledger, previous)
+
+
+def _load(file: Path, url: URL) -> None:
+    if url.get_backend_name() == "postgresql":
+        _postgres("pg_restore", url, "--clean", "--if-exists", "--no-owner", "--single-transaction", str(file))
+        return
+    for suffix in ("-wal", "-shm"):  # SQLite would apply the log of the previous ledger to the copy
+        Path(f"{url.database}{suffix}").unlink(missing_ok=True)
+    with file.open("rb") as source:
+        write_whole(Path(str(url.database)), lambda copy: shutil.copyfileobj(source, copy), private=True)
+
+
+def _postgres(program: str, url: URL, *arguments: str) -> None:
+    address = URL.create("postgresql", url.username, None, url.host, url.port, url.database, url.query)
+    environment = os.environ | ({"PGPASSWORD": str(url.password)} if url.password else {})
+    command = [program, f"--dbname={address.render_as_string()}", *arguments]
     try:
-        current = lines(ledger_file) if ledger_file.exists() else set()
-    except LedgerError:
-        return False
-    lost = current - entries
-    if lost:
-        names = ", ".join(sorted({f"'{dataset}'" for dataset, _ in lost}))
-        raise LedgerError(
-            f"{file} is older than the current ledger: it lacks {len(lost)} line(s) of {names}, whose epsilon would be "
-            "lost. Restore a newer backup, or none if the ledger is intact (wasp budget verify). Nothing was changed"
-        )
-    return True
-
-
-def _require_releases(home: Path, file: Path, hashes: set[str]) -> None:
-    """Refuse a backup without the entry of a release in the artifacts."""
-    artifacts = open_artifacts(home)
-    unknown = [
-        artifacts.where(path)
-        for path, release in artifacts.finished(RELEASES).items()
-        if release and release.get("info", {}).get("ledger_entry") not in hashes
-    ]
-    if unknown:
-        more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
-        raise LedgerError(
-            f"{file} is older than some releases: it lacks {', '.join(unknown[:SHOWN])}{more}. Restore a newer backup. "
-            "If there is none, these releases cannot be counted: note their cost (wasp show RUN_ID), move the folders "
-            "of their runs away, restore, and lower the cap by that cost (wasp budget cap DATASET --epsilon E --reason "
-            "...). Nothing was changed"
-        )
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - fixed programs
+    except FileNotFoundError:
+        raise LedgerError(f"{program}: is not installed here. Install the client programs of PostgreSQL.") from None
+    if done.returncode:
+        raise LedgerError(f"{program} failed: {done.stderr.strip().splitlines()[-1]}. Check the address of the ledger.")

@@ -11,10 +11,7 @@ from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import StoredRelease
 from tasks.core.reuse import step_key
 from tasks.core.tools import Tools
-from tasks.private.releases.keyphrase_release import MAGIC as SUMS
 from tasks.private.releases.keyphrase_release import NoisySums
-from tasks.private.voting.votes import MAGIC as VOTES
-from tasks.private.voting.votes import NoisyVotes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,17 +60,6 @@ def sums_table(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
 
     sums = NoisySums.from_bytes(output)
     return pd.DataFrame(sums.columns()), {"steps": sums.steps, "scale_int": sums.scale_int}
-
-
-def table_of(output: bytes) -> pd.DataFrame | None:
-    """Return the table of a release's output, None for other formats."""
-    import pandas as pd
-
-    if output.startswith(VOTES):
-        return pd.DataFrame(NoisyVotes.from_bytes(output).columns())
-    if output.startswith(SUMS):
-        return pd.DataFrame(NoisySums.from_bytes(output).columns())
-    return None
 
 
 def release_key(

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,14 +63,13 @@ def with_the_book_of(first: Pipeline, home: Path, **extra: str) -> Pipeline:
     return other
 
 
-def shared_environment(folder: Path, database: str, s3: S3Server) -> dict[str, str]:
-    """Return the variables of machines that share artifacts, budget book and its key."""
-    open_secret(folder)
-    return s3.environment | {
-        "WASP_ARTIFACTS": s3.bucket("wasp-test"),
-        "WASP_LEDGER_URL": database,
-        "WASP_LEDGER_KEY_FILE": str(folder / "private" / "ledger.key"),
-    }
+def machines(api: str, homes: Sequence[Path], **variables: str) -> list[Pipeline]:
+    """Return machines that share a ledger and have the same key."""
+    for home in homes:
+        home.mkdir(mode=0o700)
+        open_secret(home)
+        shutil.copy(homes[0] / "private" / "ledger.key", home / "private" / "ledger.key")
+    return [Pipeline(home, api, extra=variables) for home in homes]
 
 
 def released_slots(pipeline: Pipeline) -> list[str]:
@@ -81,8 +80,7 @@ def released_slots(pipeline: Pipeline) -> list[str]:
 
 def private_names(s3: S3Server) -> list[str]:
     """Return the names in the shared store that should not be there."""
-    names = [name for name in s3.names("wasp-test") if not name.endswith("/ledger_head.json")]  # a hash, public
-    return [name for name in names if any(word in name for word in ("private", "ledger", ".db"))]
+    return [name for name in s3.names("wasp-test") if any(word in name for word in ("private", "ledger", ".db"))]
 
 
 def result(pipeline: Pipeline, **changes: Any) -> tuple[dict[str, Any], dict[str, bytes], bytes]:
@@ -106,8 +104,8 @@ def test_a_run_on_a_cluster_has_the_result_of_threads_that_read_its_noise_back(a
 def test_machines_that_share_a_store_on_s3_and_a_book_on_postgresql_pay_a_run_once(
     api: str, tmp_path: Path, database: str, s3: S3Server
 ) -> None:
-    shared = shared_environment(tmp_path, database, s3)
-    first, second = (Pipeline(tmp_path / name, api, extra=shared) for name in ("first", "second"))
+    shared = s3.environment | {"WASP_ARTIFACTS": s3.bucket("wasp-test"), "WASP_LEDGER_URL": database}
+    first, second = machines(api, [tmp_path / name for name in ("first", "second")], **shared)
     expected = result(first, **TINY)
     assert result(second, **TINY) == expected
     assert (len(answers_per_prompt(first)), len(answers_per_prompt(second))) == (TINY["method"]["samples"], 0)
@@ -168,8 +166,8 @@ def test_a_dask_worker_that_sees_another_budget_book_spends_nothing(api: str, tm
 def test_a_run_that_dies_on_one_machine_goes_on_on_another(
     api: str, tmp_path: Path, database: str, s3: S3Server
 ) -> None:
-    shared = shared_environment(tmp_path, database, s3)
-    first, second = (Pipeline(tmp_path / name, api, extra=shared) for name in ("first", "second"))
+    shared = s3.environment | {"WASP_ARTIFACTS": s3.bucket("wasp-test"), "WASP_LEDGER_URL": database}
+    first, second, alone = machines(api, [tmp_path / name for name in ("first", "second", "alone")], **shared)
     config = first.config()
     process = first.start("run", "wasp", "--config", str(config), "--json")
     try:
@@ -198,8 +196,8 @@ def test_a_run_that_dies_on_one_machine_goes_on_on_another(
     assert Path(last_json(first.call("report", run_id, "--json").stdout)["report"]).read_text().startswith("<!DOCTYPE")
 
     # the same without a store: only the noise is carried over
-    alone = {name: value for name, value in shared.items() if name.startswith("WASP_LEDGER")}
-    expected = result(Pipeline(tmp_path / "alone", api, extra=alone))
+    alone.extra = {"WASP_LEDGER_URL": database}
+    expected = result(alone)
     assert {name: summary[name] for name in SAME} == expected[0]
     assert s3.get(f"wasp-test/wasp/runs/{run_id}/synthetic.parquet") == expected[2]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from connectors.interfaces.ledger import BudgetPlan, Charge, ReleaseRequest
 from connectors.ledger.ledger import PrivacyLedger
+from connectors.ledger.state import GROUP, RELEASING, drawn_releases
 from tests.support.paths import ROOT
 
 DELTA = 1e-5
@@ -59,6 +60,16 @@ def plan(run_id: str = "run-1", releases: int = 2, sigma: float = 10.0, charges:
 def request(slot: int = 0, key: str | None = None, run_id: str = "run-1", **changed: Any) -> ReleaseRequest:
     fields = {"charge": charge(), "dataset": "bank", **changed}
     return ReleaseRequest(run_id=run_id, slot=f"votes-{slot}", step_key=key or f"key-{slot}", **fields)
+
+
+def spent(book: PrivacyLedger, dataset: str) -> float:
+    charged = [entry.event for entry in book.history(dataset) if entry.kind.removeprefix(GROUP) in RELEASING]
+    return zcdp([event for event in charged if event["type"] != "non_private"], DELTA)
+
+
+def events(book: PrivacyLedger, dataset: str, run_id: str | None = None) -> list[Mapping[str, Any]]:
+    drawn = drawn_releases(book.history(dataset))
+    return [entry.event for entry in drawn if run_id is None or entry.run_id == run_id]
 
 
 def never() -> bytes:

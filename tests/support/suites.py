@@ -40,7 +40,6 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "unit/connectors/tracking/",
         "unit/flows/federation/",
         "unit/flows/storage/test_ledger_backup.py",
-        "unit/flows/storage/test_release_check.py",
         "unit/tasks/steps/federation/",
         "unit/test_command_forks.py",
     ),

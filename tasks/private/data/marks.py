@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.ledger import Marks
 from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
 from connectors.interfaces.text_forms import normal_form
-from tasks.private.data.near_copies import sketch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,43 +17,45 @@ if TYPE_CHECKING:
 
 _DECIMALS = re.compile(r"(?<=\d)\.0+$")
 """Decimals of a number that a table with missing values stores as 7.0 instead of 7."""
+TELLING = 40
+"""Characters from which a text rarely occurs among other people by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
     """Hash functions of marks.
 
-    `mark`: (kind, value) -> keyed hash. `places`: names of the files or tables of a reference. `sketch_key`: key of the
-    sketches of near copies, which have at most `sketch_size` hashes.
+    `mark`: (kind, value) -> keyed hash. `places`: names of the files or tables of a reference.
     """
 
     mark: Callable[[str, str], str]
     places: Callable[[RowsRef], Sequence[str]]
-    sketch_key: bytes
-    sketch_size: int
 
 
-def marks_of(marker: Marker | None, private: PrivateRef, frame: pd.DataFrame) -> Marks:
+def marks_of(marker: Marker | None, private: PrivateRef, frame: pd.DataFrame, records: Mapping[str, str]) -> Marks:
     """Return the marks of all rows of a source; public rows have none.
 
-    `frame` has the column `whole`, the text of all columns of a row, if the reader can see them.
+    `frame` has the column `whole`, the text of all columns of a row, if the reader can see them. `records`: the texts
+    of the rows by their hash.
     """
     where, separate = private.where, private.separate
     if where.public or where.path.startswith(BUILTIN):
         return Marks(public=True)
+    short = {hash_ for hash_, text in records.items() if len(" ".join(text.split())) < TELLING}
     if marker is None:
-        return Marks(separate=separate)
+        return Marks(short=tuple(sorted(short)), separate=separate)
 
-    def hashes(kind: str, column: str) -> tuple[str, ...]:
+    def marked(kind: str, column: str) -> dict[str, str]:
         values = frame.get(column, ())
         plain = {_DECIMALS.sub("", normal_form(value)) for value in values if isinstance(value, str)} - {""}
-        return tuple(sorted(marker.mark(kind, value) for value in plain))
+        return {marker.mark(kind, value): value for value in plain}
 
-    texts = [text for text in frame["text"] if isinstance(text, str) and text.strip()]
+    rows = marked("row", "whole")
+    short |= {hash_ for hash_, value in rows.items() if len(value) < TELLING}
     return Marks(
         places=tuple(sorted(marker.mark("place", address) for address in marker.places(where))),
-        persons=hashes("person", "person"),
-        rows=hashes("row", "whole"),
-        near=sketch(texts, marker.sketch_key, marker.sketch_size),
+        persons=tuple(sorted(marked("person", "person"))),
+        rows=tuple(sorted(rows)),
+        short=tuple(sorted(short)),
         separate=separate,
     )

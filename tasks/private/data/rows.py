@@ -122,7 +122,8 @@ def identify(zone: Zone, private: PrivateRef, labels: Sequence[str] | None, publ
         _write_problems(zone, private, [*problems, *_problems(frame, private.where, labels, public_texts)])
         texts = [text for text in frame["text"] if _is_filled(text)]
         records = tuple(zone.record_hash("", text) for text in texts)
-        return Identity(_fingerprint(zone, private, frame), records, marks_of(zone.marker, private, frame))
+        marks = marks_of(zone.marker, private, frame, dict(zip(records, texts, strict=True)))
+        return Identity(_fingerprint(zone, private, frame), records, marks)
 
 
 def describe_problems(

@@ -180,7 +180,6 @@ def test_the_environment_leads_to_nothing_of_the_user(
     theirs = {
         "WASP_HOME": str(tmp_path / "theirs"),
         "WASP_LEDGER_URL": "sqlite:///theirs.db",
-        "WASP_LEDGER_KEY_FILE": "theirs.key",
         "WASP_ARTIFACTS": "s3://theirs",
         "MLFLOW_TRACKING_URI": "http://theirs",
         "PREFECT_API_URL": "http://theirs/api",

@@ -6,18 +6,21 @@ import itertools
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
 
 from connectors.interfaces.errors import LedgerError
 from connectors.ledger.ledger import PrivacyLedger
+from flows.runtime.stores import open_ledger
+from flows.storage import ledger_backup
 from tests.support.contracts.ledger.groups import Grouping
 from tests.support.contracts.ledger.processes import Killing, Racing
 from tests.support.contracts.ledger.releases import Releasing
 from tests.support.contracts.ledger.reservations import Registering, Reserving
 from tests.support.contracts.ledger.storage import Keeping
-from tests.support.ledgers import never, new_book, plan, request, zcdp
+from tests.support.ledgers import DELTA, events, never, new_book, plan, request, zcdp
 from tests.support.servers.postgres import execute, postgres_server
 
 numbers = itertools.count(1)
@@ -113,7 +116,7 @@ class TestServer:
         with pytest.raises(LedgerError, match=r"ledger:\*\*\*@.* is not available") as caught:
             book.release_once(request(), cut_off)
         assert "unseen" not in str(caught.value)
-        assert book.events("bank") == []
+        assert events(book, "bank") == []
         assert book.release_once(request(), lambda: b"noise").reused is False
 
     def test_a_ledger_of_the_first_version_keeps_its_budget_and_is_brought_up_once_by_two_machines(
@@ -124,7 +127,7 @@ class TestServer:
         before = book.status("bank")
         engine = create_engine(url)
         with engine.begin() as db:  # what version 1 had
-            db.execute(text("DROP TABLE ledger_marks, ledger_seals"))
+            db.execute(text("DROP TABLE ledger_marks"))
             db.execute(text("UPDATE ledger_book SET version = 1"))
         engine.dispose()
         machines = [PrivacyLedger(url, zcdp) for _ in range(2)]
@@ -135,6 +138,31 @@ class TestServer:
         assert (again.reused, again.output) == (True, first.output)
         assert machines[1].release_once(request(1), lambda: b"more").reused is False
         assert machines[0].verify() == []
+
+    def test_its_backup_is_restored_by_one_command_and_an_older_one_is_not(
+        self, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in (("WASP_HOME", str(tmp_path)), ("WASP_LEDGER_URL", url)):
+            monkeypatch.setenv(name, value)
+        tmp_path.chmod(0o700)
+        ledger = open_ledger(tmp_path)
+        ledger.register("desk", "fingerprint-1", ["a", "b"], "owner")
+        ledger_backup.backup(tmp_path / "old.dump")
+        ledger.set_cap("desk", 3.0, DELTA, "owner", "agreed")
+        assert ledger_backup.backup(tmp_path / "new.dump")["datasets"] == ["desk"]
+        with pytest.raises(LedgerError, match=r"old.dump was not restored; the ledger is as before.*entry 3 of"):
+            ledger_backup.restore(tmp_path / "old.dump")
+        assert len(open_ledger(tmp_path).history("desk")) == 3
+        engine = create_engine(url)
+        with engine.begin() as db:
+            db.execute(text("DELETE FROM ledger_entries WHERE number = 3"))
+        engine.dispose()
+        assert ledger_backup.restore(tmp_path / "new.dump")["datasets"] == ["desk"]
+        assert [entry.kind for entry in open_ledger(tmp_path).history("desk")] == ["register", "cap", "cap"]
+        (tmp_path / "text").write_text("no dump")
+        with pytest.raises(LedgerError, match="pg_restore failed: .*") as refused:
+            ledger_backup.restore(tmp_path / "text")
+        assert "secret" not in str(refused.value)
 
     def test_a_wrong_password_is_refused_without_showing_it(self, url: str) -> None:
         book = PrivacyLedger(url.replace("secret", "wrong-one"), zcdp)

@@ -55,10 +55,11 @@ def run(root: Path, flow: str, rows: pd.DataFrame, declared: int | None = None) 
     method, further = FLOWS[flow]
     for folder in ("user", "owner", "home"):
         (root / folder).mkdir(mode=0o700, exist_ok=True)
-    key = root / "ledger.key"
+    key = root / "home" / "private" / "ledger.key"
+    key.parent.mkdir(mode=0o700)
     key.write_bytes(bytes(range(32)))
     key.chmod(0o600)
-    own = {"WASP_LEDGER_KEY_FILE": str(key), "HOME": str(root / "user"), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+    own = {"HOME": str(root / "user"), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     pipeline = Pipeline(root / "home", extra=own, method="wasp" if method in ("fusegen", "only_private") else method)
     rows.to_parquet(root / "owner" / "rows.parquet", index=False)
     private = {"path": str(root / "owner" / "rows.parquet"), "name": "desk", "rows": declared}

@@ -58,7 +58,6 @@ FILES = (
     "tasks/steps/vote.py",
     "tasks/steps/keyphrases.py",
     "tasks/steps/release_artifact.py",
-    "flows/storage/lost_releases.py",
     "flows/engine/prepare.py",
 )
 TRACED = {str(path) for pattern in FILES for path in ROOT.glob(pattern)} | {str(default.__file__)}

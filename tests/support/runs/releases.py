@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.ledger import ReleaseRequest
 from flows.engine.prepare import Prepared
 from flows.runtime.manifest import open_book
 from tasks.accounting.votes import vote_charge
 from tasks.private.voting.votes import NoisyVotes
-from tasks.steps.release_artifact import table_of
 
 
 def noisy(run: Prepared, shift: int = 0) -> bytes:
@@ -28,4 +29,5 @@ def release(run: Prepared, slot: int, write: bool = True) -> None:
     if write:
         path = f"runs/{name.run_id}/iteration={slot}/release.parquet"
         key = StepKey("vote", 1, {"private": name.fingerprint}, {})
-        run.tools.artifacts.write_table(path, table_of(released.output), key, {"ledger_entry": released.entry_hash})
+        table = pd.DataFrame(NoisyVotes.from_bytes(released.output).columns())
+        run.tools.artifacts.write_table(path, table, key, {"ledger_entry": released.entry_hash})

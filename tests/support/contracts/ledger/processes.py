@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from connectors.interfaces.errors import BudgetError
-from connectors.ledger import waits
+from connectors.ledger import database
 from connectors.ledger.ledger import PrivacyLedger
 from tests.support.ledgers import (
     DELTA,
@@ -21,9 +21,11 @@ from tests.support.ledgers import (
     answers,
     charge,
     child,
+    events,
     never,
     plan,
     request,
+    spent,
     zcdp,
 )
 
@@ -32,7 +34,7 @@ class Racing:
     def test_a_long_wait_for_another_writer_is_reported_once(
         self, url: str, book: PrivacyLedger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr(waits, "NOTICE_SECONDS", 0.1)
+        monkeypatch.setattr(database, "NOTICE_SECONDS", 0.1)
         book.reserve("bank", plan(), "me")
         with ThreadPoolExecutor(1) as pool:
 
@@ -60,7 +62,7 @@ class Racing:
         lines = [line.split() for line in answers([child(url, code) for _ in range(4)])]
         assert sorted(reused for reused, _ in lines) == ["False"] + ["True"] * 3
         assert len({output for _, output in lines}) == 1
-        assert len(book.events("bank")) == 1
+        assert len(events(book, "bank")) == 1
         assert book.verify() == []
 
     def test_processes_that_race_for_the_last_of_a_cap_never_pass_it(self, url: str, book: PrivacyLedger) -> None:
@@ -95,7 +97,7 @@ class Racing:
 
         with ThreadPoolExecutor(20) as pool:
             assert sum(pool.map(attempt, range(20))) == 3
-        assert book.spent("bank", DELTA) == pytest.approx(THREE)
+        assert spent(book, "bank") == pytest.approx(THREE)
         assert book.verify() == []
 
     def test_threads_that_register_the_same_new_rows_get_one_dataset(self, book: PrivacyLedger) -> None:
@@ -145,10 +147,10 @@ class Killing:
         self, url: str, book: PrivacyLedger, point: str
     ) -> None:
         kill_at(url, book, HANGS[point])
-        assert book.events("bank") == []
+        assert events(book, "bank") == []
         assert not book.released("bank", "key-0")
         assert book.release_once(request(), lambda: b"second").output == b"second"
-        assert len(book.events("bank")) == 1
+        assert len(events(book, "bank")) == 1
         assert book.verify() == []
 
     @pytest.mark.parametrize("point", AFTER)
@@ -158,7 +160,7 @@ class Killing:
         kill_at(url, book, AFTER[point])
         release = book.release_once(request(), never)
         assert (release.output, release.reused) == (b"first", True)
-        assert book.spent("bank", DELTA) == pytest.approx(ONE)
+        assert spent(book, "bank") == pytest.approx(ONE)
         assert book.verify() == []
 
 

@@ -11,7 +11,6 @@ import pytest
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
 from connectors.interfaces.ledger import BudgetPlan, Marks
 from connectors.ledger.ledger import PrivacyLedger
-from connectors.ledger.marks import SKETCH_SIZE
 from connectors.ledger.state import Cap
 from tests.support.ledgers import (
     DELTA,
@@ -23,6 +22,7 @@ from tests.support.ledgers import (
     never,
     plan,
     request,
+    spent,
     zcdp,
 )
 
@@ -38,10 +38,12 @@ class Registering:
     def test_a_changed_row_makes_a_version_with_the_same_budget(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
         book.release_once(request(), lambda: b"noise")
-        assert book.register("other name", "fingerprint-2", ["a", "b", "x"]) == "bank"
-        assert book.register("other name", "fingerprint-2", ["a", "b", "x"]) == "bank"
+        for _ in range(2):
+            assert book.register("bank", "fingerprint-2", ["a", "b", "x"]) == "bank"
         assert book.status("bank").versions == 2
-        assert book.spent("bank", DELTA) == pytest.approx(ONE)
+        assert book.register("other name", "fingerprint-3", ["a", "b", "y"]) == "other-name"
+        assert book.status("other-name").reasons == ("same texts",)
+        assert spent(book, "bank") == spent(book, "other-name") == pytest.approx(ONE)
 
     def test_the_budget_follows_a_name_even_when_every_row_is_new(self, book: PrivacyLedger) -> None:
         assert book.register("bank", "fingerprint-9", ["x", "y"]) == "bank"
@@ -56,10 +58,9 @@ class Registering:
     def test_rows_of_several_datasets_put_them_into_one_group(self, book: PrivacyLedger) -> None:
         """A refusal would show a run's user that rows coincide; charging all of them shows nothing more."""
         book.register("shop", "fingerprint-2", ["x", "y"])
-        assert book.register("both", "fingerprint-3", ["a", "x"]) == "bank"
-        assert book.register("shop", "fingerprint-4", ["a", "new"]) == "shop"
-        assert book.status("shop").members == ("bank",)
-        assert book.group_reasons("shop") == ["same texts"]
+        assert book.register("both", "fingerprint-3", ["a", "x"]) == "both"
+        assert book.status("shop").members == ("bank", "both")
+        assert book.status("shop").reasons == ("same texts",)
         assert book.verify() == []
 
     @pytest.mark.parametrize(
@@ -68,20 +69,19 @@ class Registering:
             (Marks(places=("place-1",)), "same place"),
             (Marks(persons=("person-1", "person-9")), "same persons"),
             (Marks(rows=("row-1",)), "same rows"),
-            (Marks(near=("0001", "0002", "0003", "0004", "9999")), "near copies"),
         ],
     )
     def test_a_common_mark_makes_a_group_that_is_charged_together(
         self, book: PrivacyLedger, marks: Marks, reason: str
     ) -> None:
-        first = Marks(("place-1",), ("person-1", "person-2"), ("row-1", "row-2"), ("0001", "0002", "0003", "0004"))
+        first = Marks(("place-1",), ("person-1", "person-2"), ("row-1", "row-2"))
         book.register("shop", "fingerprint-2", ["x"], marks=first)
         book.set_cap("shop", TWO, DELTA, "owner", "")
         book.reserve("shop", plan(), "me")
         book.release_once(request(dataset="shop"), lambda: b"noise")
         assert book.register("view", "fingerprint-3", ["y"], marks=marks) == "view"
-        assert book.group_reasons("view") == [reason]
-        assert book.spent("view", DELTA) == pytest.approx(ONE)
+        assert book.status("view").reasons == (reason,)
+        assert spent(book, "view") == pytest.approx(ONE)
         with pytest.raises(BudgetError):
             book.reserve("view", plan("run-2", releases=2), "me")
         assert book.register("view", "fingerprint-3", ["y"], marks=marks) == "view"
@@ -94,20 +94,30 @@ class Registering:
         book.register("view", "fingerprint-3", ["y"], marks=replace(first, rows=("row-2",), separate=True))
         assert book.status("view").group == ""
         book.register("copy", "fingerprint-4", ["z"], marks=replace(first, separate=True))
-        assert book.group_reasons("copy") == ["same rows"]
+        assert book.status("copy").reasons == ("same rows",)
 
-    def test_few_near_copies_make_no_group(self, book: PrivacyLedger) -> None:
-        book.register("shop", "fingerprint-2", ["x"], marks=Marks(near=tuple(f"{n:04}" for n in range(100))))
-        book.register("view", "fingerprint-3", ["y"], marks=Marks(near=tuple(f"{n:04}" for n in range(91, 191))))
-        assert book.status("view").group == ""
+    @pytest.mark.parametrize(
+        ("common", "short", "group"),
+        [(4, 0, ""), (5, 0, "with large"), (5, 1, ""), (49, 49, ""), (50, 50, "with large")],
+        ids=["four long", "five long", "four long, one short", "under half, short", "half, short"],
+    )
+    @pytest.mark.parametrize("kind", ["records", "rows"])
+    def test_datasets_share_people_from_a_share_of_equal_texts_on(
+        self, book: PrivacyLedger, kind: str, common: int, short: int, group: str
+    ) -> None:
+        large, small = ([f"{name}-{n}" for n in range(size)] for name, size in (("l", 250), ("s", 100)))
+        small[:common] = large[:common]
+        for name, hashes in (("large", large), ("small", small)):
+            marks = Marks(rows=tuple(hashes) if kind == "rows" else (), short=tuple(large[:short]))
+            book.register(name, f"fingerprint {name}", hashes if kind == "records" else [], marks=marks)
+        assert book.status("small").group == group
 
-    def test_a_small_part_of_a_large_set_of_near_copies_is_found(self, book: PrivacyLedger) -> None:
-        """Sketches keep the smallest hashes only; they are compared up to the smaller of their greatest ones."""
-        large, part = range(0, 400_000, 10), range(0, 400_000, 1000)
-        kept = tuple(f"{n:08}" for n in large[:SKETCH_SIZE])
-        book.register("shop", "fingerprint-2", ["x"], marks=Marks(near=kept))
-        book.register("view", "fingerprint-3", ["y"], marks=Marks(near=tuple(f"{n:08}" for n in part)))
-        assert book.group_reasons("view") == ["near copies"]
+    def test_a_small_share_of_long_texts_is_chance(self, book: PrivacyLedger) -> None:
+        book.register("large", "fingerprint large", [f"l-{n}" for n in range(1000)])
+        book.register("other", "fingerprint other", [f"{'l' if n < 19 else 'o'}-{n}" for n in range(1000)])
+        assert book.status("other").group == ""
+        book.register("copy", "fingerprint copy", [f"{'l' if n < 20 else 'c'}-{n}" for n in range(1000)])
+        assert book.status("copy").members == ("large",)
 
     def test_a_dataset_that_nobody_capped_gets_the_default_cap(self, url: str, book: PrivacyLedger) -> None:
         careful = PrivacyLedger(url, zcdp, default_cap=Cap(ONE, DELTA))
@@ -144,7 +154,8 @@ class Registering:
 
     def test_many_records_are_kept_and_recognised(self, book: PrivacyLedger) -> None:
         book.register("large", "large-1", [f"row {i}" for i in range(1700)])
-        assert book.register("subset", "large-2", ["row 1699"]) == "large"
+        book.register("subset", "large-2", ["row 1699"])
+        assert book.status("subset").members == ("large",)
         assert book.verify() == []
 
     def test_a_nameless_dataset_is_refused(self, book: PrivacyLedger) -> None:
@@ -233,7 +244,7 @@ class Reserving:
         book.finish("bank", "run-1")
         assert [(each.output, each.reused) for each in again] == [(output, True) for output in first]
         assert book.history("bank") == before, "a run on unchanged data writes no line"
-        assert book.spent("bank", DELTA) == pytest.approx(TWO)
+        assert spent(book, "bank") == pytest.approx(TWO)
 
     def test_a_resumed_run_needs_only_what_it_has_not_released(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", THREE, DELTA, "owner", "")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -22,7 +20,6 @@ from tests.support.ledgers import (
     never,
     plan,
     request,
-    zcdp,
 )
 
 TAMPERINGS = [
@@ -33,13 +30,6 @@ TAMPERINGS = [
     "DELETE FROM ledger_datasets",
     "UPDATE ledger_datasets SET entries = entries - 1",
     "UPDATE ledger_datasets SET head = 'x'",
-    "DELETE FROM ledger_names",
-    "UPDATE ledger_names SET name = 'x'",
-    "DELETE FROM ledger_fingerprints",
-    "UPDATE ledger_fingerprints SET fingerprint = 'x' WHERE fingerprint = 'fingerprint-1'",
-    "DELETE FROM ledger_records WHERE record = 'a'",
-    "UPDATE ledger_records SET number = number + 1 WHERE record = 'a'",
-    "INSERT INTO ledger_records VALUES ('z', 'bank', 77)",
 ]
 
 
@@ -98,7 +88,7 @@ class Keeping:
         forge(url, book, lambda entry: replace(entry, event_json=entry.event_json.replace("10.0", "99.0")))
         assert any("recomputed" in problem for problem in book.verify())
         forge(url, book, lambda entry: replace(entry, event_json=entry.event_json and "[1]"))
-        assert any("cannot be read" in problem for problem in book.verify())
+        assert any("was changed" in problem for problem in book.verify())
 
     def test_a_changed_output_is_not_handed_out(self, url: str, book: PrivacyLedger) -> None:
         fill(book)
@@ -112,25 +102,6 @@ class Keeping:
         assert generous.verify() == []
         assert any("second accountant" in problem for problem in generous.verify(second=gdp))
         assert any("recomputed" in problem for problem in book.verify())
-
-    def test_a_clock_that_runs_back_is_refused_and_a_little_skew_is_not(self, url: str, book: PrivacyLedger) -> None:
-        start = datetime.now(UTC)
-        for skew, allowed in ((-120, True), (-3600, False), (7200, True), (0, False)):
-            late = PrivacyLedger(url, zcdp, lambda skew=skew: start + timedelta(seconds=skew))
-            if allowed:
-                late.reserve("bank", plan(f"run{skew}"), "me")
-            else:
-                with pytest.raises(LedgerError, match="clock"):
-                    late.reserve("bank", plan(f"run{skew}"), "me")
-        times = [entry.at for entry in book.history("bank")]
-        assert times == sorted(times)
-        assert book.verify() == []
-
-    def test_it_pickles_and_works_where_it_lands(self, book: PrivacyLedger) -> None:
-        copy = pickle.loads(pickle.dumps(book))
-        copy.reserve("bank", plan(), "me")
-        copy.release_once(request(), lambda: b"noise")
-        assert book.release_once(request(), never).reused is True
 
 
 def alter(url: str, *statements: str) -> int:
@@ -161,7 +132,7 @@ def restore(url: str, rows: dict[Table, list[dict[str, Any]]]) -> None:
 
 def forge(url: str, book: PrivacyLedger, change: Callable[[Entry], Entry]) -> None:
     """Rewrite a whole book with one change in every entry and a chain of hashes that fits."""
-    rows, before, previous = rows_of(url), book._state("bank").head, ""
+    rows, before, previous = rows_of(url), book.history("bank")[-1].hash, ""
     forged = []
     for entry in book.history("bank"):
         entry = replace(change(entry), previous=previous)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import sqlite3
 import stat
 from pathlib import Path
 
@@ -13,13 +13,13 @@ from connectors.interfaces.ledger import Marks
 from connectors.ledger.database import parse_url
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Cap
-from connectors.ledger.tables import SCHEMA
 from tests.support.contracts.ledger.groups import Grouping
 from tests.support.contracts.ledger.processes import Racing
 from tests.support.contracts.ledger.releases import Releasing
 from tests.support.contracts.ledger.reservations import Registering, Reserving
 from tests.support.contracts.ledger.storage import Keeping, alter
-from tests.support.ledgers import new_book, plan, request, zcdp
+from tests.support.ledgers import DELTA, THREE, charge, never, new_book, plan, request, zcdp
+from tests.support.paths import ROOT
 
 
 @pytest.fixture
@@ -114,10 +114,28 @@ class TestFile:
         with pytest.raises(LedgerError, match=r"No private row was opened"):
             PrivacyLedger(f"sqlite:///{tmp_path / 'file' / 'ledger.db'}", zcdp).datasets()
 
-    def test_a_book_of_the_format_before_is_read_and_brought_up(self, url: str, book: PrivacyLedger) -> None:
-        alter(url, "UPDATE ledger_book SET version = 1")
-        assert PrivacyLedger(url, zcdp).datasets() == ["bank"]
-        assert alter(url, f"UPDATE ledger_book SET version = {SCHEMA} WHERE version = {SCHEMA}") == 1
+    def test_a_ledger_of_the_format_before_opens_verifies_and_continues(self, tmp_path: Path, url: str) -> None:
+        """It has sealed entries, marks of near copies, a group that they formed, a divided cap, a voided release."""
+        with sqlite3.connect(tmp_path / "ledger.db") as database:
+            database.executescript((ROOT / "tests/support/data/ledger_format_3.sql").read_text())
+        old = PrivacyLedger(url, zcdp, Cap(THREE, DELTA), tmp_path / "ledger.head")
+        assert old.verify() == []
+        statuses = [old.status(name) for name in ("bank", "copy", "shop")]
+        assert {status.reasons for status in statuses} == {("near copies", "same persons")}
+        assert [status.spent for status in statuses] == pytest.approx([0.846129068135, 0.846129068135, 0.820721227885])
+        assert [status.trainings for status in statuses] == [(0.0, 0.0), None, (1.0, 1e-05)]
+        assert [(status.releases, status.shared, status.voided) for status in statuses] == [
+            (2, 1, 1), (0, 3, 0), (1, 2, 0)
+        ]  # fmt: skip
+        again = old.release_once(request(0, "key-7", "run-4"), never)
+        assert (again.output, again.reused) == (b"noise-7", True)
+        assert old.release_once(request(1, "key-6", "run-2", dataset="shop"), lambda: b"new").reused is False
+        assert old.status("bank").spent == pytest.approx(zcdp([charge().event] * 4, DELTA))
+        same = Marks(places=("place-1",))
+        assert old.register("bank", "fingerprint-1", ["a", "b", "c"], "owner", "key-1", same) == "bank"
+        with pytest.raises(LedgerError, match="under another key"):
+            old.register("new", "fingerprint-9", ["q"], "owner", "key-2")
+        assert old.verify() == []
 
     def test_a_book_without_marks_opens_and_recognises_its_rows(self, url: str, book: PrivacyLedger) -> None:
         alter(url, "DROP TABLE ledger_marks", "UPDATE ledger_book SET version = 2")
@@ -160,7 +178,3 @@ class TestUrl:
             book.datasets()
         assert "secret" not in str(caught.value) + repr(book)
         assert caught.value.__cause__ is None
-
-    def test_a_book_pickles_without_showing_its_password_in_print(self) -> None:
-        book = pickle.loads(pickle.dumps(PrivacyLedger("postgresql://user:secret@h/d", zcdp)))
-        assert repr(book) == "PrivacyLedger('postgresql+psycopg2://user:***@h/d')"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from connectors.interfaces.errors import BudgetError, LedgerError, LostArtifactsError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
@@ -143,14 +143,6 @@ class BookUnderRules(RuleBasedStateMachine):
     def finish(self, run_id: str) -> None:
         self.book.finish("bank", run_id)
         self.rules.open.discard(run_id)
-
-    @precondition(lambda self: bool(self.rules.drawn))
-    @rule(which=st.integers(0, 20))
-    def void(self, which: int) -> None:
-        gone = self.rules.drawn[which % len(self.rules.drawn)]
-        entry = next(one for one in self.book.history("bank")[::-1] if one.step_key == gone.key)
-        self.book.void("bank", entry.hash, "admin", "never seen by anybody")
-        self.rules.drawn.remove(gone)
 
     @invariant()
     def the_numbers_agree(self) -> None:

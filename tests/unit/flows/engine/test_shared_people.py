@@ -96,14 +96,14 @@ def test_no_view_of_a_table_has_a_fresh_budget(owner: Owner) -> None:
 def test_a_table_cut_into_parts_has_one_budget(owner: Owner) -> None:
     parts = [f"select note, patient, category from notes where (rowid / 10) % 4 = {part}" for part in range(4)]
     assert [owner.run(f"part-{part}", owner.query(query)) for part, query in enumerate(parts)] == [True] + 3 * [False]
-    assert {"same persons", "same place"} <= set(owner.ledger.group_reasons("part-3"))
+    assert {"same persons", "same place"} <= set(owner.ledger.status("part-3").reasons)
 
 
 def test_the_same_persons_in_another_place_have_one_budget(owner: Owner, tmp_path: Path) -> None:
     assert owner.run("notes", owner.query("select note, patient, category from notes"))
     others = [(f"{WORDS[i % 7]} entry {i * 37}", f"P{i % 3} ", "a") for i in range(20)]
     assert not owner.run("others", write_csv(tmp_path / "others.csv", ["note", "patient", "category"], others))
-    assert owner.ledger.group_reasons("others") == ["same persons"]
+    assert owner.ledger.status("others").reasons == ("same persons",)
 
 
 def test_another_column_of_copied_rows_has_one_budget(owner: Owner, tmp_path: Path) -> None:
@@ -111,15 +111,22 @@ def test_another_column_of_copied_rows_has_one_budget(owner: Owner, tmp_path: Pa
     columns = ["text", "note", "who", "category"]
     assert owner.run("notes", owner.query("select * from notes", person=None))
     assert not owner.run("copy", write_csv(tmp_path / "copy.csv", columns, ROWS))
-    assert owner.ledger.group_reasons("copy") == ["same rows"]
+    assert owner.ledger.status("copy").reasons == ("same rows",)
 
 
-@pytest.mark.parametrize("edit", ["{0}.", "Copy: {0}", "{0} (edited)"])
-def test_near_copies_have_one_budget(owner: Owner, tmp_path: Path, edit: str) -> None:
-    assert owner.run("notes", owner.query("select note, category from notes", person=None))
-    rows = [(edit.format(row[0].upper()), row[3]) for row in ROWS]
-    assert not owner.run("copy", write_csv(tmp_path / "copy.csv", ["note", "category"], rows))
-    assert owner.ledger.group_reasons("copy") == ["near copies"]
+@pytest.mark.parametrize(("own", "together"), [(200, False), (30, True)])
+def test_a_common_answer_is_no_identity_and_common_long_texts_are(
+    owner: Owner, tmp_path: Path, own: int, together: bool
+) -> None:
+    """The red team's one_word_group.py: both lists contain "ok", and five letters of forty characters or more."""
+    common = [("ok", "a"), ("yes", "a"), *((f"{row[0]}, as always", row[3]) for row in ROWS[: 4 if own == 200 else 5])]
+    for name in ("clinic", "shop"):
+        rows = [(f"{name} wrote about number {n} on another day", "a") for n in range(own)]
+        (tmp_path / name).mkdir()
+        assert owner.run(name, write_csv(tmp_path / name / "rows.csv", ["note", "category"], [*common, *rows])) != (
+            together and name == "shop"
+        )
+    assert owner.ledger.status("shop").members == (("clinic",) if together else ())
 
 
 def test_other_people_have_a_budget_of_their_own(owner: Owner, tmp_path: Path) -> None:

@@ -181,10 +181,8 @@ def test_a_worker_with_another_book_key_or_folder_opens_nothing(
     parts.check()
     refused(parts, ConfigError, "artifacts are not shared", monkeypatch, WASP_HOME=str(tmp_path / "elsewhere"))
     refused(parts, LedgerError, "uses the privacy ledger", monkeypatch, WASP_LEDGER_URL=f"sqlite:///{tmp_path}/b.db")
-    other = tmp_path / "other.key"
-    other.write_bytes(bytes(32))
-    other.chmod(0o600)
-    refused(parts, LedgerError, "uses the ledger key", monkeypatch, WASP_LEDGER_KEY_FILE=str(other))
+    (Path(parts.home) / "private" / "ledger.key").write_bytes(bytes(32))
+    refused(parts, LedgerError, "uses the ledger key", monkeypatch)
 
 
 def test_what_a_run_shares_is_said_by_its_own_process_alone(
@@ -207,8 +205,9 @@ def refused(
             parts.check()
 
 
-def test_a_key_file_that_is_named_is_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_file_in_the_environment_is_refused_with_its_new_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WASP_LEDGER_KEY_FILE", str(tmp_path / "ledger.key"))
-    with pytest.raises(LedgerError, match=r"There is no key file .*ledger\.key"):
-        stores.open_key(tmp_path)
-    assert not list(tmp_path.iterdir())
+    with pytest.raises(ConfigError, match=r"removed in 0.3. Copy that file to private/ledger\.key"):
+        stores.open_ledger(tmp_path)

@@ -209,10 +209,10 @@ def test_the_owner_is_shown_persons_that_differ_in_case_or_white_space_only(tmp_
 
 
 def test_persons_are_the_same_in_tables_that_store_numbers_differently(tmp_path: Path) -> None:
-    marker = Marker(lambda kind, value: f"{kind} {value}", lambda _: ("here",), b"k" * 32, 16)
+    marker = Marker(lambda kind, value: f"{kind} {value}", lambda _: ("here",))
     private = PrivateRef("x", RowsRef("p", person="person"))
     found = [
-        marks_of(marker, private, source(2).assign(person=persons)).persons
+        marks_of(marker, private, source(2).assign(person=persons), {}).persons
         for persons in (["7", "8"], ["7.0", "8.0"], [" 7", "8.00"])
     ]
     assert found == [("person 7", "person 8")] * 3

@@ -1,0 +1,65 @@
+"""The newest entries of a ledger in a file beside it, which reveal that the ledger was lost or rolled back.
+
+The file is compared with the ledger whenever a process opens it, and written after every commit. A process that dies
+between a commit and the file leaves an older entry in it. The ledger contains that entry, so it counts as sound.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, select
+
+from connectors.artifacts.atomic_files import make_folder, write_text_whole
+from connectors.interfaces.errors import LedgerError
+from connectors.ledger.tables import DATASETS, ENTRIES
+
+Heads = dict[str, tuple[int, str]]
+"""Number and hash of the newest entry by dataset."""
+
+
+def compare_and_store(file: Path, read: Callable[[], AbstractContextManager[Connection]]) -> None:
+    """Raise LedgerError if the ledger lacks an entry of the file; then write its newest entries to the file."""
+    make_folder(file.parent, private=True)
+    with _locked(file.parent):
+        stored = _stored(file)
+        with read() as db:  # opened after the file was read: it contains all that any process wrote to the file
+            for dataset, (number, hash_) in stored.items():
+                entry = (ENTRIES.c.dataset == dataset) & (ENTRIES.c.number == number)
+                if db.execute(select(ENTRIES.c.hash).where(entry)).scalar() != hash_:
+                    raise LedgerError(
+                        f"{file}: entry {number} of dataset '{dataset}' is not in the privacy ledger, which was lost, "
+                        "replaced or rolled back. Restore its newest backup: wasp budget restore FILE. If there is "
+                        "none, move this file away and count the budgets of its datasets as spent. Nothing was spent."
+                    )
+            newest = {row.dataset: (row.entries, row.head) for row in db.execute(select(DATASETS))}
+        if newest != stored:
+            write_text_whole(file, json.dumps(newest, indent=1, sort_keys=True), private=True)
+
+
+def _stored(file: Path) -> Heads:
+    if not file.exists():
+        return {}
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        return {dataset: (int(number), str(hash_)) for dataset, (number, hash_) in values.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise LedgerError(
+            f"{file}: is damaged. If the privacy ledger is complete, move this file away; it is written again."
+        ) from None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time compare and write; a killed process releases the lock."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
