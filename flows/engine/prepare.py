@@ -245,7 +245,7 @@ def _name(
 
 
 def join_group(ledger: PrivacyLedger, private: PrivateRows, dataset: str) -> None:
-    """Add the dataset to the configured group; a dataset cannot leave a group."""
+    """Add the dataset to the configured group; it cannot leave another one silently."""
     group = " ".join((private.group or "").split())
     if not group:
         return
@@ -253,7 +253,7 @@ def join_group(ledger: PrivacyLedger, private: PrivateRows, dataset: str) -> Non
     declared = "" if current.startswith(AUTOMATIC) else current
     if declared not in ("", group):
         raise ConfigError(
-            f"private.group: dataset '{dataset}' is in group '{current}', not in '{group}', and cannot leave it. Write "
+            f"private.group: dataset '{dataset}' is in group '{current}', not in '{group}'. Write "
             f"'{current}', or merge both: wasp budget group {shlex.quote(current)} {dataset} OTHER_DATASET"
         )
     if not declared:
