@@ -88,27 +88,23 @@ class Gate:
         `requested` alone. left: the cap minus the epsilon of `current`, at least 0. missing: the excess of the total
         over the cap. It is less than needs - left, because epsilons of noisy releases compose sublinearly.
         """
-        refusal = None
-        if state.cap is not None and requested:
-            refusal = self._refusal(state, state.cap, current, requested, delta)
+        cap = state.cap
+        if cap is None or not requested:
+            return None
+        both, refusal = [*current, *requested], None
+        exposed = any(map(exposes, requested))
+        total = math.inf if exposed else self.total(both, cap.delta)
+        if total <= cap.epsilon * (1 + SLACK):
+            refusal = self._part_refusal(state, cap, current, (requested, delta))
+        else:
+            left = max(0.0, cap.epsilon - self.total(current, cap.delta))
+            needs = math.inf if exposed else self.total(requested, cap.delta)
+            refusal = BudgetError(needs, left, total - cap.epsilon, state.dataset, cap.epsilon, state.group)
+            if math.isinf(total) and not exposed:
+                refusal = DeltaBudgetError(own_delta(both), cap.delta, needs, left, state.dataset)
         if refusal is not None and state.capped_by_default:
             refusal.default = True
         return refusal
-
-    def _refusal(
-        self, state: State, cap: Cap, current: Sequence[Event], requested: Sequence[Event], delta: float
-    ) -> BudgetError | None:
-        left = max(0.0, cap.epsilon - self.total(current, cap.delta))
-        if any(exposes(event) for event in requested):
-            return BudgetError(math.inf, left, math.inf, state.dataset, cap.epsilon, state.group)
-        if math.isinf(self.total([*current, *requested], cap.delta)):
-            own = own_delta([*current, *requested])
-            return DeltaBudgetError(own, cap.delta, self.total(requested, cap.delta), left, state.dataset)
-        both = self.total([*current, *requested], cap.delta)
-        if both <= cap.epsilon * (1 + SLACK):
-            return self._part_refusal(state, cap, current, (requested, delta))
-        needs = self.total(requested, cap.delta)
-        return BudgetError(needs, left, both - cap.epsilon, state.dataset, cap.epsilon, state.group)
 
     def plan_refusal(
         self, states: Sequence[State], run: tuple[str, str], requested: Sequence[Event], delta: float
@@ -125,13 +121,12 @@ class Gate:
         A reserved release is compared with past events only (the cap can be lower than at reservation). An extra one
         must also leave room for all reservations.
         """
-        for state in states:
-            current = [*state.spent(), *state.reserved()] if extra else state.spent()
-            delta = states[0].runs[request.run_id].delta
-            refusal = self.refusal(state, current, [dict(request.charge.event)], delta)
-            if refusal is not None:
-                return refusal
-        return None
+        requested, delta = [dict(request.charge.event)], states[0].runs[request.run_id].delta
+        refusals = (
+            self.refusal(state, [*state.spent(), *(state.reserved() if extra else ())], requested, delta)
+            for state in states
+        )
+        return next((refusal for refusal in refusals if refusal is not None), None)
 
     def _part_refusal(self, state: State, cap: Cap, current: Sequence[Event], request: Plan) -> BudgetError | None:
         """Return the error if `request` exceeds its part of a divided cap, else None."""
@@ -162,11 +157,17 @@ class Gate:
         return epsilon / (epsilon + self.total(others, delta - own)), own / delta
 
 
-def require_containing(state: State, gate: Gate, cap: Cap, trainings: tuple[float, float]) -> None:
-    """Raise ConfigError if a new division takes something from a part after the first release.
+def require_part(state: State, gate: Gate, cap: Cap, trainings: tuple[float, float]) -> None:
+    """Raise ConfigError if `trainings` is no part of the cap, or takes something from a part after the first release.
 
     Such a move would be chosen after results were seen.
     """
+    positive = 0 < cap.epsilon < math.inf and cap.delta > 0
+    if not (positive and 0 <= trainings[0] <= cap.epsilon and 0 <= trainings[1] <= cap.delta):
+        raise ConfigError(
+            f"--trainings-epsilon, --trainings-delta: {trainings[0]:g} and {trainings[1]:g} are no part of the cap "
+            f"({cap.epsilon:g}, {cap.delta:g}). Write numbers from 0 to the cap's."
+        )
     old = gate.trainings_part(state)
     if state.cap is None or old is None or state.settled is None:
         return

@@ -100,7 +100,7 @@ class LedgerStore:
     def _open(self) -> Engine:
         with self._guard:
             if self._engine is None:
-                engine = self._postgres() if self._is_postgres else self._sqlite()
+                engine = self._create_engine()
                 _prepare(engine, self.shown)
                 self._compare_heads(engine)
                 self._engine = engine
@@ -114,13 +114,12 @@ class LedgerStore:
         if self._heads is not None:
             compare_and_store(self._heads, lambda: self._snapshot(engine))
 
-    def _postgres(self) -> Engine:
-        try:
-            return _engine(self._url, {"connect_timeout": 10, "application_name": "wasp ledger"})
-        except ImportError:
-            raise MissingPackageError("psycopg2", "postgres") from None
-
-    def _sqlite(self) -> Engine:
+    def _create_engine(self) -> Engine:
+        if self._is_postgres:
+            try:
+                return _engine(self._url, {"connect_timeout": 10, "application_name": "wasp ledger"})
+            except ImportError:
+                raise MissingPackageError("psycopg2", "postgres") from None
         path = Path(str(self._url.database))
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -144,18 +143,15 @@ class LedgerStore:
             raise LedgerError(self._explain(_first_line(error))) from None
 
     def _explain(self, cause: str) -> str:
-        check = (
-            "that the server runs and is reachable, and that user, password and database are correct"
-            if self._is_postgres
-            else f"that you own the folder, that the disk is not full, and that no other process has locked "
-            f"the file for {WAIT_SECONDS} seconds"
+        advice = (
+            "Check that you own the folder, that the disk is not full, and that no other process has locked the file"
         )
-        is_damaged = "not a database" in cause or "malformed" in cause  # texts of SQLite
-        advice = "Restore its newest backup: wasp budget restore FILE" if is_damaged else f"Check {check}"
-        return (
-            f"Privacy ledger {self.shown} is not available: {cause}. {advice}. "
-            "No private row was opened and nothing was spent."
-        )
+        if self._is_postgres:
+            advice = "Check that the server runs and is reachable, and that user, password and database are correct"
+        elif "not a database" in cause or "malformed" in cause:  # texts of SQLite
+            advice = "Restore its newest backup: wasp budget restore FILE"
+        problem = f"Privacy ledger {self.shown} is not available: {cause}. {advice}."
+        return f"{problem} No private row was opened and nothing was spent."
 
 
 def parse_url(url: str) -> URL:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError
 from connectors.ledger.chain import load
-from connectors.ledger.state import GROUP, JOINED, LOOK, RELEASING, Entry, State
+from connectors.ledger.state import GROUP, JOINED, LOOK, RELEASING, Entry, State, reserve_entry
 from connectors.ledger.tables import ENTRIES
 
 REPEATED = (*RELEASING, "reserve", "finish", LOOK)
@@ -106,8 +106,7 @@ def _earlier_entries(state: State) -> Iterator[Entry]:
     """Yield the earlier releases and open reservations that a new member repeats."""
     for run_id, run in state.runs.items():
         if run.open:
-            detail = canonical({"delta": run.delta, "charges": run.plan})
-            yield Entry(state.dataset, "reserve", run.who, run.flow, run_id, delta=run.delta, detail_json=detail)
+            yield reserve_entry(state.dataset, run_id, run)
     yield from state.released
 
 

@@ -7,7 +7,6 @@ that dies before the commit has charged and revealed nothing. One that dies afte
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -19,9 +18,9 @@ from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from connectors.interfaces.content_keys import canonical
-from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
+from connectors.interfaces.errors import ConfigError, LedgerError
 from connectors.interfaces.ledger import NO_MARKS, BudgetPlan, Compose, Look, Marks, ReleaseRequest, StoredRelease
-from connectors.ledger.cap import Gate, admit, require_containing, require_unit
+from connectors.ledger.cap import Gate, admit, require_part, require_unit
 from connectors.ledger.chain import (
     append,
     load,
@@ -44,12 +43,16 @@ from connectors.ledger.state import (
     Cap,
     Entry,
     Event,
+    RunAccount,
     State,
+    cap_entry,
     charge_fields,
     damaged,
     events_of,
     exposes,
     plan_detail,
+    refusal_entry,
+    reserve_entry,
 )
 from connectors.ledger.status import Outlook, Status, outlook_of, status_of
 from connectors.ledger.tables import DATASETS, ENTRIES, NAMES, OUTPUTS
@@ -98,22 +101,21 @@ class PrivacyLedger:
         """Return the dataset id of these rows (see `identity.register_rows`). Idempotent.
 
         `fingerprint`, `records` and `marks` are hashes under a key (`connectors.security.record_hashes`) with the name
-        `key`. Datasets with common people become one group. A dataset that nobody capped gets the default cap, unless
-        its rows are public. Raises LedgerError if the ledger uses another key: it would recognise no row.
+        `key`; LedgerError if the ledger uses another one. A dataset that nobody capped gets the default cap, unless its
+        rows are public.
         """
+        default = None if marks.public else self._default_cap
         request = Registration(" ".join(name.split()), fingerprint, tuple(sorted(set(records))), who, key, marks)
         with self._store.read() as db:
             dataset = find_registered(db, request)
-            if dataset is not None and self._missing_cap(load(db, dataset, lock=False), marks) is None:
+            if dataset is not None and (default is None or load(db, dataset, lock=False).capped):
                 return dataset
         with self._store.write() as db:
             lock_book(db)
             dataset = register_rows(db, request, partial(self._line, db))
             state = load(db, dataset, lock=True)
-            cap = self._missing_cap(state, marks)
-            if cap is not None:
-                detail = _cap_detail(cap, DEFAULT_REASON)
-                self._line(db, state, Entry(dataset, "cap", who, detail_json=detail, delta=cap.delta))
+            if default is not None and not state.capped:
+                self._line(db, state, cap_entry(dataset, default, who, DEFAULT_REASON))
             return dataset
 
     def known(self, name: str) -> str | None:
@@ -177,19 +179,17 @@ class PrivacyLedger:
         """
         if not (epsilon >= 0 and 0 <= delta < 1):
             raise ConfigError(f"A cap needs epsilon >= 0 and 0 <= delta < 1; got epsilon {epsilon}, delta {delta}.")
-        if trainings is not None:
-            _check_part(trainings, epsilon, delta)
-        detail = _cap_detail(Cap(float(epsilon), float(delta), protects), reason, trainings)
+        cap = Cap(float(epsilon), float(delta), protects)
         with self._writing(dataset) as (db, states):
             if trainings is not None:
-                require_containing(states[0], self._gate, Cap(epsilon, delta), trainings)
+                require_part(states[0], self._gate, cap, trainings)
             weaker = sum(entry.protects != "person" for entry in states[0].charged())
             if protects == "person" and weaker:
                 raise ConfigError(
                     f"Dataset '{dataset}' has {weaker} release(s) that protected single records. No epsilon is valid "
                     "for persons. Set the cap for records."
                 )
-            self._append(db, states, Entry(dataset, "cap", who, detail_json=detail, delta=float(delta)))
+            self._append(db, states, cap_entry(dataset, cap, who, reason, trainings))
 
     def join(self, group: str, datasets: Sequence[str], who: str) -> None:
         """Declare that datasets (ids) contain the same people. Idempotent.
@@ -225,35 +225,36 @@ class PrivacyLedger:
 
     # --- runs
     def reserve(self, dataset: str, plan: BudgetPlan, who: str) -> None:
-        """Reserve the plan of a run, minus equal charges that it has already released.
+        """Reserve the plan of a run, minus equal charges that it has already released. Idempotent by run id.
 
-        Idempotent by run id; another plan of the same run replaces the first after the same check. If everything was
-        released, nothing is needed or written, so a finished run can be repeated at a full cap. BudgetError if all
-        releases, all reservations and this plan together exceed the cap; the ledger records the refusal.
+        Another plan of the same run replaces the first after the same check. If everything was released, nothing is
+        written, so a finished run can be repeated at a full cap. BudgetError if all releases, all reservations and this
+        plan together exceed the cap; the ledger records the refusal.
         """
         detail = plan_detail(plan)
         with self._writing(dataset) as (db, states):
             state = states[0]
             run = state.runs.get(plan.run_id)
             left = state.unspent(plan.run_id, detail["charges"])
-            same = run is not None and (run.plan, run.delta) == (detail["charges"], detail["delta"])
+            same = run is not None and (run.charges, run.delta) == (detail["charges"], detail["delta"])
             if run is not None and same and (run.open or not left):
                 return
             require_unit(states, [charge["protects"] for charge in left])
             refusal = self._gate.plan_refusal(states, (dataset, plan.run_id), events_of(left), float(plan.delta))
-            kind, written = ("reserve", canonical(detail)) if refusal is None else ("refuse", _refusal_detail(refusal))
-            entry = Entry(dataset, kind, who, plan.flow, plan.run_id, detail_json=written, delta=float(plan.delta))
-            self._append(db, states, entry)
+            account = RunAccount(who, plan.flow, **detail)
+            if refusal is None:
+                self._append(db, states, reserve_entry(dataset, plan.run_id, account))
+            else:
+                self._append(db, states, refusal_entry(refusal, dataset, account, plan.run_id))
         if refusal is not None:
             raise refusal
 
     def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> StoredRelease:
-        """Return the output stored under the key, or charge, draw and store it.
+        """Return the output stored under the key, or charge, draw and store it in one transaction.
 
-        Charge, draw and storage are one transaction. `draw` runs at most once, under the dataset's lock (SQLite: the
-        ledger's), and must not call the ledger. If it raises, nothing is charged and nothing of the exception is
-        stored. Raises BudgetError over the cap, LostArtifactsError if the run released the slot under another key and
-        `respend` is False, LedgerError if the run has no equal charge reserved.
+        `draw` runs at most once, under the dataset's lock (SQLite: the ledger's), and must not call the ledger. If it
+        raises, nothing is charged and nothing of the exception is stored. Raises BudgetError over the cap, and the
+        errors of `cap.admit`.
         """
         with self._store.read() as db:
             stored = stored_release(db, request)
@@ -269,8 +270,7 @@ class PrivacyLedger:
             refusal = self._gate.release_refusal(states, request, extra)
             if refusal is None:
                 return self._record(db, states, request, extra, _draw_output(draw))
-            entry = Entry(request.dataset, "refuse", run.who, run.flow, request.run_id, request.slot, delta=run.delta)
-            self._append(db, states, replace(entry, detail_json=_refusal_detail(refusal)))
+            self._append(db, states, refusal_entry(refusal, request.dataset, run, request.run_id, request.slot))
         raise refusal
 
     def released(self, dataset: str, step_key: str) -> bool:
@@ -280,20 +280,16 @@ class PrivacyLedger:
             return db.execute(query).first() is not None
 
     def finish(self, dataset: str, run_id: str) -> None:
-        """Return the unspent part of a run's reservation.
-
-        Idempotent; does nothing for a run without open reservation.
-        """
+        """Return the unspent part of a run's reservation, if it has an open one."""
         with self._writing(dataset) as (db, states):
             run = states[0].runs.get(run_id)
             if run is not None and run.open:
                 self._append(db, states, Entry(dataset, "finish", run.who, run.flow, run_id, delta=run.delta))
 
     def hold(self, run_id: str) -> AbstractContextManager[bool]:
-        """Lock a run among all machines that share the ledger (PostgreSQL).
+        """Lock a run among all machines that share the ledger; yields True if the run was free.
 
-        Yields True if the run was free. A ledger in a file belongs to one machine: the lock is always free, and the
-        run's folder has a lock.
+        A ledger in a file belongs to one machine: the lock is always free, and the run's folder has a lock.
         """
         return self._store.hold(f"run {run_id}")
 
@@ -325,9 +321,8 @@ class PrivacyLedger:
         return outlook_of([state, *group], events, delta, self._gate)
 
     def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
-        """Recheck the ledger and return its problems; an empty list means it is sound.
+        """Return the problems of one dataset or of all: chain, totals and outputs; an empty list means sound.
 
-        Recomputes the hash chain, the totals, and the hashes of outputs and look-up tables, for one dataset or all.
         `second` is an independent accountant, at least as tight as the ledger's own: a higher epsilon from it is a
         problem.
         """
@@ -338,10 +333,6 @@ class PrivacyLedger:
             return [f"{name}: {problem}" for name in names for problem in problems_of(db, self._gate, second, name)]
 
     # --- inside
-    def _missing_cap(self, state: State, marks: Marks) -> Cap | None:
-        """Return the default cap if a dataset needs it."""
-        return None if marks.public or state.capped else self._default_cap
-
     @contextmanager
     def _writing(self, dataset: str) -> Iterator[tuple[Connection, tuple[State, ...]]]:
         """Open a transaction on a dataset and its group; yield their states, own first."""
@@ -370,16 +361,11 @@ class PrivacyLedger:
     def _record(
         self, db: Connection, states: Sequence[State], request: ReleaseRequest, extra: bool, output: bytes
     ) -> StoredRelease:
-        run, charge = states[0].runs[request.run_id], request.charge
+        run, event = states[0].runs[request.run_id], dict(request.charge.event)
         draft = Entry(
-            request.dataset,
-            EXPOSED if exposes(dict(charge.event)) else RELEASED,
-            run.who,
-            run.flow,
-            request.run_id,
-            request.slot,
-            request.step_key,
-            **charge_fields(charge),
+            *(request.dataset, EXPOSED if exposes(event) else RELEASED, run.who, run.flow, request.run_id),
+            *(request.slot, request.step_key),
+            **charge_fields(request.charge),
             detail_json=canonical({"extra": extra}),
             delta=run.delta,
             output_hash=output_hash(output),
@@ -401,22 +387,3 @@ def _draw_output(draw: Callable[[], bytes]) -> bytes:
     if not isinstance(output, bytes):
         raise LedgerError(f"A draw must return bytes, not {type(output).__name__}; nothing was charged.")
     return output
-
-
-def _check_part(trainings: tuple[float, float], epsilon: float, delta: float) -> None:
-    positive = 0 < epsilon < math.inf and delta > 0
-    if not (positive and 0 <= trainings[0] <= epsilon and 0 <= trainings[1] <= delta):
-        raise ConfigError(
-            f"--trainings-epsilon, --trainings-delta: {trainings[0]:g} and {trainings[1]:g} are no part of the cap "
-            f"({epsilon:g}, {delta:g}). Write numbers from 0 to the cap's."
-        )
-
-
-def _cap_detail(cap: Cap, reason: str, trainings: tuple[float, float] | None = None) -> str:
-    epsilon = None if math.isinf(cap.epsilon) else cap.epsilon
-    part = {} if trainings is None else {"trainings": [float(trainings[0]), float(trainings[1])]}
-    return canonical({"epsilon": epsilon, "delta": cap.delta, "protects": cap.protects, "reason": reason, **part})
-
-
-def _refusal_detail(refusal: BudgetError) -> str:
-    return canonical({"needs": refusal.needs, "left": refusal.left, "missing": refusal.missing})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from connectors.interfaces.content_keys import canonical
-from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.errors import BudgetError, LedgerError
 from connectors.interfaces.ledger import ABOUT, BudgetPlan, Charge
 
 RELEASED, EXPOSED = "release", "expose"
@@ -165,14 +165,14 @@ class RunAccount:
     who: str
     flow: str
     delta: float
-    plan: list[dict[str, Any]]
+    charges: list[dict[str, Any]]
     open: bool = True
     number: int = 0
 
     @property
     def noisy(self) -> list[Event]:
         """The planned events with noise."""
-        return [event for event in events_of(self.plan) if not exposes(event)]
+        return [event for event in events_of(self.charges) if not exposes(event)]
 
 
 @dataclass(slots=True)
@@ -235,10 +235,9 @@ class State:
             if part is not None and self.cap is not None:
                 self.trainings = (part[0] / self.cap.epsilon, part[1] / self.cap.delta)
         elif entry.kind == "reserve":
-            detail = entry.detail
             self.runs.pop(entry.run_id, None)  # the latest plan comes last
-            plan = (detail["delta"], detail["charges"], True, entry.number)
-            self.runs[entry.run_id] = RunAccount(entry.who, entry.flow, *plan)
+            plan = {name: entry.detail[name] for name in ("delta", "charges")}
+            self.runs[entry.run_id] = RunAccount(entry.who, entry.flow, **plan, number=entry.number)
         elif entry.kind == "finish":
             self.runs[entry.run_id].open = False
         elif entry.kind in RELEASING:
@@ -250,6 +249,10 @@ class State:
         self.refused += entry.kind == "refuse"
         self.versions += entry.kind in ("register", "version")
 
+    def everyone(self) -> tuple[State, ...]:
+        """Return the states of the dataset and of the others of its group."""
+        return (self, *self.others.values())
+
     def first_plan(self) -> RunAccount | None:
         """Return the plan that divides the cap between trainings and all other releases.
 
@@ -258,17 +261,17 @@ class State:
         """
         if self.settled is not None:
             return self.settled
-        runs = [run for state in (self, *self.others.values()) for run in state.runs.values()]
+        runs = (run for state in self.everyone() for run in state.runs.values())
         return min((run for run in runs if run.open and run.noisy), key=lambda run: run.number, default=None)
 
     def unspent(self, run_id: str, plan: Sequence[Mapping[str, Any]] | None = None) -> list[Mapping[str, Any]]:
         """Return the charges of a plan (the run's by default) not yet released, by count."""
         own = (entry for entry in self.released if entry.run_id == run_id and not entry.detail.get("extra", False))
-        return unreleased(self.runs[run_id].plan if plan is None else plan, own)
+        return unreleased(self.runs[run_id].charges if plan is None else plan, own)
 
     def charged(self) -> list[Entry]:
         """Return the releases that count: the dataset's own, then its group's."""
-        return [*self.released, *(entry for other in self.others.values() for entry in other.released)]
+        return [entry for state in self.everyone() for entry in state.released]
 
     def spent(self) -> list[Event]:
         """Return the events of all releases that affect this dataset's people."""
@@ -280,13 +283,13 @@ class State:
 
     def reserved(self, without: tuple[str, str] | None = None) -> list[Event]:
         """Return the events that open runs may still release, except one (dataset, run)."""
-        open_runs = [
-            (state, run_id)
-            for state in (self, *self.others.values())
+        return [
+            event
+            for state in self.everyone()
             for run_id, run in state.runs.items()
             if run.open and (state.dataset, run_id) != without
+            for event in events_of(state.unspent(run_id))
         ]
-        return [event for state, run_id in open_runs for event in events_of(state.unspent(run_id))]
 
     def delta(self, otherwise: float | None = None, also: Sequence[Event] = ()) -> float | None:
         """Return the delta of all totals: the cap's, `otherwise` or the latest plan's.
@@ -314,6 +317,26 @@ def events_of(charges: Iterable[Mapping[str, Any]]) -> list[Event]:
 def plan_detail(plan: BudgetPlan) -> dict[str, Any]:
     """Return the fields of a plan that a reservation records."""
     return {"delta": float(plan.delta), "charges": [charge_fields(charge) for charge in plan.charges]}
+
+
+def reserve_entry(dataset: str, run_id: str, run: RunAccount) -> Entry:
+    """Return the entry that reserves the plan of a run."""
+    detail = canonical({"delta": run.delta, "charges": run.charges})
+    return Entry(dataset, "reserve", run.who, run.flow, run_id, detail_json=detail, delta=run.delta)
+
+
+def refusal_entry(refusal: BudgetError, dataset: str, run: RunAccount, run_id: str, slot: str = "") -> Entry:
+    """Return the entry that records why a plan or a release was refused."""
+    detail = canonical({"needs": refusal.needs, "left": refusal.left, "missing": refusal.missing})
+    return Entry(dataset, "refuse", run.who, run.flow, run_id, slot, detail_json=detail, delta=run.delta)
+
+
+def cap_entry(dataset: str, cap: Cap, who: str, reason: str, trainings: tuple[float, float] | None = None) -> Entry:
+    """Return the entry that sets a cap; an infinite epsilon lifts it."""
+    epsilon = None if math.isinf(cap.epsilon) else cap.epsilon
+    detail: dict[str, Any] = {"epsilon": epsilon, "delta": cap.delta, "protects": cap.protects, "reason": reason}
+    detail |= {"trainings": [*map(float, trainings)]} if trainings else {}
+    return Entry(dataset, "cap", who, detail_json=canonical(detail), delta=cap.delta)
 
 
 def read_state(dataset: str, entries: Iterable[Entry]) -> State:

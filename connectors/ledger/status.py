@@ -62,37 +62,34 @@ class Outlook:
 
 def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, gate: Gate) -> Outlook:
     """Return the outlook of planned events; `states`: of the dataset, then of its group."""
-    state = states[0]
-    current = [*state.spent(), *state.reserved()]
+    state, cap = states[0], states[0].cap
     refusal = gate.plan_refusal(states, (state.dataset, ""), events, delta)
     own = [*(entry.event for entry in state.released), *state.reserved()]
-    missing = Counter(map(cost_of, events)) - Counter(map(cost_of, own))
     return Outlook(
-        cap=state.cap.epsilon if state.cap else None,
-        left=max(0.0, state.cap.epsilon - gate.total(current, state.cap.delta)) if state.cap else None,
+        cap=cap.epsilon if cap else None,
+        left=max(0.0, cap.epsilon - gate.total([*state.spent(), *state.reserved()], cap.delta)) if cap else None,
         refusal="" if refusal is None else str(refusal),
-        has_equal=not missing,
+        has_equal=not Counter(map(cost_of, events)) - Counter(map(cost_of, own)),
         default_cap=state.capped_by_default,
     )
 
 
 def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
     """Return the status for a dataset's state."""
-    delta = state.delta()
+    delta, cap, spent, reserved = state.delta(), state.cap, state.spent(), state.reserved()
 
     def total(events: Sequence[Event]) -> float:
         return 0.0 if delta is None else gate.total(events, delta)
 
-    spent, reserved = state.spent(), state.reserved()
     return Status(
         dataset=state.dataset,
         names=tuple(names),
-        cap=state.cap.epsilon if state.cap else None,
-        cap_protects=state.cap.protects if state.cap else None,
+        cap=cap.epsilon if cap else None,
+        cap_protects=cap.protects if cap else None,
         delta=delta,
         spent=total(spent),
         reserved=total(reserved),
-        left=max(0.0, state.cap.epsilon - total([*spent, *reserved])) if state.cap else None,
+        left=max(0.0, cap.epsilon - total([*spent, *reserved])) if cap else None,
         releases=len(state.released),
         runs=len(state.runs),
         open_runs=tuple(run_id for run_id, run in state.runs.items() if run.open),

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from connectors.interfaces.errors import BudgetError
 from connectors.ledger import database
 from connectors.ledger.ledger import PrivacyLedger
 from tests.support.ledgers import (
     DELTA,
     ONE,
-    THREE,
     TWO,
     answers,
     charge,
@@ -81,35 +78,6 @@ class Racing:
         assert won == 7
         status = book.status("bank")
         assert (status.reserved, status.refused) == (pytest.approx(cap), 13)
-        assert book.verify() == []
-
-    def test_threads_that_share_a_book_never_pass_the_cap(self, book: PrivacyLedger) -> None:
-        book.set_cap("bank", THREE, DELTA, "owner", "")
-        together = threading.Barrier(20)
-
-        def attempt(number: int) -> bool:
-            together.wait()
-            try:
-                book.reserve("bank", plan(f"run-{number}", 1), "me")
-            except BudgetError:
-                return False
-            return book.release_once(request(key=f"key-{number}", run_id=f"run-{number}"), lambda: b"n").reused is False
-
-        with ThreadPoolExecutor(20) as pool:
-            assert sum(pool.map(attempt, range(20))) == 3
-        assert spent(book, "bank") == pytest.approx(THREE)
-        assert book.verify() == []
-
-    def test_threads_that_register_the_same_new_rows_get_one_dataset(self, book: PrivacyLedger) -> None:
-        together = threading.Barrier(8)
-
-        def register(number: int) -> str:
-            together.wait()
-            return book.register("shop", "fingerprint-2", ["x", "y"])
-
-        with ThreadPoolExecutor(8) as pool:
-            assert set(pool.map(register, range(8))) == {"shop"}
-        assert [entry.kind for entry in book.history("shop")] == ["register"]
         assert book.verify() == []
 
     def test_processes_that_open_a_new_book_together_register_one_dataset(self, fresh_url: str) -> None:
