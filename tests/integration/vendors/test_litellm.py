@@ -14,6 +14,7 @@ from connectors.models.base.cost_limit import Purse
 from connectors.models.base.registry import check_model
 from connectors.models.vendors.litellm import LiteLlmModel
 from tests.support.contracts.vendors import KEY, VendorPromises, asked
+from tests.support.servers.vendor_faults import FAULTS, Fault, billed
 from tests.support.servers.vendor_messages import with_usage
 
 IS_INSTALLED = importlib.util.find_spec("litellm") is not None
@@ -56,6 +57,8 @@ class LiteLlmPromises(VendorPromises):
 class TestOpenAIRoute(LiteLlmPromises):
     suffix = "/v1"
     model_name = "openai/some-model"
+    # litellm leaves the type of an error out.
+    faults: ClassVar[Any] = {"403 of a filter": Fault(FAULTS["403 of a filter"].reply)}
 
     def test_the_request_is_the_documented_one(self, server):
         options = {"temperature": 0.7, "top_p": 0.9, "stop": ["END"], "system": "You write."}
@@ -80,6 +83,8 @@ class TestAnthropicRoute(LiteLlmPromises):
         assert request.body["max_tokens"] == 33
 
     # litellm reads no response of Anthropic without `usage`: such a call counts at its worst price.
+    # It believes impossible counts.
+    faults: ClassVar[Any] = {"no usage": billed(FAULTS["no usage"].reply), "impossible usage": None}
     test_a_cap_holds_at_a_server_that_reports_no_usage = None
     test_an_answer_that_ended_at_its_limit_costs_the_whole_limit = None
     estimates: ClassVar[Any] = [(11, 7, False), (0, 7, True), (11, 0, True)]
