@@ -62,7 +62,8 @@ class MlflowRun:
 
     @property
     def _sent(self) -> dict[str, Any]:
-        return self._values.get("sent", {})
+        sent: dict[str, Any] = self._values.get("sent", {})
+        return sent
 
     def ui_link(self) -> str | None:
         """Return the address of the run's page, if a server shows it."""

@@ -9,9 +9,9 @@ from typing import Any
 from connectors.interfaces.errors import ConfigError
 from flows.runtime.manifest import alone
 from flows.runtime.state_folder import state_folder
-from flows.storage.inventory import KINDS, UNTOLD, StateFile
+from flows.storage.inventory import KINDS, UNTOLD, Item
 from flows.storage.removal import remove
-from flows.storage.retention import AGE, REPLACED, Going, Retention, choose, now
+from flows.storage.retention import AGE, REPLACED, Retention, choose, now
 
 
 def clean(rules: Retention, apply: bool) -> dict[str, Any]:
@@ -89,5 +89,5 @@ def size(count: int | None) -> str:
     return f"{count / {'kB': 1e3, 'MB': 1e6, 'GB': 1e9}[unit]:.1f} {unit}"
 
 
-def _size_of(kind: str, files: Sequence[StateFile | Going]) -> int | None:
+def _size_of(kind: str, files: Sequence[Item]) -> int | None:
     return None if kind in UNTOLD else sum(file.bytes for file in files)

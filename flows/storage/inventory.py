@@ -15,52 +15,51 @@ from connectors.artifacts.store import Artifacts
 from flows.runtime.manifest import is_held_here
 
 TEXTS, RESULTS, EMBEDDINGS, COMPLETIONS = "texts by model", "results", "embeddings", "completions"
-MODELS, PRIVATE, LEFTOVERS = "trained models", "private caches", "leftovers"
-RELEASES, RECORDS, BOOK, KEY = "releases", "records of runs", "privacy ledger", "key and problems"
-EXPERIMENTS, PREFECT, OTHER = "experiments", "Prefect's own", "other"
+PRIVATE, LEFTOVERS, RECORDS, EXPERIMENTS = "private caches", "leftovers", "records of runs", "experiments"
+MODELS, RELEASES, BOOK, KEY = "trained models", "releases", "privacy ledger", "key and problems"
+PREFECT, OTHER = "Prefect's own", "other"
 
-KINDS = (
-    *(RESULTS, MODELS, RELEASES, RECORDS, BOOK, KEY),
-    *(TEXTS, EMBEDDINGS, COMPLETIONS, PRIVATE, LEFTOVERS),
-    *(EXPERIMENTS, PREFECT, OTHER),
-)
-
+KINDS = (RESULTS, MODELS, RELEASES, RECORDS, BOOK, KEY, TEXTS, EMBEDDINGS, COMPLETIONS, PRIVATE, LEFTOVERS, EXPERIMENTS)
+KINDS += (PREFECT, OTHER)
 SHARED = (EMBEDDINGS, COMPLETIONS, PRIVATE)
 """Kinds that several runs use."""
 UNTOLD = (BOOK, KEY, PRIVATE)
 """Kinds whose size is not shown, because it reveals the number of private rows."""
 
-TOP = {"embeddings": EMBEDDINGS, "completions": COMPLETIONS, "batches": COMPLETIONS}
-TOP |= {"mlartifacts": EXPERIMENTS, "models": MODELS, "prefect": PREFECT}
+TOP = {"embeddings": EMBEDDINGS, "completions": COMPLETIONS, "batches": COMPLETIONS, "models": MODELS}
+TOP |= {"mlartifacts": EXPERIMENTS, "prefect": PREFECT}
 CACHES = {"embeddings", "votes", "reference", "students", "teachers"}
 """Folders of private/ with content that can be recomputed."""
+OLDEST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class StateFile:
-    """A file; `path` is relative to the state folder, `run_id` is empty outside runs/."""
+class Item:
+    """A file of the state folder; for `wasp clean` also a folder, old completions, or a run in MLflow.
+
+    Attributes:
+        path: relative to the state folder.
+        run_id: run that it belongs to; empty outside runs/.
+        why: reason to remove it.
+        users: other runs that use it.
+        before: only completions before this time.
+        tracked: address of MLflow and id of the run there.
+    """
 
     path: str
     kind: str
-    bytes: int
-    modified: datetime
-
-    @property
-    def run_id(self) -> str:
-        """Run that the file belongs to."""
-        parts = Path(self.path).parts
-        return parts[1] if parts[0] == "runs" and len(parts) > 2 else ""
+    bytes: int = 0
+    modified: datetime = OLDEST
+    run_id: str = ""
+    why: str = ""
+    users: tuple[str, ...] = ()
+    before: datetime | None = None
+    tracked: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """State of a run.
-
-    Attributes:
-        done: True if the run finished.
-        latest: time of its last start, resume or end.
-        held: True if a process on this machine executes it.
-    """
+    """State of a run: whether it finished, its first start, its last start or end, whether a process executes it."""
 
     run_id: str
     done: bool
@@ -69,38 +68,44 @@ class RunState:
     held: bool
 
 
-def state_files(home: Path) -> Iterator[StateFile]:
+def state_files(home: Path) -> Iterator[Item]:
     """Yield every file of the state folder, except files deleted meanwhile."""
     for folder, _, names in os.walk(home):
         for name in sorted(names):
-            file = Path(folder) / name
             with suppress(FileNotFoundError):
-                stat = file.lstat()
-                path = file.relative_to(home)
-                yield StateFile(str(path), kind_of(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+                stat, path = (Path(folder) / name).lstat(), (Path(folder) / name).relative_to(home)
+                run_id = path.parts[1] if path.parts[0] == "runs" and len(path.parts) > 2 else ""
+                yield Item(str(path), kind_of(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC), run_id)
 
 
 def kind_of(path: Path) -> str:
     """Return the kind of a file by its path relative to the state folder."""
-    parts = path.parts
+    parts, name = path.parts, path.name
     if parts[0] not in ("prefect", "mlartifacts") and any(is_scratch(part) for part in parts):
         return LEFTOVERS
-    if parts[0] == "runs":
-        return _kind_in_run(parts[2:])
     if parts[0] == "private":
         return PRIVATE if len(parts) > 2 and parts[1] in CACHES else KEY
     if len(parts) == 1:
-        stem = parts[0].split(".")[0]
-        return {"ledger": BOOK, "mlflow": EXPERIMENTS, "": RECORDS}.get(stem, OTHER)
-    return TOP.get(parts[0], OTHER)
+        return {"ledger": BOOK, "mlflow": EXPERIMENTS, "": RECORDS}.get(name.split(".")[0], OTHER)
+    if parts[0] != "runs" or len(parts) == 2:
+        return TOP.get(parts[0], OTHER)
+    if name.endswith("release.parquet") or name == "_release.parquet.json":
+        return RELEASES
+    if not name.startswith("_") and parts[2] in ("synthetic.parquet", "student"):
+        return RESULTS
+    return TEXTS if not name.startswith("_") and any(part.startswith("plm=") for part in parts) else RECORDS
 
 
 def run_states(home: Path) -> dict[str, RunState]:
     """Return the state of all runs with a readable manifest, by run id."""
-    manifests = [
-        manifest for manifest in Artifacts(home).list_runs() if "damaged" not in manifest and "state" in manifest
-    ]
-    return {manifest["run_id"]: _run_state(home, manifest) for manifest in manifests}
+    states = {}
+    for manifest in Artifacts(home).list_runs():
+        if "damaged" not in manifest and "state" in manifest:
+            stamps = (manifest["started"], *manifest.get("resumed", []), manifest.get("ended"))
+            times = [datetime.fromisoformat(stamp) for stamp in stamps if stamp]
+            name, is_done = manifest["run_id"], manifest["state"] == "done"
+            states[name] = RunState(name, is_done, times[0], max(times), is_held_here(home, name))
+    return states
 
 
 def runs_by_table(home: Path) -> dict[str, set[str]]:
@@ -124,23 +129,3 @@ def read_json(path: Path) -> dict[str, Any]:
 def is_scratch(name: str) -> bool:
     """Return True for the name of a file or folder that is not completely written."""
     return name.startswith(".") and name.endswith((".tmp", ".part"))
-
-
-def _kind_in_run(inner: tuple[str, ...]) -> str:
-    if not inner:
-        return OTHER
-    name = inner[-1]
-    if name.endswith("release.parquet") or name == "_release.parquet.json":
-        return RELEASES
-    if name.startswith("_"):
-        return RECORDS
-    if inner[0] in ("synthetic.parquet", "student"):
-        return RESULTS
-    return TEXTS if any(part.startswith("plm=") for part in inner) else RECORDS
-
-
-def _run_state(home: Path, manifest: dict[str, Any]) -> RunState:
-    stamps = (manifest["started"], *manifest.get("resumed", []), manifest.get("ended"))
-    times = [datetime.fromisoformat(stamp) for stamp in stamps if stamp]
-    held = is_held_here(home, manifest["run_id"])
-    return RunState(manifest["run_id"], manifest["state"] == "done", times[0], max(times), held)

@@ -22,16 +22,16 @@ from connectors.interfaces.errors import ConfigError, LostArtifactsError
 from flows.runtime.manifest import held_here, now, read_book
 from flows.runtime.terminal_progress import display
 from flows.storage import inventory as kinds
-from flows.storage.inventory import read_json
-from flows.storage.retention import REMOVED, Going
+from flows.storage.inventory import Item, read_json
+from flows.storage.retention import REMOVED
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
 
 
-def remove(home: Path, going: Sequence[Going]) -> list[Going]:
+def remove(home: Path, going: Sequence[Item]) -> list[Item]:
     """Remove the selected items and return them, except items of a running run."""
-    removed: list[Going] = []
+    removed: list[Item] = []
     stores: dict[str, list[str]] = {}
     for run_id in sorted({item.run_id for item in going}):
         items = [item for item in going if item.run_id == run_id]
@@ -54,7 +54,7 @@ def remove(home: Path, going: Sequence[Going]) -> list[Going]:
     return removed
 
 
-def _record(home: Path, items: Sequence[Going]) -> None:
+def _record(home: Path, items: Sequence[Item]) -> None:
     """Record in each run's folder which of its files are removed."""
     losses: dict[str, list[str]] = {}
     for item in items:
@@ -67,7 +67,7 @@ def _record(home: Path, items: Sequence[Going]) -> None:
         write_text_whole(file, json.dumps(recorded, indent=1, sort_keys=True))
 
 
-def _remove(home: Path, item: Going) -> None:
+def _remove(home: Path, item: Item) -> None:
     # Without its description, `wasp push --all` does not send a run again.
     path = home / "runs" / item.run_id / "mlflow.json" if item.tracked else home / item.path
     if item.before is not None:

@@ -19,7 +19,7 @@ from connectors.artifacts.atomic_files import STALE_SECONDS
 from flows.config.form import Strict
 from flows.runtime.stores import VECTORS, tracking_store
 from flows.storage import inventory as kinds
-from flows.storage.inventory import RunState, StateFile, read_json, run_states, runs_by_table, state_files
+from flows.storage.inventory import Item, RunState, read_json, run_states, runs_by_table, state_files
 
 AGE = r"^[0-9]{1,5}[mhdw]$"
 Age = Annotated[str, Field(pattern=AGE)]
@@ -59,29 +59,15 @@ class Retention(Strict):
     def before(self, rule: str, now: datetime) -> datetime:
         """Return the time before which a rule removes files; the oldest time if the rule is not set."""
         age = getattr(self, f"{rule}_older_than")
-        return now - timedelta(**{UNITS[age[-1]]: int(age[:-1])}) if age else datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Going:
-    """An item to remove: a file, a folder, completions `before` a time, or a run in MLflow (`tracked`: address, id)."""
-
-    path: str
-    kind: str
-    bytes: int
-    why: str
-    run_id: str = ""
-    users: tuple[str, ...] = ()
-    before: datetime | None = None
-    tracked: tuple[str, str] | None = None
+        return now - timedelta(**{UNITS[age[-1]]: int(age[:-1])}) if age else kinds.OLDEST
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionChoice:
     """All files, the items to remove, and reasons why other items stay."""
 
-    files: tuple[StateFile, ...]
-    going: tuple[Going, ...]
+    files: tuple[Item, ...]
+    going: tuple[Item, ...]
     staying: tuple[str, ...]
 
 
@@ -91,73 +77,64 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
     `free`: no process uses the files that runs share.
     """
     files, runs = tuple(state_files(home)), run_states(home)
-    held = [run_id for run_id in sorted(runs) if runs[run_id].held]
-    staying = [f"run {run_id}: is running" for run_id in held]
     intermediate, whole = rules.before("intermediate", now), rules.before("runs", now)
     stale = now - timedelta(seconds=STALE_SECONDS)
-    going = [
-        Going(file.path, file.kind, file.bytes, "a process died while writing it", file.run_id)
-        for file in files
-        if file.kind == kinds.LEFTOVERS and file.modified < stale and file.run_id not in held
-    ]
-    going += _of_runs(files, runs, intermediate, whole)
+    staying = [f"run {run_id}: is running" for run_id in sorted(runs) if runs[run_id].held]
+    going: dict[str, Item] = {}
+    users = runs_by_table(home) if free else {}
+    for file in files:
+        run, parts = runs.get(file.run_id), Path(file.path).parts
+        if file.kind in kinds.SHARED:
+            file = replace(file, users=tuple(sorted(users.get(Path(file.path).stem, ()))))
+            why = _why_shared(file, intermediate, stale) if free else ""
+        else:
+            why = _why_of_run(file, run, intermediate, whole, stale)
+        if why:  # a scratch folder or a student is one item
+            ends = [n for n, part in enumerate(parts) if kinds.is_scratch(part) or (n == 2 and part == "student")]
+            name = str(Path(*parts[: ends[0] + 1])) if ends else file.path
+            size = file.bytes + (going[name].bytes if name in going else 0)
+            going[name] = replace(file, path=name, bytes=size, why=why)
+    items = list(going.values())
     if free:
-        going += _shared(files, runs_by_table(home), intermediate, stale)
-        going += _completions(home, files, runs, {item.run_id for item in going}, intermediate, staying)
+        items += _completions(home, files, runs, {item.run_id for item in items}, intermediate, staying)
     else:
         staying.append(f"{', '.join(kinds.SHARED)}: a process uses these shared files")
     old = {run.run_id: run.latest for run in runs.values() if not run.held and run.latest < whole}
-    going += _tracked(home, old, staying)
-    return RetentionChoice(files, tuple(_merge_folders(going)), tuple(staying))
+    return RetentionChoice(files, (*items, *_tracked(home, old, staying)), tuple(staying))
 
 
-def _merge_folders(items: Sequence[Going]) -> list[Going]:
-    """Replace files of a scratch folder or student by the folder as one item."""
-    merged: dict[str, Going] = {}
-    for item in items:
-        parts = Path(item.path).parts
-        ends = [n for n, part in enumerate(parts) if kinds.is_scratch(part) or (n == 2 and part == "student")]
-        path = str(Path(*parts[: ends[0] + 1])) if ends else item.path
-        size = item.bytes + (merged[path].bytes if path in merged else 0)
-        merged[path] = replace(item, path=path, bytes=size)
-    return list(merged.values())
+def _why_of_run(file: Item, run: RunState | None, intermediate: datetime, whole: datetime, stale: datetime) -> str:
+    """Return why a file of a run, or one that is not completely written, is removed; empty if it stays."""
+    if run is not None and run.held:
+        return ""
+    if file.kind == kinds.LEFTOVERS:
+        return "a process died while writing it" if file.modified < stale else ""
+    if run is None or file.kind not in (kinds.TEXTS, kinds.RESULTS):
+        return ""
+    is_intermediate = run.done and file.kind == kinds.TEXTS and run.latest < intermediate
+    verb = "ended" if run.done else "stopped"
+    return f"its run {verb} on {_day(run.latest)}" if is_intermediate or run.latest < whole else ""
 
 
-def _of_runs(
-    files: Sequence[StateFile], runs: Mapping[str, RunState], intermediate: datetime, whole: datetime
-) -> Iterator[Going]:
-    for file in files:
-        run = runs.get(file.run_id)
-        if run is None or run.held or file.kind not in (kinds.TEXTS, kinds.RESULTS):
-            continue
-        if run.latest < whole or (run.done and file.kind == kinds.TEXTS and run.latest < intermediate):
-            why = f"its run {'ended' if run.done else 'stopped'} on {_day(run.latest)}"
-            yield Going(file.path, file.kind, file.bytes, why, file.run_id)
-
-
-def _shared(
-    files: Sequence[StateFile], users: Mapping[str, set[str]], before: datetime, stale: datetime
-) -> Iterator[Going]:
-    """Yield old embeddings and private caches, and embeddings of texts that no run contains."""
-    for file in files:
-        path = Path(file.path)
-        if file.kind not in (kinds.EMBEDDINGS, kinds.PRIVATE) or path.name.startswith("_"):
-            continue
-        runs = tuple(sorted(users.get(path.stem, ())))
-        is_of_nobody = file.kind == kinds.EMBEDDINGS and not runs and path.name != VECTORS and file.modified < stale
-        if is_of_nobody or file.modified < before:
-            why = "no run contains these texts" if is_of_nobody else f"created on {_day(file.modified)}"
-            yield Going(file.path, file.kind, file.bytes, why, users=runs)
+def _why_shared(file: Item, before: datetime, stale: datetime) -> str:
+    """Return why embeddings or a private cache are removed; empty if they stay."""
+    name = Path(file.path).name
+    if file.kind == kinds.COMPLETIONS or name.startswith("_"):
+        return ""
+    if file.modified < before:
+        return f"created on {_day(file.modified)}"
+    is_of_nobody = file.kind == kinds.EMBEDDINGS and not file.users and name != VECTORS and file.modified < stale
+    return "no run contains these texts" if is_of_nobody else ""
 
 
 def _completions(
     home: Path,
-    files: Sequence[StateFile],
+    files: Sequence[Item],
     runs: Mapping[str, RunState],
     leaving: set[str],
     before: datetime,
     staying: list[str],
-) -> Iterator[Going]:
+) -> Iterator[Item]:
     """Yield the old completions and batches, except those of a run that may be resumed."""
     from connectors.models.base.completion_store import CompletionStore
 
@@ -173,13 +150,13 @@ def _completions(
     count, size = CompletionStore(home / "completions").older(before)
     if count:
         why = f"{count} completions before {_day(before)}"
-        yield Going("completions", kinds.COMPLETIONS, size, why, before=before)
+        yield Item("completions", kinds.COMPLETIONS, size, why=why, before=before)
     for file in files:
         if Path(file.path).parts[0] == "batches" and file.modified < before:
-            yield Going(file.path, file.kind, file.bytes, f"created on {_day(file.modified)}")
+            yield replace(file, why=f"created on {_day(file.modified)}")
 
 
-def _tracked(home: Path, old: Mapping[str, datetime], staying: list[str]) -> Iterator[Going]:
+def _tracked(home: Path, old: Mapping[str, datetime], staying: list[str]) -> Iterator[Item]:
     """Yield the runs in MLflow of old runs."""
     stores: dict[str, dict[str, str]] = {}
     for run_id in old:
@@ -204,7 +181,7 @@ def _tracked(home: Path, old: Mapping[str, datetime], staying: list[str]) -> Ite
             staying.append(f"files of runs on {redact(uri)}: its operator frees their disk with `mlflow gc`")
         for run in (run for run, alias in aliases.items() if not alias):
             why = f"its run ended on {_day(old[runs[run]])}"
-            yield Going(f"MLflow run {run}", kinds.EXPERIMENTS, 0, why, runs[run], tracked=(uri, run))
+            yield Item(f"MLflow run {run}", kinds.EXPERIMENTS, run_id=runs[run], why=why, tracked=(uri, run))
 
 
 def _day(when: datetime) -> str:
