@@ -186,11 +186,11 @@ class Artifacts:
         They are indexed by path; an unreadable one is empty.
         """
         pattern = manifest_path(PurePosixPath(pattern)).as_posix()
-        found = {path.relative_to(self.home).as_posix(): read_manifest(path) for path in self.home.glob(pattern)}
+        stored = {path.relative_to(self.home).as_posix(): read_manifest(path) for path in self.home.glob(pattern)}
         if self._files is not None:  # results that are not uploaded yet are included
             remote = self._files.read_all(self._files.match(pattern))
-            found |= {name: parse_manifest(data) for name, data in remote.items()}
-        named = {content_path(PurePosixPath(name)).as_posix(): found[name] for name in sorted(found)}
+            stored |= {name: parse_manifest(data) for name, data in remote.items()}
+        named = {content_path(PurePosixPath(name)).as_posix(): stored[name] for name in sorted(stored)}
         return {name: asdict(entry) if isinstance(entry, Manifest) else {} for name, entry in named.items()}
 
     # --- files without a key

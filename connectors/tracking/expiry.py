@@ -28,7 +28,7 @@ def find_runs(uri: str, runs: Sequence[str]) -> dict[str, str]:
     """
     from mlflow.exceptions import MlflowException
 
-    client, found = open_client(uri), {}
+    client, aliases_of = open_client(uri), {}
     with limited(CALL_SECONDS):
         for run in runs:
             try:
@@ -41,8 +41,8 @@ def find_runs(uri: str, runs: Sequence[str]) -> dict[str, str]:
                 versions = client.search_model_versions(f"run_id = '{run}'")
                 # A search leaves aliases out.
                 aliases = [alias for v in versions for alias in client.get_model_version(v.name, v.version).aliases]
-                found[run] = next(iter(aliases), "")
-    return found
+                aliases_of[run] = next(iter(aliases), "")
+    return aliases_of
 
 
 def delete_runs(uri: str, runs: Sequence[str]) -> None:
