@@ -40,20 +40,18 @@ def settled(path: Path) -> Path:
     return path
 
 
-def test_a_file_that_did_not_change_is_hashed_once(tmp_path: Path, hashed: list[str]):
-    file = tmp_path / "a"
-    file.write_bytes(b"one")
-    known = Hashes(10)
-    assert known.sha256(settled(file)) == known.sha256(file)
-    assert hashed == ["a"]
-
-
-def test_a_file_that_has_just_changed_is_not_remembered(tmp_path: Path, hashed: list[str]):
+def test_a_file_is_hashed_once_unless_it_has_just_changed(tmp_path: Path, hashed: list[str]):
     file, known = tmp_path / "a", Hashes(10)
     file.write_bytes(b"one")
     known.sha256(file)
     file.write_bytes(b"two")
     assert known.sha256(file) == hash_cache.file_sha256(file)
+    hashed.clear()
+    assert known.sha256(settled(file)) == known.sha256(file)
+    assert hashed == ["a"]
+    file.unlink()
+    with pytest.raises(FileNotFoundError):
+        known.sha256(file)
 
 
 @pytest.mark.parametrize("how", ["written over", "replaced", "written over and dated back"])
@@ -70,15 +68,6 @@ def test_a_change_of_equal_length_is_seen(tmp_path: Path, how: str):
     if how.endswith("back"):
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert known.sha256(file) != before
-
-
-def test_a_file_that_is_gone_has_no_hash(tmp_path: Path):
-    file, known = tmp_path / "a", Hashes(10)
-    file.write_bytes(b"one")
-    known.sha256(settled(file))
-    file.unlink()
-    with pytest.raises(FileNotFoundError):
-        known.sha256(file)
 
 
 def test_the_values_that_were_not_used_for_longest_leave_a_full_cache():

@@ -45,43 +45,31 @@ class TestContract(ArtifactStoreContract):
         return Artifacts(tmp_path / "home")
 
 
-class TestWhy:
-    def why(self, store, **changes) -> str:
-        store.write_table("runs/r/a.parquet", TABLE, KEY)
-        return store.why("runs/r/a.parquet", replace(KEY, **changes))
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, f"reused because nothing it depends on changed (key {KEY.key[:12]})"),
+        ({"inputs": {"samples": "b" * 64}}, f"recomputed because input samples changed ({'a' * 12} → {'b' * 12})"),
+        ({"parameters": {"votes": 4, "method": {"examples": 4}}}, "parameter votes changed (8 → 4)"),
+        ({"parameters": {"votes": 8, "method": {"examples": 5}}}, "parameter method.examples changed (4 → 5)"),
+        ({"parameters": {**KEY.parameters, "z": True}}, "parameter z is new (true)"),
+        ({"parameters": {"method": {"examples": 4}}}, "parameter votes is gone (was 8)"),
+        ({"version": 2}, "recomputed because its version is now 2 (was 1)"),
+        ({"step": "weigh"}, "another step wrote it (vote → weigh)"),
+    ],
+)
+def test_the_reason_names_what_changed(store, changes, why):
+    store.write_table("runs/r/a.parquet", TABLE, KEY)
+    assert why in store.why("runs/r/a.parquet", replace(KEY, **changes))
 
-    def test_it_names_a_changed_input_by_short_hashes(self, store):
-        why = self.why(store, inputs={"samples": "b" * 64})
-        assert why == f"recomputed because input samples changed ({'a' * 12} → {'b' * 12})"
 
-    def test_it_names_changed_new_and_missing_parameters_also_nested_ones(self, store):
-        why = self.why(store, parameters={"votes": 4, "method": {"examples": 5}, "z": True})
-        assert "parameter votes changed (8 → 4)" in why
-        assert "parameter method.examples changed (4 → 5)" in why
-        assert "parameter z is new (true)" in why
-        assert "parameter votes is gone (was 8)" in self.why(store, parameters={"method": {"examples": 4}})
-
-    def test_it_tells_true_from_one(self, store):
-        store.write_table("runs/r/a.parquet", TABLE, replace(KEY, parameters={"x": 1}))
-        assert "x changed (1 → true)" in store.why("runs/r/a.parquet", replace(KEY, parameters={"x": True}))
-
-    def test_it_names_a_new_version_and_another_step(self, store):
-        assert self.why(store, version=2) == "recomputed because its version is now 2 (was 1)"
-        assert "another step wrote it (vote → weigh)" in self.why(store, step="weigh")
-
-    def test_it_tells_a_missing_file_from_a_damaged_one(self, store):
-        ref = store.write_table("runs/r/a.parquet", TABLE, KEY)
-        (store.home / ref.path).write_bytes(b"PAR1")
-        assert store.why(ref.path, KEY) == "recomputed because the file is damaged"
-        (store.home / ref.path).unlink()
-        assert store.why(ref.path, KEY) == "recomputed because the file is missing"
-
-    def test_it_says_that_nothing_changed_with_the_key(self, store):
-        assert self.why(store) == f"reused because nothing it depends on changed (key {KEY.key[:12]})"
-
-    @pytest.mark.parametrize("content", ["", "{", "[]", '{"step": "vote"}', "\x00"])
-    def test_a_damaged_manifest_means_computing_again(self, store, content):
-        ref = store.write_table("runs/r/a.parquet", TABLE, KEY)
+def test_the_reason_tells_a_missing_file_from_a_damaged_one_and_a_damaged_manifest(store):
+    ref = store.write_table("runs/r/a.parquet", TABLE, KEY)
+    (store.home / ref.path).write_bytes(b"PAR1")
+    assert store.why(ref.path, KEY) == "recomputed because the file is damaged"
+    (store.home / ref.path).unlink()
+    assert store.why(ref.path, KEY) == "recomputed because the file is missing"
+    for content in ("", "{", "[]", '{"step": "vote"}', "\x00"):
         (store.home / "runs/r/_a.parquet.json").write_text(content)
         assert store.find(ref.path, KEY) is None
         assert store.why(ref.path, KEY) == "recomputed because its manifest is damaged"
@@ -92,15 +80,6 @@ def test_data_without_a_manifest_is_not_finished(store):
     (store.home / "runs/r/_a.parquet.json").unlink()
     assert store.find(ref.path, KEY) is None
     assert store.why(ref.path, KEY) == "computed because an earlier result was never finished"
-
-
-def test_new_data_under_an_old_manifest_is_not_finished(store):
-    old = store.write_table("runs/r/a.parquet", TABLE, KEY)
-    manifest = (store.home / "runs/r/_a.parquet.json").read_text()
-    store.write_table("runs/r/a.parquet", TABLE.iloc[:1], replace(KEY, version=2))
-    (store.home / "runs/r/_a.parquet.json").write_text(manifest)
-    assert store.find(old.path, KEY) is None
-    assert store.find(old.path, replace(KEY, version=2)) is None
 
 
 def test_the_manifest_holds_every_fact(store):
@@ -145,11 +124,6 @@ def test_a_run_of_partitions_is_one_table_for_pandas_and_each_file_reads_back_wh
         pd.testing.assert_frame_equal(store.read_table(ref), table.reset_index(drop=True))
 
 
-def test_a_matrix_of_many_pieces_is_exact(store):
-    matrix = np.random.default_rng(0).normal(size=(1_100_000, 1)).astype(np.float32)
-    assert np.array_equal(store.read_matrix(store.write_matrix("m.parquet", matrix, KEY)), matrix)
-
-
 def test_a_matrix_of_another_kind_is_refused(store):
     for matrix in (np.zeros((2, 2)), np.zeros(3, np.float32), np.zeros((3, 0), np.float32)):
         with pytest.raises(ArtifactError, match="float32 of shape"):
@@ -190,12 +164,6 @@ def test_private_arrays_never_use_pickle(store):
         store.read_private_arrays("x.npz")
 
 
-@pytest.mark.parametrize("path", ["../x.npz", "/x.npz", "private/../../x.npz"])
-def test_private_arrays_stay_inside(store, path):
-    with pytest.raises(ArtifactError, match="outside"):
-        store.write_private_arrays(path, {"a": np.ones(1)})
-
-
 def test_a_link_that_leads_out_is_refused(store, tmp_path):
     (tmp_path / "outside").mkdir()
     (store.home / "runs").symlink_to(tmp_path / "outside")
@@ -208,18 +176,6 @@ def test_a_link_that_leads_out_is_refused(store, tmp_path):
 def test_names_of_manifests_are_refused(store, name):
     with pytest.raises(ArtifactError, match="underscore"):
         store.write_json(f"runs/{name}", {}, KEY)
-
-
-def test_an_emptied_file_is_refused_like_any_damaged_one(store):
-    table, matrix = (
-        store.write_table("t.parquet", TABLE, KEY),
-        store.write_matrix("m.parquet", np.eye(2, 2, dtype=np.float32), KEY),
-    )
-    value = store.write_json("x.json", {}, KEY)
-    for ref, read in ((table, store.read_table), (matrix, store.read_matrix), (value, store.read_json)):
-        (store.home / ref.path).write_bytes(b"")
-        with pytest.raises(ArtifactError, match="wasp resume"):
-            read(ref)
 
 
 def test_info_of_another_result_is_refused(store):
