@@ -11,9 +11,8 @@ import yaml
 from connectors.interfaces.federation import COORDINATOR
 from connectors.interfaces.rows import RowsRef
 from flows.runtime.state_folder import COORDINATOR_KEY, PARTY_KEY, state_folder
-from tasks.private.federation.party_rows import NAME, ROWS, Partition, write_parties
-
-__all__ = ["Partition", "PartyFile", "partition"]
+from tasks.federation.partition import Partition
+from tasks.private.federation.party_rows import NAME, ROWS, write_parties
 
 PARTY_FILE = "party.yaml"
 REGISTRY = "parties.yaml"
