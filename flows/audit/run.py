@@ -29,7 +29,7 @@ from tasks.reporting.audit_report import audit_page, pictures
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from tasks.audit.attacks import Attack, AttackResult
+    from tasks.audit.attacks import AttackResult
 
 CANARY_SIDES = 2
 """A mechanism runs equally often with and without the canary."""
@@ -45,9 +45,13 @@ def audit_name() -> str:
 def planned(config: AuditConfig) -> dict[str, Any]:
     """Return the plan of an audit: mechanisms, claims and draws.
 
-    It opens no private rows and spends no budget.
+    It opens no private rows and spends no budget. `epsilon_likely`: the bound expected for a sound mechanism, None for
+    an attack of another package that cannot state it.
     """
-    attacks = attacks_of(config)
+    mechanisms = []
+    for attack in attacks_of(config):
+        likely = attack.likely(attack.trials, attack.confidence) if attack.likely else None
+        mechanisms.append(claims(attack) | {"epsilon_likely": likely})
     whole = plan_whole_run(config, config.pipeline) if config.pipeline else None
     return {
         "flow": "audit",
@@ -56,8 +60,8 @@ def planned(config: AuditConfig) -> dict[str, Any]:
         "dollars_about": whole["dollars_about"] if whole else 0.0,
         "trials": config.trials,
         "confidence": config.confidence,
-        "draws": sum(_draws(attack) for attack in attacks),
-        "mechanisms": [claims(attack) | {"epsilon_likely": _likely(attack)} for attack in attacks],
+        "draws": sum(CANARY_SIDES * config.trials * int(mechanism["releases"]) for mechanism in mechanisms),
+        "mechanisms": mechanisms,
         "pipeline": whole,
         "problems": [f"pipeline: {problem}" for problem in _problems(config)],
     }
@@ -66,15 +70,6 @@ def planned(config: AuditConfig) -> dict[str, Any]:
 def _problems(config: AuditConfig) -> list[WaspError]:
     """Return the problems of the attacked whole run; empty without one."""
     return problems_of(whole_run_config(config, config.pipeline), state_folder()) if config.pipeline else []
-
-
-def _likely(attack: Attack) -> float | None:
-    """Return the epsilon expected for a sound mechanism; None for an attack of another package that cannot say it."""
-    return attack.likely(attack.trials, attack.confidence) if attack.likely else None
-
-
-def _draws(attack: Attack) -> int:
-    return CANARY_SIDES * attack.trials * int(claims(attack)["releases"])
 
 
 class AuditRun:
@@ -90,11 +85,6 @@ class AuditRun:
         manifest = begun(run_id, "audit", None, config.model_dump(mode="json"))
         self.book = RunBook(artifacts, manifest | {"prefect_run_id": prefect_run})
 
-    @property
-    def path(self) -> str:
-        """Path of the findings in the artifact store."""
-        return f"runs/{self.run_id}/audit.json"
-
     def attack_whole_run(self) -> dict[str, Any] | None:
         """Attack a whole run, in this thread, which an interruption of the flow reaches; None if not configured."""
         if self.config.pipeline is None:
@@ -106,7 +96,7 @@ class AuditRun:
 
     def finish(self, attacked: Sequence[AttackResult], whole: dict[str, Any] | None) -> dict[str, Any]:
         """Write findings and figures, close the manifest and return the findings."""
-        mechanisms = [mechanism_of(result) for result in attacked]
+        path, mechanisms = f"runs/{self.run_id}/audit.json", [mechanism_of(result) for result in attacked]
         passed = all(mechanism["passed"] for mechanism in (*mechanisms, *([whole] if whole else [])))
         result = {
             "run_id": self.run_id,
@@ -121,11 +111,11 @@ class AuditRun:
             "ended": now(),
             "seconds": round(time.monotonic() - self.started, 1),
             "prefect_run_id": self.book.values["prefect_run_id"],
-            "audit": self.artifacts.where(self.path),
+            "audit": self.artifacts.where(path),
         }
         for name, picture in pictures(result).items():
             self.artifacts.write_bytes(f"runs/{self.run_id}/{name}.png", picture)
-        self.artifacts.write_text(self.path, json.dumps(result, indent=2, allow_nan=False))
+        self.artifacts.write_text(path, json.dumps(result, indent=2, allow_nan=False))
         write_page(self.artifacts, self.run_id)
         error = None if passed else text.red(result)
         self.book.update(state="done" if passed else "failed", ended=now(), error=error)
