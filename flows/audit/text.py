@@ -80,7 +80,8 @@ def verdict(value: dict[str, Any]) -> str:
     for mechanism in value["mechanisms"]:
         name = mechanism["mechanism"]
         lines += [
-            f"- {name}, {one['what']}: at least {_epsilon(one)}; {one['remark']}" for one in mechanism["findings"]
+            f"- {name}, {finding['what']}: at least {_epsilon(finding)}; {finding['remark']}"
+            for finding in mechanism["findings"]
         ]
         lines += [f"- {name}: {mechanism['freshness']}; {mechanism['number']}"]
     end = ["", "A passed attack proves nothing beyond itself.", f"Findings: `{value['audit']}`"]

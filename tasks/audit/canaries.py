@@ -95,7 +95,7 @@ def make_canaries(rows: Sequence[tuple[str, str]], number: int) -> list[Canary]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What attackers see of one run: its synthetic `texts` and `releases`, and all rows, but not the coins.
+    """The view of attackers on one run: its synthetic `texts` and `releases`, and all rows, but not the coins.
 
     `others`: the other rows (text, label) that took part. `scale`: counts of one vote; `votes`: Q. `fit` trains a
     language model on texts and returns its likelihood of a text.
