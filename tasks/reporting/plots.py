@@ -129,21 +129,13 @@ def balance_plot(report: Report, form: Form = "svg") -> bytes | None:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         positions = range(len(shown))
-        axes.barh(
-            [position - 0.27 for position in positions],
-            [share.tutor for share in shown],
-            0.25,
-            color=PALETTE[0],
-            label="tutor",
-        )
-        axes.barh(positions, [share.texts for share in shown], 0.25, color=PALETTE[1], label="selected texts")
-        measured = [
-            (position + 0.27, share.test)
-            for position, share in zip(positions, shown, strict=True)
-            if share.test is not None
-        ]
-        if measured:
-            axes.barh(*_columns(measured), 0.25, color=PALETTE[2], label="test rows")
+        for number, (name, label) in enumerate(
+            (("tutor", "tutor"), ("texts", "selected texts"), ("test", "test rows"))
+        ):
+            shares = [(row + 0.27 * (number - 1), getattr(share, name)) for row, share in enumerate(shown)]
+            measured = [(row, share) for row, share in shares if share is not None]
+            if measured:
+                axes.barh(*_columns(measured), 0.25, color=PALETTE[number], label=label)
         axes.set_yticks(positions, [_short(share.name) for share in shown])
         axes.invert_yaxis()
         axes.set_title("Share of each class")

@@ -183,35 +183,19 @@ def _grouped(charges: Sequence[Charge]) -> list[tuple[int, Charge]]:
 
 
 def _figures(report: Report) -> list[Figure]:
+    """Return the figures that have data, with caption and alternative text."""
     last = report.iterations[-1] if report.iterations else None
+    spent, texts = words.epsilon(report.happened.epsilon), words.count(report.happened.samples)
+    shares = "Class shares: noisy counts of private rows, selected texts, test rows."
+    dots = "Each point is the embedding of a text on two dimensions, coloured by class."
     figures = [
         ("fid", plots.fid_accuracy_plot, "FID and accuracy over iterations", _trend(report)),
-        (
-            "epsilon",
-            plots.epsilon_plot,
-            "Cumulative privacy loss",
-            f"Epsilon of this run's output reached {words.epsilon(report.happened.epsilon)}.",
-        ),
+        ("epsilon", plots.epsilon_plot, "Cumulative privacy loss", f"Epsilon of this run's output reached {spent}."),
         ("weights", plots.weights_plot, "Weights of the language models", _shares(last)),
-        (
-            "samples",
-            plots.samples_plot,
-            "Texts per language model",
-            f"{words.count(report.happened.samples)} texts in total.",
-        ),
-        (
-            "balance",
-            plots.balance_plot,
-            "Class balance",
-            "Class shares: noisy counts of private rows, selected texts, test rows.",
-        ),
+        ("samples", plots.samples_plot, "Texts per language model", f"{texts} texts in total."),
+        ("balance", plots.balance_plot, "Class balance", shares),
         ("confusion", plots.confusion_plot, "Confusion matrix", _mistakes(report)),
-        (
-            "map",
-            map_plot,
-            "Map of synthetic texts and test rows",
-            "Each point is the embedding of a text on two dimensions, coloured by class.",
-        ),
+        ("map", map_plot, "Map of synthetic texts and test rows", dots),
     ]
     rendered = [(name, plot(report, "svg"), caption, alt) for name, plot, caption, alt in figures]
     return [Figure(n, Markup(svg.decode()), caption, alt) for n, svg, caption, alt in rendered if svg]  # noqa: S704
