@@ -157,10 +157,7 @@ def test_every_field_of_the_form_is_explained() -> None:
     assert all(len(about.get("description", "")) > 10 or "$ref" in about for about in fields.values())
 
 
-@pytest.mark.parametrize(
-    "command",
-    [commands.resume, commands.abandon, commands.push, lambda run_id: commands.export(run_id, Path())],
-)
+@pytest.mark.parametrize("command", [commands.resume, commands.abandon, lambda run_id: commands.export(run_id, Path())])
 def test_what_needs_rows_is_refused_for_an_audit(command: Any, home: Path) -> None:
     folder = home / "runs" / "audit-e4-x"
     folder.mkdir(parents=True)
