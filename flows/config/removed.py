@@ -74,7 +74,7 @@ def without_removed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without(group: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in fields.items() if explain_removed(f"{group}.{name}", value) is None}
+    valid = {name: value for name, value in fields.items() if explain_removed(f"{group}.{name}", value) is None}
     return {
-        name: _without(f"{group}.{name}", value) if isinstance(value, dict) else value for name, value in kept.items()
+        name: _without(f"{group}.{name}", value) if isinstance(value, dict) else value for name, value in valid.items()
     }

@@ -32,6 +32,7 @@ from tasks.core.tools import Tools
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
 Stays = Callable[[Mapping[str, Any]], bool]
+Made = Callable[..., tuple[Any, str]]
 
 
 def submit_step(step: Task[..., Any], *arguments: Any) -> PrefectFuture[Any]:
@@ -128,31 +129,19 @@ def step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Cal
     return declare
 
 
-def step_of(
-    function: Callable[..., tuple[Any, str]],
-    name: str,
-    value: Callable[[Tools, Any], Any] = lambda _, made: made,
-    part: str = "",
-    stays: Stays | None = None,
-    **options: Any,
-) -> Task[Any, Any]:
-    """Declare a function of `tasks.steps` as a step.
+def step_of(function: Made, name: str, value: Any = None, part: str = "", **options: Any) -> Task[Any, Any]:
+    """Declare a function of `tasks.steps` as a step; it returns what it made, and why it was computed or reused.
 
-    Args:
-        function: returns what it made and the reason why it was computed or reused.
-        name: template of the step's name, with the names of the function's parameters.
-        value: the step's value, from its tools and what was made.
-        part: name of the field of what was made that is its artifact; empty if it is the artifact.
-        stays: see `step`.
-        options: options of Prefect's task.
+    `value` returns the step's value from its tools and what was made; by default, what was made. `part` names the
+    field of what was made that is its artifact, if it is none itself. `options`: as of `step`.
     """
 
     @wraps(function)
     def run(tools: Tools, *arguments: Any, **named_arguments: Any) -> State[Any]:
         made, why = function(tools, *arguments, **named_arguments)
-        return outcome(value(tools, made), getattr(made, part) if part else made, why)
+        return outcome(value(tools, made) if value else made, getattr(made, part) if part else made, why)
 
-    return step(name, stays, **options)(run)
+    return step(name, **options)(run)
 
 
 def as_json(tools: Tools, ref: ArtifactRef) -> Any:
