@@ -23,11 +23,11 @@ CPU_TOKENS, GPU_TOKENS = 512, 65536
 class MiniLm:
     """Weights and tokenizer of a folder. Not thread-safe."""
 
-    def __init__(self, folder: Path, device: Any, max_length: int, autocast: bool) -> None:
+    def __init__(self, folder: Path, device: Any, max_length: int) -> None:
         from safetensors.torch import load_file
         from tokenizers import Tokenizer
 
-        self.device, self.autocast = device, autocast
+        self.device = device
         self.weights = load_file(folder / "model.safetensors", device=str(device))
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.enable_truncation(max_length)
@@ -72,8 +72,8 @@ class MiniLm:
         ids = pad_sequence([torch.tensor(row) for row in tokens], batch_first=True).to(self.device)
         lengths = torch.tensor([len(row) for row in tokens], device=self.device)
         mask = torch.arange(ids.shape[1], device=self.device) < lengths[:, None]
-        with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
-            states = self._states(ids, mask).float()
+        with torch.inference_mode():
+            states = self._states(ids, mask)
         means = (states * mask[:, :, None]).sum(1) / lengths[:, None]
         matrix: Matrix = normalize(means, dim=1).cpu().numpy()
         return matrix

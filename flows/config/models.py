@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import cache, partial
-from operator import eq
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -172,27 +171,4 @@ class EmbedderChoice(Strict):
         "embedded",
         description="Hub id, folder, or 'embedded' (from the extra 'demo'). For word_vectors: their file or folder.",
     )
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32",
-        exclude_if=partial(eq, "float32"),
-        description="bfloat16 is faster on processors that support it; about 1 % of votes change. For "
-        "sentence_transformers.",
-    )
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the embedder.")
-
-    rules = rule("precision", {"const": "bfloat16"}, {"connector": {"const": "sentence_transformers"}})
-
-    @field_validator("precision", mode="before")
-    @classmethod
-    def _refuse_int8(cls, value: Any) -> Any:
-        if value in ("int8", "uint8"):
-            raise ValueError(
-                f"{value} is not supported: it changes 11 to 16 % of the votes, although its vectors are similar "
-                "(cosine 0.99). Write float32 or bfloat16 (changes about 1 %)"
-            )
-        return value
-
-    @property
-    def connector_options(self) -> dict[str, Any]:
-        """Options for the connector, including the precision."""
-        return {**self.options, **self.model_dump(include={"precision"})}

@@ -64,7 +64,7 @@ def embedder_of(choice: EmbedderChoice, root: str | None = None) -> Embedder:
     """Open the embedder of a configuration; files are relative to `root`."""
     from connectors.embedders.registry import open_embedder
 
-    return open_embedder(choice.connector, embedder_model(choice, root), choice.connector_options)
+    return open_embedder(choice.connector, embedder_model(choice, root), choice.options)
 
 
 def embedder_model(choice: EmbedderChoice, root: str | None) -> str:

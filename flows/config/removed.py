@@ -16,6 +16,7 @@ REMOVED_FIELDS: Final = {
     "method.kernel": "Remove it; the kernel is cosine",
     "method.counts_share": "Remove it; the votes weigh the models",
     "method.exam": "Remove it; test rows measure usefulness",
+    "embedder.precision": "Remove it; vectors are computed in float32",
     "method.weights_from": "Remove it; the votes weigh the models",
     "api": "Remove it; parties meet in the exchange",
     "certificate": "Remove it; parties meet in the exchange",
@@ -35,6 +36,8 @@ REMOVED_FIELDS: Final = {
     "poll_seconds": "Remove it; parties meet in the exchange",
     "student.adaptation_directions": "Remove it",
     "student.adaptation_epsilon": "Remove it",
+    "student.adaptation_weight": "Remove it; the weight is 1",
+    "student.precision": "Remove it; processors that support it compute in bfloat16",
     "student.adaptation_from": "Remove it; coral adapts to the texts of `public`",
 }
 """By the name of the field."""

@@ -173,7 +173,7 @@ def _check_model(plm: Plm, root: str | None) -> None:
 def _check_embedder(choice: EmbedderChoice, root: str | None) -> None:
     from connectors.embedders.registry import check_embedder
 
-    check_embedder(choice.connector, embedder_model(choice, root), choice.connector_options)
+    check_embedder(choice.connector, embedder_model(choice, root), choice.options)
 
 
 def _check_student(field: str, kind: str, model: str) -> None:

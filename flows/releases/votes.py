@@ -96,7 +96,7 @@ class VotesRelease(Release):
 
         federation = federation_of(self.config)
         parties = federation.parties if federation else None
-        return vote_attack(self.noise, trials, confidence, parties, self.config.method.samples)
+        return vote_attack(self.noise, trials, confidence, parties)
 
 
 def vote_privacy_of(config: RunConfig) -> VotePrivacy:

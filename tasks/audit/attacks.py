@@ -17,7 +17,6 @@ import numpy as np
 from tasks.audit.bounds import CONFIDENCE, Finding, ignore_progress
 from tasks.audit.federated import FederatedRun
 from tasks.audit.sums import SumsCase
-from tasks.private.noise.discrete import VERY_MANY
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, RawVotes, clean_votes, noisy_votes
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Run = Callable[[int, float, Advance], Sequence[Finding]]
 
-WATCHED = 32
-"""Texts without votes that an attack on many texts compares, for the freshness of their noise."""
 Mechanism = Callable[[Ballot, Candidates, "Noise"], Sequence[NoisyVotes]]
 """All releases of one run over one election."""
 
@@ -90,10 +87,10 @@ def attack_on(name: str, noise: Any, case: SumsCase, trials: int, confidence: fl
     return Attack(name, noise, trials, confidence, run=case.attack, likely=case.likely)
 
 
-def vote_attack(noise: Noise, trials: int, confidence: float, parties: Parties | None = None, texts: int = 0) -> Attack:
-    """Return the attack on the votes of a run; `texts`: the most texts that records vote for."""
+def vote_attack(noise: Noise, trials: int, confidence: float, parties: Parties | None = None) -> Attack:
+    """Return the attack on the votes of a run."""
     kind = "federated" if parties else "pe" if noise.privacy.sides == 1 else f"wasp {noise.calibration}"
-    case = vote_case(noise, parties, texts)
+    case = vote_case(noise, parties)
     return Attack(kind, noise, trials, confidence, parties, case.attack, case.likely)
 
 
@@ -138,43 +135,24 @@ def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> l
     return [noisy_votes(ballot, candidates, noise) for _ in range(noise.releases)]
 
 
-def vote_case(noise: Noise, parties: Parties | None = None, texts: int = 0, run: Mechanism | None = None) -> SumsCase:
-    """Return the attack on votes for the canary's candidates.
-
-    If `texts` candidates have so many counts that another sampler draws their noise, the election has as many, of which
-    the canary's and WATCHED more are compared.
-    """
+def vote_case(noise: Noise, parties: Parties | None = None, run: Mechanism | None = None) -> SumsCase:
+    """Return the attack on votes for the canary's candidates."""
     run = run or (releases_of_a_run if parties is None else FederatedRun(parties))
     sides = noise.privacy.sides
     candidates, others, both = canary_election(noise)
-    size = len(candidates.ids)
-    many = max(size, texts) if sides * texts >= VERY_MANY else size
-    candidates, watched = _with_more_texts(candidates, many), min(many, size + WATCHED)
-
-    def visible(counts: Ints) -> Ints:
-        return counts.reshape(sides, -1)[:, :watched].ravel()
-
-    kinds = np.repeat(("near", "far")[:sides], watched)
+    kinds = np.repeat(("near", "far")[:sides], len(candidates.ids))
     names = "near and far" if sides == 2 else "near"
     return SumsCase(
         what=f"who took part, by {names} votes",
         sides=(others, both),
-        clean=lambda ballot: visible(_flat(clean_votes(ballot, candidates, noise))),
-        draw=lambda ballot: [visible(_counts(votes)) for votes in run(ballot, candidates, noise)],
+        clean=lambda ballot: _flat(clean_votes(ballot, candidates, noise)),
+        draw=lambda ballot: [_counts(votes) for votes in run(ballot, candidates, noise)],
         scale_int=noise.sigma_int,
         claimed=claim_of(noise),
         delta=noise.delta,
         releases=noise.releases,
         views={f"who took part, by {kind} votes": kinds == kind for kind in ("near", "far") if sides == 2},
     )
-
-
-def _with_more_texts(candidates: Candidates, number: int) -> Candidates:
-    """Return the candidates, and texts of a class without rows up to `number`."""
-    more = number - len(candidates.ids)
-    labels = np.concatenate([candidates.labels, np.full(more, "class without rows", dtype=object)])
-    vectors = np.concatenate([candidates.vectors, np.zeros((more, candidates.vectors.shape[1]), dtype=np.float32)])
-    return Candidates(np.arange(number, dtype=np.int64), labels, vectors)
 
 
 def _flat(votes: RawVotes) -> Ints:

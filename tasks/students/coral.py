@@ -10,7 +10,6 @@ ones without noise would not be private.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,45 +19,34 @@ from tasks.students.loop import import_torch
 SHARE = 0.5
 """Largest ratio of unlabelled to synthetic texts, as in DP-KPS (Nagesh et al. 2025)."""
 
+Penalty = Callable[[Any], Any]
+"""Maps the scores of a batch of synthetic texts to the penalty of the loss."""
 
-@dataclass(frozen=True, slots=True)
-class Adaptation:
-    """The penalty of a pass for its distance to unlabelled texts.
 
-    It is `weight` times the distance to `rows` unlabelled texts, resampled for each batch. `scores`: row numbers of
-    unlabelled texts -> the student's scores, (rows, classes), with gradient.
+def penalty(rows: int, scores: Callable[[Any], Any]) -> Penalty:
+    """Return the penalty for the distance to `rows` unlabelled texts, resampled for each batch.
+
+    scores: row numbers of unlabelled texts -> the student's scores, (rows, classes), with gradient. The penalty is 0
+    for fewer than two rows.
     """
 
-    rows: int
-    weight: float
-    scores: Callable[[Any], Any]
-
-    def loss(self, synthetic: Any) -> Any:
-        """Return the penalty for a batch of scores on synthetic texts.
-
-        0 for fewer than two rows.
-        """
-        count = max(2, round(len(synthetic) * SHARE))
-        if len(synthetic) < 2 or self.rows < 2:
+    def loss(synthetic: Any) -> Any:
+        if len(synthetic) < 2 or rows < 2:
             return synthetic.sum() * 0.0
-        sampled = import_torch().randint(self.rows, (count,))
-        return self.weight * coral(synthetic, self.scores(sampled))
+        sampled = import_torch().randint(rows, (max(2, round(len(synthetic) * SHARE)),))
+        return coral(synthetic, scores(sampled))
+
+    return loss
 
 
 def coral(first: Any, second: Any) -> Any:
-    """Return |C_A - C_B|_F^2 / (4 d^2) of two batches (rows, d) of at least two rows.
-
-    Rows may differ.
-    """
+    """Return |C_A - C_B|_F^2 / (4 d^2) of two batches (rows, d) of at least two rows."""
     difference = _covariance(first.float()) - _covariance(second.float())
     return (difference**2).sum() / (4 * first.shape[1] ** 2)
 
 
 def choose_unlabelled(unlabelled: int, synthetic: int, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the rows of unlabelled texts to use.
-
-    At most half as many as there are synthetic texts.
-    """
+    """Return the rows of unlabelled texts to use: at most half as many as there are synthetic texts."""
     most = min(unlabelled, max(2, int(synthetic * SHARE)))
     return np.sort(np.random.default_rng(seed).permutation(unlabelled)[:most])
 

@@ -6,8 +6,8 @@ Stored as plain arrays (npz without pickle), predicted with numpy alone.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.interfaces.errors import ArtifactError, InputError
-from tasks.students.coral import Adaptation, choose_unlabelled
+from tasks.students.coral import choose_unlabelled, penalty
 from tasks.students.loop import (
-    BestEpoch,
     Boost,
     Job,
+    Network,
     Reporter,
     TrainingOutcome,
     accuracy_and_loss,
-    batch_of,
     import_torch,
-    learned_targets,
     seeded,
     softmax,
+    train_network,
 )
 from tasks.students.spec import Predict, Prediction
 
@@ -50,15 +49,9 @@ _HIDDEN = (256, 128)
 def train_head(job: Job, folder: Path, report: Reporter) -> TrainingOutcome:
     """Train a student of kind `linear` or `mlp` and write its layers into `folder`."""
     vectors = _checked(job.rows.vectors)
-    boost = Boost(job)
-    if job.spec.kind == "linear":
-        probabilities, layers = _train_linear(job, vectors, boost)
-        passes = best = job.epochs
-    else:
-        layers, passes, best = _train_mlp(job, vectors, report, boost)
-        probabilities = softmax(_scores(layers, vectors[job.validation]))
+    layers, outcome = _train_linear(job, vectors) if job.spec.kind == "linear" else _train_mlp(job, vectors, report)
     save_layers(folder, layers)
-    return TrainingOutcome(probabilities, passes, best, boost.result)
+    return outcome
 
 
 def save_layers(folder: Path, layers: Layers) -> None:
@@ -152,12 +145,9 @@ def _scores(layers: Layers, vectors: Matrix) -> Matrix:
     return hidden
 
 
-def _train_linear(job: Job, vectors: Matrix, boost: Boost) -> tuple[NDArray[np.float64], Layers]:
-    """Choose the strength on the validation rows, then fit all rows with it.
-
-    Once, or once per adjustment.
-    """
-    classes, rows = len(job.rows.classes), job.train
+def _train_linear(job: Job, vectors: Matrix) -> tuple[Layers, TrainingOutcome]:
+    """Choose the strength on the validation rows, then fit all rows with it: once, or once per adjustment."""
+    classes, rows, boost = len(job.rows.classes), job.train, Boost(job)
     strength, probabilities = PROBE_STRENGTH, np.zeros((0, classes))
     best = (-1.0, float("-inf"))
     for candidate in _STRENGTHS if len(job.validation) else ():
@@ -171,7 +161,7 @@ def _train_linear(job: Job, vectors: Matrix, boost: Boost) -> tuple[NDArray[np.f
     for _ in range(job.epochs if job.spec.boost else 0):
         boost.after_pass(lambda fitted=layer: softmax(_scores([fitted], vectors[rows])))  # type: ignore[misc]
         layer = _fit(job, vectors, everything, boost.weights, strength)
-    return probabilities, [layer]
+    return [layer], TrainingOutcome(probabilities, job.epochs, job.epochs, boost.result)
 
 
 def _fit(
@@ -186,83 +176,42 @@ def _fit(
     return fit_logistic(vectors[rows][positions], targets.astype(np.int64), parts, classes, strength)
 
 
-def _train_mlp(job: Job, vectors: Matrix, report: Reporter, boost: Boost) -> tuple[Layers, int, int]:
+def _train_mlp(job: Job, vectors: Matrix, report: Reporter) -> tuple[Layers, TrainingOutcome]:
     """Train three layers with AdamW.
 
     The scaling of the inputs is folded into the first one.
     """
-    torch = import_torch()
+    torch, spec = import_torch(), job.spec
     center, spread = vectors.mean(axis=0), vectors.std(axis=0)
     spread = np.where(spread > 1e-6 * max(float(spread.max()), 1e-12), spread, 1.0)
-    scaled = torch.from_numpy((vectors - center) / spread)
-    sizes = (vectors.shape[1], *_HIDDEN, len(job.rows.classes))
-    best = BestEpoch(job.spec.patience or 8)
-    with seeded(job.spec.seed):
+    scaled, rows = torch.from_numpy((vectors - center) / spread), torch.from_numpy(job.train)
+    with seeded(spec.seed):
         parts: list[Any] = []
-        for wide, narrow in pairwise(sizes):
+        for wide, narrow in pairwise((vectors.shape[1], *_HIDDEN, len(job.rows.classes))):
             parts += [torch.nn.Linear(wide, narrow), torch.nn.ReLU(), torch.nn.Dropout(0.2)]
-        network = torch.nn.Sequential(*parts[:-2])
-        adaptation = _adaptation(job, network, lambda vectors: (vectors - center) / spread)
-        passes = _mlp_passes(job, network, scaled, _Course(best, report, boost, adaptation))
-    if best.state:
-        network.load_state_dict(best.state)
-    linear = [part for part in network if isinstance(part, torch.nn.Linear)]
+        modules = torch.nn.Sequential(*parts[:-2])
+
+        def scores(positions: NDArray[np.int64]) -> NDArray[np.float32]:
+            modules.eval()
+            with torch.no_grad():
+                return np.asarray(modules(scaled[positions]).numpy())
+
+        network = Network(
+            modules,
+            lambda batch: modules(scaled[batch]),
+            scores,
+            lambda _: rows[torch.randperm(len(rows))].split(job.batch),
+            torch.optim.AdamW(modules.parameters(), lr=spec.learning_rate or 1e-3, weight_decay=0.01, fused=True),
+            spec.patience or 8,
+        )
+        if spec.adaptation == "coral":
+            unlabelled = _checked(job.rows.unlabelled_vectors)
+            chosen = unlabelled[choose_unlabelled(len(unlabelled), len(job.train), spec.seed)]
+            other = torch.from_numpy(np.asarray((chosen - center) / spread, dtype=np.float32))
+            network = replace(network, further=penalty(len(other), lambda sampled: modules(other[sampled])))
+        outcome = train_network(job, network, report)
+    linear = [part for part in modules if isinstance(part, torch.nn.Linear)]
     layers: Layers = [(part.weight.detach().numpy(), part.bias.detach().numpy()) for part in linear]
     first = (layers[0][0] / spread).astype(np.float32)
     layers[0] = (first, (layers[0][1] - first @ center).astype(np.float32))
-    return layers, passes, best.epoch or passes
-
-
-@dataclass(frozen=True, slots=True)
-class _Course:
-    """Companions of the passes of a training.
-
-    Best pass so far, progress, row weights, adaptation.
-    """
-
-    best: BestEpoch
-    report: Reporter
-    boost: Boost
-    adaptation: Adaptation | None = None
-
-
-def _adaptation(job: Job, network: Any, scale: Callable[[Matrix], Matrix]) -> Adaptation | None:
-    """Return the adaptation to unlabelled texts, if the spec has one."""
-    if job.spec.adaptation != "coral":
-        return None
-    unlabelled = _checked(job.rows.unlabelled_vectors)
-    chosen = unlabelled[choose_unlabelled(len(unlabelled), len(job.train), job.spec.seed)]
-    rows = import_torch().from_numpy(np.asarray(scale(chosen), dtype=np.float32))
-    return Adaptation(len(rows), job.spec.adaptation_weight, lambda sampled: network(rows[sampled]))
-
-
-def _mlp_passes(job: Job, network: Any, scaled: Any, course: _Course) -> int:
-    torch = import_torch()
-    targets = torch.from_numpy(learned_targets(job))
-    optimizer = torch.optim.AdamW(
-        network.parameters(), lr=job.spec.learning_rate or 1e-3, weight_decay=0.01, fused=True
-    )
-    rows = torch.from_numpy(job.train)
-    for epoch in range(1, job.epochs + 1):
-        network.train()
-        weights = torch.from_numpy(course.boost.weights.astype(np.float32))
-        for batch in rows[torch.randperm(len(rows))].split(batch_of(job.spec)):
-            scores = network(scaled[batch])
-            losses = torch.nn.functional.cross_entropy(scores, targets[batch], reduction="none")
-            optimizer.zero_grad()
-            further = course.adaptation.loss(scores) if course.adaptation else 0.0
-            ((losses * weights[batch]).mean() + further).backward()
-            optimizer.step()
-        course.report(len(job.rows.texts))
-        network.eval()
-        course.boost.after_pass(lambda: _guesses(network, scaled[rows]))
-        if len(job.validation):
-            scores = accuracy_and_loss(_guesses(network, scaled[job.validation]), job.targets[job.validation])
-            if course.best.note(epoch, scores, network):
-                return epoch
-    return job.epochs
-
-
-def _guesses(network: Any, scaled: Any) -> NDArray[np.float64]:
-    with import_torch().no_grad():
-        return softmax(network(scaled).numpy())
+    return layers, outcome

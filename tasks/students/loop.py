@@ -1,9 +1,9 @@
-"""Shared parts of all trainings: job, split, best pass, seed, progress."""
+"""Shared parts of all trainings: job, split, training loop, seed, progress."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,11 @@ class Job:
     validation: NDArray[np.int64]
     epochs: int
 
+    @property
+    def batch(self) -> int:
+        """Rows per step: the spec's number, else 32 texts or 128 vectors."""
+        return self.spec.batch or (32 if self.spec.kind == "finetune" else 128)
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingOutcome:
@@ -52,41 +57,87 @@ class TrainingOutcome:
     weights: NDArray[np.float64] | None = None
 
 
-class Boost:
-    """The weights of a job's rows, adjusted after each pass if its spec requires it.
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network to train on the rows of a job.
 
-    FuseGen's SWA.
+    logits: positions of a batch -> scores with gradient; scores: positions -> scores, (rows, classes). batches: epoch
+    -> batches of positions. further: a penalty for the scores of a batch. clip: most norm of a step's gradient.
     """
+
+    modules: Any
+    logits: Callable[[Any], Any]
+    scores: Callable[[Any], NDArray[np.floating[Any]]]
+    batches: Callable[[int], Iterable[Any]]
+    optimizer: Any
+    patience: int
+    schedule: Any = None
+    further: Callable[[Any], Any] | None = None
+    clip: float = float("inf")
+    judged_first: bool = False
+
+
+def train_network(job: Job, network: Network, report: Callable[[int], None]) -> TrainingOutcome:
+    """Train a network and restore its best pass.
+
+    The best has the highest accuracy, then the lowest loss, on the validation rows; training stops after `patience`
+    passes without a better one. With `judged_first` the untrained network counts as pass 0.
+    """
+    torch, boost = import_torch(), Boost(job)
+    device = next(network.modules.parameters()).device
+    soft = job.rows.soft
+    targets = torch.from_numpy(job.targets if soft is None else np.asarray(soft, dtype=np.float32)).to(device)
+    trained = [parameter for parameter in network.modules.parameters() if parameter.requires_grad]
+    best, best_key, best_state, epoch = 0, (-1.0, float("-inf")), None, 0
+    for epoch in range(0 if network.judged_first else 1, job.epochs + 1):
+        if epoch > 0:
+            network.modules.train()
+            weights = torch.from_numpy(boost.weights.astype(np.float32)).to(device)
+            for batch in network.batches(epoch):
+                scores = network.logits(batch)
+                losses = torch.nn.functional.cross_entropy(scores.float(), targets[batch], reduction="none")
+                network.optimizer.zero_grad()
+                further = network.further(scores) if network.further else 0.0
+                ((losses * weights[batch]).mean() + further).backward()
+                torch.nn.utils.clip_grad_norm_(trained, network.clip)
+                network.optimizer.step()
+                if network.schedule is not None:
+                    network.schedule.step()
+                report(len(batch))
+            report(len(job.validation))
+            boost.after_pass(lambda: softmax(network.scores(job.train)))
+        if len(job.validation):
+            accuracy, loss = accuracy_and_loss(softmax(network.scores(job.validation)), job.targets[job.validation])
+            if (accuracy, -loss) > best_key:
+                best, best_key = epoch, (accuracy, -loss)
+                best_state = {name: value.detach().clone() for name, value in network.modules.state_dict().items()}
+            if epoch and epoch - best >= network.patience:
+                break
+    if best_state is not None:
+        network.modules.load_state_dict(best_state)
+    probabilities = softmax(network.scores(job.validation))
+    return TrainingOutcome(probabilities, epoch, epoch if best_state is None else best, boost.result)
+
+
+class Boost:
+    """The weights of a job's rows, adjusted after each pass if its spec requires it (FuseGen's SWA)."""
 
     def __init__(self, job: Job) -> None:
         self._job, self.weights = job, job.weights.copy()
         self._beta = beta_of(len(job.train), job.epochs)
 
     def after_pass(self, probabilities: Callable[[], NDArray[np.float64]]) -> None:
-        """Adjust the weights by the student's probabilities on its training rows.
-
-        They are computed only if needed.
-        """
+        """Adjust the weights by the student's probabilities on its training rows, computed only if needed."""
         if self._job.spec.boost:
-            train = self._job.train
-            self.weights[train] = adjust_weights(
-                self.weights[train], probabilities(), self._job.targets[train], self._beta
+            rows = self._job.train
+            self.weights[rows] = adjust_weights(
+                self.weights[rows], probabilities(), self._job.targets[rows], self._beta
             )
 
     @property
     def result(self) -> NDArray[np.float64] | None:
         """The final weights; None if they are not adjusted."""
         return self.weights if self._job.spec.boost else None
-
-
-def batch_of(spec: StudentSpec) -> int:
-    """Return the rows per step: the spec's number, else 32 texts or 128 vectors."""
-    return spec.batch or (32 if spec.kind == "finetune" else 128)
-
-
-def learned_targets(job: Job) -> NDArray[Any]:
-    """Return what a network learns: class numbers (rows,), or probabilities (rows, classes) of soft labels."""
-    return job.targets if job.rows.soft is None else np.asarray(job.rows.soft, dtype=np.float32)
 
 
 def split(targets: NDArray[np.int64], share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -120,30 +171,6 @@ def softmax(scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """
     raised = np.exp(np.asarray(scores, dtype=np.float64) - scores.max(axis=1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float64)
-
-
-class BestEpoch:
-    """The best pass, by higher accuracy, then lower loss, on the validation rows.
-
-    Decides when to stop.
-    """
-
-    def __init__(self, patience: int) -> None:
-        self.patience = patience
-        self.epoch = 0
-        self.state: dict[str, Any] = {}
-        self._key = (-1.0, float("-inf"))
-
-    def note(self, epoch: int, scores: tuple[float, float], network: Any) -> bool:
-        """Save the network's weights if (accuracy, loss) are the best so far.
-
-        Return True to stop training.
-        """
-        key = (scores[0], -scores[1])
-        if key > self._key:
-            self._key, self.epoch = key, epoch
-            self.state = {name: value.detach().clone() for name, value in network.state_dict().items()}
-        return epoch - self.epoch >= self.patience
 
 
 class Reporter:

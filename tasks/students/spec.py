@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,12 +25,10 @@ class StudentSpec:
     empty) for the sentence encoder that is installed as a package; finetune only. epochs: largest number of passes.
     patience: stop after this many passes without a better score on the validation share. The share is taken from the
     (synthetic) training rows, never from real rows; a share of 0 trains all epochs and keeps the last. max_length:
-    tokens of a text. precision: `auto` computes in bfloat16 where the processor supports it (a third of the time; 1 of
-    1,200 predictions differed on dbpedia14), weights stay float32; `float32` gives the same student on both sorts of
-    processors. device: `auto` uses an accelerator if there is one. boost: adjust the rows' weights after every pass
-    (tasks/students/boosting.py). head: sentence encoders start from a fitted head, or, as other models do, from a
-    random one. adaptation: `coral` also fits the scores to unlabelled texts (tasks/students/coral.py), with weight
-    `adaptation_weight`; not for `linear`. `density` learns from shifted vectors (see TrainJob); not for `finetune`.
+    tokens of a text. boost: adjust the rows' weights after every pass (tasks/students/boosting.py). head: sentence
+    encoders start from a fitted head, or, as other models do, from a random one. adaptation: `coral` also fits the
+    scores to unlabelled texts (tasks/students/coral.py); not for `linear`. `density` learns from shifted vectors (see
+    TrainJob); not for `finetune`.
     """
 
     kind: Kind = "finetune"
@@ -41,41 +39,20 @@ class StudentSpec:
     max_length: int = 256
     patience: int | None = None
     validation_share: float = 0.1
-    precision: Literal["auto", "float32"] = "auto"
-    device: str = "auto"
     seed: int = 0
     boost: bool = False
     head: Literal["fitted", "random"] = "fitted"
     adaptation: Literal["none", "coral", "density"] = "none"
-    adaptation_weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("finetune", "linear", "mlp"):
-            raise ConfigError(f"student.kind: '{self.kind}' is not allowed. Write finetune, linear or mlp.")
-        if self.precision not in ("auto", "float32"):
-            raise ConfigError(f"student.precision: '{self.precision}' is not allowed. Write auto or float32.")
-        if self.adaptation not in ("none", "coral", "density"):
-            raise ConfigError(f"student.adaptation: '{self.adaptation}' is not allowed. Write none, coral or density.")
-        if self.adaptation == "density" and self.kind == "finetune":
-            raise ConfigError("student.adaptation: density shifts vectors. Set student.kind to linear or mlp.")
-        if self.adaptation == "coral" and self.kind == "linear":
-            raise ConfigError("student.adaptation: coral changes a network. Set student.kind to mlp or finetune.")
-        if not 0.0 <= self.validation_share <= 0.5:
-            raise ConfigError(f"student.validation_share: {self.validation_share} is not allowed. Write 0 to 0.5.")
-        for name in ("epochs", "learning_rate", "batch", "max_length", "patience"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ConfigError(f"student.{name}: {value} is not allowed. Write a number above 0.")
 
 
 def settings(spec: StudentSpec) -> dict[str, object]:
     """Return a spec as parameters of a step's key.
 
-    Later fields with their default are left out, which keeps old keys valid.
+    Later fields with their default are left out and earlier fields are added, which keeps old keys valid.
     """
-    values = asdict(spec)
-    later: dict[str, object] = {"boost": False, "head": "fitted", "adaptation": "none", "adaptation_weight": 1.0}
-    return {name: value for name, value in values.items() if name not in later or value != later[name]}
+    later: dict[str, object] = {"boost": False, "head": "fitted", "adaptation": "none"}
+    values = {name: value for name, value in asdict(spec).items() if name not in later or value != later[name]}
+    return values | {"precision": "auto", "device": "auto"}
 
 
 @dataclass(frozen=True, slots=True)

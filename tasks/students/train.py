@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,8 +71,10 @@ def load_student(folder: Path) -> Predict:
     """
     try:
         card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
-        spec, classes = StudentSpec(**card["spec"]), tuple(card["classes"])
-    except (OSError, ValueError, KeyError, TypeError) as broken:
+        known = {field.name for field in fields(StudentSpec)}  # cards of earlier versions have more fields
+        spec = StudentSpec(**{name: value for name, value in card["spec"].items() if name in known})
+        classes = tuple(card["classes"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
         raise ArtifactError(f"{folder / _CARD}: no readable student. Train it again.") from broken
     if spec.kind == "finetune":
         from tasks.students.finetune import load_finetuned

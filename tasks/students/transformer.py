@@ -7,6 +7,7 @@ other model: the result of AutoModelForSequenceClassification. Code of a hub rep
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ _MODEL, _HEAD = "model", "head.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class Transformer:
     """A transformer with a classification head.
 
     `modules` owns every weight; `features` exists for pooled ones. logits: (ids, mask), both int64 of shape (rows,
@@ -49,13 +50,13 @@ class Network:
         return [list(ids) for ids in encoded["input_ids"]]
 
 
-def open_network(spec: StudentSpec, classes: Sequence[str]) -> Network:
+def open_network(spec: StudentSpec, classes: Sequence[str]) -> Transformer:
     """Open the pre-trained model of a spec with a fresh head.
 
     Raises ConfigError if it is not available.
     """
     where = _model_path(spec.model)
-    with _quiet(), _explained(f"student.model: '{spec.model}' is not available", ConfigError):
+    with hide_output(), _explained(f"student.model: '{spec.model}' is not available", ConfigError):
         if is_sentence_encoder(where):
             torch = import_torch()
             encoder = _from_pretrained("AutoModel", where)
@@ -68,12 +69,12 @@ def open_network(spec: StudentSpec, classes: Sequence[str]) -> Network:
         return _standard(_tokenizer(where), model, spec)
 
 
-def save_network(network: Network, folder: Path) -> None:
+def save_network(network: Transformer, folder: Path) -> None:
     """Write weights as safetensors, configuration and tokenizer into `folder`."""
     from safetensors.torch import save_file
 
     network.tokenizer.model_max_length = network.max_length  # for readers without the spec
-    with _quiet():
+    with hide_output():
         model = network.modules if network.features is None else network.modules["encoder"]
         model.save_pretrained(folder / _MODEL)
         network.tokenizer.save_pretrained(folder / _MODEL)
@@ -81,13 +82,13 @@ def save_network(network: Network, folder: Path) -> None:
             save_file({name: value.contiguous() for name, value in network.head.state_dict().items()}, folder / _HEAD)
 
 
-def load_network(folder: Path, spec: StudentSpec) -> Network:
+def load_network(folder: Path, spec: StudentSpec) -> Transformer:
     """Return the network that `save_network` wrote into `folder`.
 
     Raises ArtifactError if it is incomplete.
     """
     torch, where = import_torch(), str(folder / _MODEL)
-    with _quiet(), _explained(f"{folder}: the student is not readable, train it again", ArtifactError):
+    with hide_output(), _explained(f"{folder}: the student is not readable, train it again", ArtifactError):
         if not (folder / _HEAD).exists():
             return _standard(_tokenizer(where), _from_pretrained("AutoModelForSequenceClassification", where), spec)
         from safetensors.torch import load_file
@@ -132,7 +133,7 @@ def _tokenizer(where: str) -> Any:
     return tokenizer
 
 
-def _pooled(tokenizer: Any, encoder: Any, head: Any, spec: StudentSpec) -> Network:
+def _pooled(tokenizer: Any, encoder: Any, head: Any, spec: StudentSpec) -> Transformer:
     torch = import_torch()
     modules = torch.nn.ModuleDict({"encoder": encoder, "head": head, "dropout": torch.nn.Dropout(0.1)})
 
@@ -144,17 +145,17 @@ def _pooled(tokenizer: Any, encoder: Any, head: Any, spec: StudentSpec) -> Netwo
     def logits(ids: Any, mask: Any) -> Any:
         return head(modules["dropout"](features(ids, mask)))
 
-    return Network(tokenizer, modules, logits, features, _longest(tokenizer, encoder, spec))
+    return Transformer(tokenizer, modules, logits, features, _longest(tokenizer, encoder, spec))
 
 
-def _standard(tokenizer: Any, model: Any, spec: StudentSpec) -> Network:
+def _standard(tokenizer: Any, model: Any, spec: StudentSpec) -> Transformer:
     # A decoder without a padding token would mistake the last, padded position for the end of the text.
     model.config.pad_token_id = tokenizer.pad_token_id
 
     def logits(ids: Any, mask: Any) -> Any:
         return model(input_ids=ids, attention_mask=mask).logits
 
-    return Network(tokenizer, model, logits, None, _longest(tokenizer, model, spec))
+    return Transformer(tokenizer, model, logits, None, _longest(tokenizer, model, spec))
 
 
 def _longest(tokenizer: Any, model: Any, spec: StudentSpec) -> int:
@@ -192,14 +193,15 @@ def _explained(message: str, error: type[ConfigError | ArtifactError]) -> Iterat
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Hide the library's bars and its warnings about fresh heads."""
+def hide_output() -> Iterator[None]:
+    """Hide the progress bars of transformers and its warnings, for example about fresh heads."""
     log = _transformers().utils.logging
     bar, level = log.is_progress_bar_enabled(), log.get_verbosity()
     log.disable_progress_bar()
     log.set_verbosity_error()
     try:
-        yield
+        with warnings.catch_warnings(action="ignore"):
+            yield
     finally:
         log.set_verbosity(level)
         if bar:

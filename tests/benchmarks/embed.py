@@ -25,21 +25,17 @@ from tests.support.paths import DATA
 CORPORA = Path(connectors.__file__).parent / "data" / "corpora"
 BANKING = DATA / "banking10" / "train.parquet"
 ENCODE = "SentenceTransformer.encode"
-VOTES = 8
-MOVED = 0.02
-"""Most vote mass that vectors in reduced precision may move (goal P9)."""
 
 
 def embed(tiny: bool) -> list[Line]:
-    """Short texts in all precisions, one thread; mixed ones; one by one, as private rows are; and a second time."""
+    """Short texts, one thread; mixed ones; one by one, as private rows are; and a second time."""
     count, rounds = (8, 1) if tiny else (240, 5)
     with redirect_stderr(io.StringIO()):
         theirs = _library()
     texts, few = shipped(count // 3), 1 if tiny else 3
     with threads(1):
-        embedders = _embedders()
-        chosen = embedders["float32"]
-        lines = _short(theirs, embedders, short_texts(count), rounds)
+        chosen = open_embedder("sentence_transformers", "embedded", {"device": "cpu"})
+        lines = [_short(theirs, chosen, short_texts(count), rounds)]
         lines.append(_beside((chosen.embed, _encode(theirs, texts)), texts, "of all lengths", few))
         alone = texts[: count // 8]
         lines.append(_beside((chosen.embed_alone, _encode(theirs, alone, 1)), alone, "each alone", few))
@@ -87,56 +83,15 @@ def processor_seconds(arms: Mapping[str, Work], rounds: int) -> dict[str, list[f
     return in_turns(arms, rounds, time.process_time)
 
 
-def has_bfloat16() -> bool:
-    """Tell whether this processor computes in bfloat16."""
-    able = torch.cpu.get_capabilities()
-    return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
-
-
-def _embedders() -> dict[str, Any]:
-    precisions = ("float32", "bfloat16") if has_bfloat16() else ("float32",)
-    return {
-        name: open_embedder("sentence_transformers", "embedded", {"device": "cpu", "precision": name})
-        for name in precisions
-    }
-
-
-def _short(theirs: Any, embedders: Mapping[str, Any], texts: Sequence[str], rounds: int) -> list[Line]:
-    """Every precision beside the library."""
+def _short(theirs: Any, embedder: Any, texts: Sequence[str], rounds: int) -> Line:
     many = short_texts(2 * len(texts))
-    _agree(_encode(theirs, many)(), {name: embedder.embed(many) for name, embedder in embedders.items()})
-    arms: dict[str, Work] = {ENCODE: _encode(theirs, texts)}
-    arms |= {name: lambda embedder=embedder: embedder.embed(texts) for name, embedder in embedders.items()}
+    if not np.allclose(embedder.embed(many), _encode(theirs, many)(), atol=1e-5):
+        raise AssertionError("our vectors and the library's disagree")
+    arms: dict[str, Work] = {ENCODE: _encode(theirs, texts), "ours": lambda: embedder.embed(texts)}
     taken = processor_seconds(arms, rounds)
-    lines = []
-    goals = {"float32": "P8", "bfloat16": "P9"}
-    for name in embedders:
-        note = f"{len(texts) / np.median(taken[name]):,.0f} texts/s"
-        one = line("embed", f"{len(texts)} short texts, {name}", ENCODE, taken[name], taken[ENCODE], note)
-        lines.append(toward(one, goals[name], 1 / one.ratio))
-    return lines
-
-
-def _agree(encoded: Any, found: Mapping[str, Any]) -> None:
-    """Refuse vectors that are not the library's, or that move votes in reduced precision."""
-    for name, vectors in found.items():
-        if name != "bfloat16" and not np.allclose(vectors, encoded, atol=1e-5):
-            raise AssertionError(f"{name} and the library disagree")
-    if "bfloat16" in found:
-        moved = max(mass_moved(encoded, found["bfloat16"], sign) for sign in (1, -1))
-        if moved > MOVED:
-            raise AssertionError(f"bfloat16 moves {moved:.1%} of the votes")
-
-
-def mass_moved(exact: Any, other: Any, sign: int) -> float:
-    """Return the share of a quarter's votes for the rest that goes to other texts; sign -1: for the furthest."""
-    rows = len(exact) // 4
-    counts = []
-    for vectors in (exact, other):
-        order = np.argsort(-sign * (vectors[:rows] @ vectors[rows:].T), axis=1, kind="stable")[:, :VOTES]
-        weights = np.broadcast_to(0.5 ** np.arange(order.shape[1]), order.shape)
-        counts.append(np.bincount(order.ravel(), weights.ravel(), len(vectors) - rows))
-    return float(np.abs(counts[0] - counts[1]).sum() / 2 / counts[0].sum())
+    note = f"{len(texts) / np.median(taken['ours']):,.0f} texts/s"
+    one = line("embed", f"{len(texts)} short texts, float32", ENCODE, taken["ours"], taken[ENCODE], note)
+    return toward(one, "P8", 1 / one.ratio)
 
 
 def _again(embedder: Any, texts: Sequence[str], rounds: int) -> Line:

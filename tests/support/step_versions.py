@@ -11,7 +11,7 @@ from tests.support.paths import GOLDEN, ROOT
 
 RECORD = GOLDEN / "step_versions.json"
 
-NOISE = ("tasks/private/noise/discrete.py", "tasks/private/noise/table.py")
+NOISE = ("tasks/private/noise/discrete.py",)
 COUNTING = (
     "tasks/private/voting/votes.py",
     "tasks/private/nearest/search.py",

@@ -21,11 +21,11 @@ from connectors.models.transformers.loading import Loaded, load
 from connectors.models.transformers.model import Deliver, HfModel
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
-from connectors.models.transformers.sampling import SamplingRequest, nucleus
+from connectors.models.transformers.sampling import SamplingRequest, filters
 
 OPTIONS = (
     *("temperature", "top_p", "top_k", "max_tokens", "device", "dtype", "batch", "token_budget", "keep_loaded"),
-    *("revision", "offline", "bin_weights", "trust_remote_code"),
+    *("revision", "offline", "bin_weights"),
 )
 """The options of `HfOptions` that apply here."""
 
@@ -138,12 +138,7 @@ class FillMaskModel(HfModel):
             output = loaded.model(input_ids=ids.to(loaded.device), attention_mask=attention.to(loaded.device)).logits
         scores = output[torch.arange(len(rows)), [row.open[-1] for row in rows]].float().cpu().clone()
         scores[:, list(loaded.tokenizer.all_special_ids)] = float("-inf")
-        options = self._options
-        if options.temperature > 0:
-            scores = scores / options.temperature
-        if 0 < options.top_k < scores.shape[-1]:
-            scores = scores.masked_fill(scores < scores.topk(options.top_k, dim=-1).values[:, -1:], float("-inf"))
-        return nucleus(scores, options.top_p) if options.top_p < 1 else scores
+        return filters(self._options)(ids, scores)
 
     def _drawn(self, scores: Any, rng: np.random.Generator) -> int:
         """Return the index of the largest score, with Gumbel noise if temperature > 0."""

@@ -10,9 +10,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.content_keys import digest
+from connectors.interfaces.errors import FinalError, TemporaryError
 
 _LIBRARIES = ("sentence_transformers", "transformers", "huggingface_hub")
 # Logging levels and module imports belong to the whole process.
@@ -35,6 +37,34 @@ def digest_of(files: Sequence[Path], folder: Path) -> str:
     if len(files) == 1:
         return file_sha256(files[0])
     return digest({f.relative_to(folder).as_posix(): file_sha256(f) for f in files})
+
+
+def download(field: str, model: str, revision: str | None, offline: bool, **patterns: Any) -> Path:
+    """Return the folder of a hub model, downloaded unless the hub's local cache has it.
+
+    Raises TemporaryError if the hub is unreachable, FinalError if it does not have the model or refuses access.
+    """
+    from huggingface_hub import constants, errors, snapshot_download
+
+    title = f"{field}: {model}" + (f" at revision {revision}" if revision else "")
+    # Cache first: a run that worked once works without network, on the same weights.
+    for local_only in (True,) if offline or constants.is_offline_mode() else (True, False):
+        try:
+            with quiet():
+                return Path(snapshot_download(model, revision=revision, local_files_only=local_only, **patterns))
+        except errors.GatedRepoError as error:
+            raise FinalError(
+                f"{title} is gated. Accept its licence on the hub and set HF_TOKEN to a token with access."
+            ) from error
+        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
+            raise FinalError(f"{title} is not on the hub (or HF_TOKEN may lack access). Check the id.") from error
+        except (OSError, ValueError, errors.EntryNotFoundError) as error:
+            if not local_only:
+                raise TemporaryError(
+                    f"{title}: the hub is unreachable ({type(error).__name__}). Check the network, or download "
+                    "the model elsewhere and use its folder."
+                ) from error
+    raise FinalError(f"{title} is neither a folder nor in the hub's local cache, and the hub is disabled (offline).")
 
 
 @contextmanager

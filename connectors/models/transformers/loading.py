@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
-from connectors.models.transformers.hub_files import digest_of, files_of, loading, quiet
+from connectors.interfaces.errors import ConfigError, FinalError
+from connectors.models.transformers.hub_files import digest_of, download, files_of, loading
 from connectors.models.transformers.model_checks import Purpose, check_device, find_model, open_settings
 from connectors.models.transformers.options import HfOptions
 
@@ -18,8 +17,6 @@ _PATTERNS = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
 _UNKNOWN_BYTES = 2**20
 EMBEDDED = Path(__file__).parents[2] / "data" / "small_gpt"
 """The model `embedded`: a small GPT-2 of this project (infra/data/make_small_gpt.py)."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +44,17 @@ def model_folder(name: str, model: str, options: HfOptions) -> Path:
     """
     folder = EMBEDDED if model == "embedded" else Path(model).expanduser()
     if not folder.is_dir():
-        patterns = _PATTERNS + (["*.py"] if options.trust_remote_code else [])
-        folder = _snapshot(name, model, options, patterns)
+        where = (f"Model '{name}'", model, options.revision, options.offline)
+        folder = download(*where, allow_patterns=_PATTERNS)
         if options.bin_weights and not files_of(folder, (".safetensors",)):
-            folder = _snapshot(name, model, options, [*patterns, "pytorch_model*.bin"])
+            folder = download(*where, allow_patterns=[*_PATTERNS, "pytorch_model*.bin"])
     if not weights_of(folder, options):
         raise FinalError(_no_weights(name, model))
     return folder
 
 
 def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> None:
-    """Check a model's files and device before a run; ConfigError. Loads no weights.
-
-    The settings of a model with its authors' code are not opened: that would run the code.
-    """
+    """Check a model's files and device before a run; ConfigError. Loads no weights."""
     where = f"Model '{name}'"
     if options.device != "auto":
         check_device(where, options.device)
@@ -74,8 +68,7 @@ def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> 
         return
     if not weights_of(folder, options):
         raise ConfigError(_no_weights(name, model))
-    if not options.trust_remote_code:
-        open_settings(where, folder, purpose)
+    open_settings(where, folder, purpose)
 
 
 def _no_weights(name: str, model: str) -> str:
@@ -110,49 +103,18 @@ def content_of(folder: Path, options: HfOptions) -> dict[str, str]:
     }
 
 
-def _snapshot(name: str, model: str, options: HfOptions, patterns: list[str]) -> Path:
-    from huggingface_hub import constants, errors, snapshot_download
-
-    title = f"Model '{name}': {model}" + (f" at revision {options.revision}" if options.revision else "")
-    offline = options.offline or constants.is_offline_mode()
-    # Cache first: a run that worked once works without network, on the same weights.
-    for local_only in (True,) if offline else (True, False):
-        try:
-            with quiet():
-                return Path(
-                    snapshot_download(
-                        model, revision=options.revision, allow_patterns=patterns, local_files_only=local_only
-                    )
-                )
-        except errors.GatedRepoError as error:
-            raise FinalError(
-                f"{title} is gated. Accept its licence on the hub and set HF_TOKEN to a token with access."
-            ) from error
-        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
-            raise FinalError(f"{title} is not on the hub (or HF_TOKEN may lack access). Check the id.") from error
-        except (OSError, ValueError, errors.EntryNotFoundError) as error:
-            if not local_only:
-                raise TemporaryError(
-                    f"{title}: the hub is unreachable ({type(error).__name__}). Check the network, or download "
-                    "the model elsewhere and use its folder."
-                ) from error
-    raise FinalError(f"{title} is neither a folder nor in the hub's local cache, and the hub is disabled (offline).")
-
-
 def load(name: str, folder: Path, options: HfOptions, fills: bool = False) -> Loaded:
     """Load tokenizer and weights; FinalError with the reason if that fails.
 
     `fills`: load a masked language model.
     """
-    if options.trust_remote_code:
-        _log.warning("Model '%s' runs Python code of its authors (trust_remote_code) from %s.", name, folder)
     with loading():
         device = _device(name, options)
         try:
             model, tokenizer = _read(folder, options, device, fills)
         except Exception as error:
-            # Weight readers and models' own code raise many kinds of errors.
-            why = _explain_load_error(error, options.trust_remote_code)
+            # Weight readers raise many kinds of errors.
+            why = _explain_load_error(error)
             raise FinalError(f"Model '{name}' cannot be loaded from {folder}: {why}") from error
         eos, pad = ((), int(tokenizer.pad_token_id or 0)) if fills else _reset_generation(model, tokenizer)
     config = model.config
@@ -168,7 +130,7 @@ def _read(folder: Path, options: HfOptions, device: Any, fills: bool) -> tuple[A
         AutoTokenizer,
     )
 
-    common = {"local_files_only": True, "trust_remote_code": options.trust_remote_code}
+    common = {"local_files_only": True, "trust_remote_code": False}
     config = AutoConfig.from_pretrained(folder, **common)
     tokenizer = AutoTokenizer.from_pretrained(folder, **common)
     family = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
@@ -178,14 +140,13 @@ def _read(folder: Path, options: HfOptions, device: Any, fills: bool) -> tuple[A
     return model.to(device).eval(), tokenizer
 
 
-def _explain_load_error(error: Exception, is_trusted: bool) -> str:
-    message = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
-    if not is_trusted and "trust_remote_code" in str(error):
+def _explain_load_error(error: Exception) -> str:
+    if "trust_remote_code" in str(error):
         return (
-            "it needs Python code of its authors. If you trust them, set options.trust_remote_code: true and "
-            "options.revision to the commit that you have read."
+            "it needs Python code of its authors, which is never run here. Serve the model with vLLM and use the "
+            "connector openai."
         )
-    return f"{message} Its authors' code may need another version of transformers." if is_trusted else message
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
 
 
 def _device(name: str, options: HfOptions) -> Any:

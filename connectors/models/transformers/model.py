@@ -9,20 +9,20 @@ import hashlib
 import importlib.util
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from connectors.interfaces.content_keys import canonical
-from connectors.interfaces.errors import MissingPackageError
+from connectors.interfaces.errors import FinalError, MissingPackageError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, Weights, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.transformers.loading import Loaded, check_files, content_of, dtype_of, load, model_folder
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
-from connectors.models.transformers.sampling import RowEnd, RowSampler, SamplingRequest
+from connectors.models.transformers.sampling import Gumbel, RowLimit, SamplingRequest, filters
 
 VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would get another completion."""
@@ -163,7 +163,7 @@ class HfModel:
         templated = options.chat == "yes" or (options.chat == "auto" and bool(tokenizer.chat_template))
         if templated and not options.template:
             # The template contains the special tokens.
-            text = _chat(tokenizer, text, options.chat_options)
+            text = _chat(tokenizer, text)
         elif options.template:
             text = options.template.replace("{prompt}", text)
         ids = tokenizer(text, add_special_tokens=not templated or bool(options.template), verbose=False)["input_ids"]
@@ -209,39 +209,40 @@ class HfModel:
 
     def _generate(self, loaded: Loaded, batch: Sequence[SamplingRequest]) -> list[Completion]:
         import torch
-        from transformers import LogitsProcessorList, StoppingCriteriaList
+        from transformers import StoppingCriteriaList
 
         ids, mask = _pad(loaded, batch)
         start = 1 if loaded.seq2seq else ids.shape[1]
-        ends = RowEnd(batch, self._options.stop, loaded.tokenizer, start)
-        sampler = RowSampler(self._options, batch, loaded.device, after_prompt=not loaded.seq2seq)
+        processors = filters(self._options)
+        if self._options.temperature > 0:
+            processors.append(Gumbel([request.seed for request in batch], loaded.device))
+        stops = {"stop_strings": list(self._options.stop), "tokenizer": loaded.tokenizer} if self._options.stop else {}
         with torch.inference_mode():
-            # RowSampler samples in the processor: the largest score is the draw.
+            # The largest score after the last processor is the draw.
             output = loaded.model.generate(
                 input_ids=ids,
                 attention_mask=mask,
                 max_new_tokens=max(request.new for request in batch),
                 do_sample=False,
-                logits_processor=LogitsProcessorList([sampler]),
-                stopping_criteria=StoppingCriteriaList([ends]),
+                logits_processor=processors,
+                stopping_criteria=StoppingCriteriaList([RowLimit(batch, start, ids.device)]),
+                **stops,
             )
         rows = output[:, start:].tolist()
-        return [
-            self._completion(loaded, r, row, ends.ends.get(i))
-            for i, (r, row) in enumerate(zip(batch, rows, strict=True))
-        ]
+        return [self._completion(loaded, request, row) for request, row in zip(batch, rows, strict=True)]
 
-    def _completion(
-        self, loaded: Loaded, request: SamplingRequest, row: Sequence[int], stopped: int | None
-    ) -> Completion:
-        tokens = row[: min(request.new, stopped or request.new)]
+    def _completion(self, loaded: Loaded, request: SamplingRequest, row: Sequence[int]) -> Completion:
+        tokens = list(row[: request.new])
         end = next((i for i, token in enumerate(tokens) if token in loaded.eos), None)
-        count = len(tokens) if end is None else end + 1
         text = loaded.tokenizer.decode(tokens[:end], skip_special_tokens=True)
+        first, count, stopped = text, len(tokens) if end is None else end + 1, end is not None
         for stop in self._options.stop:
-            text = text.split(stop, 1)[0]
-        reason = "length" if end is None and stopped is None else "stop"
-        return Completion(text.strip(), reason, tokens_in=len(request.ids), tokens_out=count)
+            first = first.split(stop, 1)[0]
+        if first != text:
+            while tokens and tokens[-1] in (*loaded.eos, loaded.pad):  # the library pads a row after its stop string
+                tokens.pop()
+            count, stopped = len(tokens), True
+        return Completion(first.strip(), "stop" if stopped else "length", tokens_in=len(request.ids), tokens_out=count)
 
 
 def _too_long(length: int, answer: int, context: int) -> Completion:
@@ -254,13 +255,11 @@ def _too_long(length: int, answer: int, context: int) -> Completion:
     )
 
 
-def _chat(tokenizer: Any, text: str, options: Mapping[str, Any]) -> str:
-    from connectors.interfaces.errors import FinalError
-
+def _chat(tokenizer: Any, text: str) -> str:
     if not tokenizer.chat_template:
         raise FinalError("The tokenizer has no chat template; set options.chat to auto, or use options.template.")
     message = [{"role": "user", "content": text}]
-    return str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True, **options))
+    return str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
 
 
 def _pad(loaded: Loaded, batch: Sequence[SamplingRequest]) -> tuple[Any, Any]:

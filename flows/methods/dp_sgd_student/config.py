@@ -16,7 +16,6 @@ from flows.config.privacy import Calibration
 from flows.config.rows import Rows
 from tasks.accounting.dp_sgd import Training
 
-ADAPTED = ("adaptation", "adaptation_weight")
 NO_TEXTS = "dp_sgd_student writes no texts and calls no language model. Remove the field"
 
 
@@ -53,7 +52,8 @@ class DpStudent(StudentChoice):
         "epochs": "not used. Set method.training.steps",
         "learning_rate": "not used. Set method.training.learning_rate",
         "batch": "not used. Set method.training.batch_rows",
-    } | dict.fromkeys(ADAPTED, "not used, because a DP-SGD student is not adapted. Remove the field")
+        "adaptation": "not used, because a DP-SGD student is not adapted. Remove the field",
+    }
 
 
 class DpSgdStudentConfig(OwnRowsConfig):

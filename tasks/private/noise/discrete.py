@@ -1,7 +1,6 @@
 """Integer Gaussian and Laplace noise from OpenDP's exact samplers, with the operating system's randomness.
 
-OpenDP draws about 100,000 numbers per second and core. From MANY numbers on several threads draw; from VERY_MANY on
-the Gaussian is drawn from a table (table.py), which is equally exact.
+OpenDP draws about 100,000 numbers per second and core. From MANY numbers on several threads draw.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ import numpy as np
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.threads import usable_cores
-from tasks.private.noise import table
 
-MANY, VERY_MANY = 2_000, 200_000
+MANY = 2_000
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +31,7 @@ def add_discrete_gaussian(
     """Return `values` plus fresh, independent discrete Gaussian noise of `sigma_int`.
 
     `values`: int64, any shape; sums outside 64 bits are clamped to the nearest 64-bit integer. The samplers (Canonne,
-    Kamath and Steinke 2020; inversion by a table) are exact and cannot be seeded: neither floating-point bits nor a
+    Kamath and Steinke 2020) are exact and cannot be seeded: neither floating-point bits nor a
     repeated draw reveal a value. `sigma_int` 0 returns the values unchanged; it requires `non_private`, which means
     that no protection is wanted. Raises ConfigError.
     """
@@ -45,8 +43,6 @@ def add_discrete_gaussian(
         raise ConfigError("Noise of sigma 0 and non_private require each other; set privacy.epsilon to inf for both.")
     if non_private or values.size == 0:
         return values.copy()
-    if values.size >= VERY_MANY and table.LEAST_SIGMA <= sigma_int <= table.MOST_SIGMA:
-        return _sum(values, table.draw(values.size, float(sigma_int)).reshape(values.shape))
     gaussian = _gaussian(float(sigma_int))
     return _in_threads(lambda part: np.asarray(gaussian(part), dtype=np.int64), values.ravel()).reshape(values.shape)
 
@@ -59,15 +55,6 @@ def _gaussian(sigma: float) -> Any:
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
     return dp.m.make_gaussian(*space, scale=sigma)
-
-
-def _sum(values: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return values plus noise, clamped to 64 bits as OpenDP does."""
-    both = values + noise
-    left = ((values ^ both) & (noise ^ both)) < 0
-    ends = np.iinfo(np.int64)
-    both[left] = np.where(values[left] < 0, ends.min, ends.max)
-    return both
 
 
 def _in_threads(work: Callable[[NDArray[np.int64]], NDArray[np.int64]], flat: NDArray[np.int64]) -> NDArray[np.int64]:

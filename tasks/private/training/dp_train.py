@@ -9,8 +9,7 @@ reproducible from a seed. Losses, norms and batch sizes do not leave this file: 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +75,11 @@ def train_privately(
     batch size, never by the number of drawn rows. A step that draws no row is noise only. `advance(1)` follows every
     step.
     """
+    with warnings.catch_warnings(action="ignore"):  # warnings of libraries may quote shapes of private batches
+        return _train(model, rows, recipe, taken, advance)
+
+
+def _train(model: Any, rows: EncodedRows, recipe: Recipe, taken: StepsTaken, advance: Callable[[int], None]) -> int:
     stepper = _Stepper(model, rows, recipe)
     checkpoint = taken.checkpoint()
     done = stepper.load(checkpoint) if checkpoint is not None else 0
@@ -113,9 +117,8 @@ class _Stepper:
         torch = import_torch()
         self.torch, self.rows, self.recipe = torch, rows, recipe
         self.device = next(model.parameters()).device
-        with _quiet():
-            _make_ready(model, recipe.clipping)
-            self.wrapped = _wrapped(model, recipe)
+        _make_ready(model, recipe.clipping)
+        self.wrapped = _wrapped(model, recipe)
         self.model = model
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
         self.optimizer = torch.optim.Adam(self.parameters.values(), lr=recipe.learning_rate)
@@ -135,9 +138,7 @@ class _Stepper:
 
     def norms(self, chosen: Any) -> NDArray[np.float64]:
         """Return the gradient norms of the chosen rows."""
-        losses = self._losses(list(chosen))
-        with _quiet():
-            losses.sum().backward()
+        self._losses(list(chosen)).sum().backward()
         ghost = self.recipe.clipping == "ghost"
         norms = self.wrapped.get_norm_sample() if ghost else self._row_norms()
         return norms.detach().double().cpu().numpy()  # type: ignore[no-any-return]
@@ -165,8 +166,7 @@ class _Stepper:
 
     def close(self) -> None:
         """Remove the hooks from the model."""
-        with _quiet():
-            self.wrapped.cleanup() if hasattr(self.wrapped, "cleanup") else self.wrapped.remove_hooks()
+        self.wrapped.cleanup() if hasattr(self.wrapped, "cleanup") else self.wrapped.remove_hooks()
         for parameter in self.model.parameters():
             for name in ("grad_sample", "_norm_sample", "summed_grad"):
                 if hasattr(parameter, name):
@@ -179,18 +179,17 @@ class _Stepper:
         A row whose gradient is not finite adds nothing.
         """
         losses = self._losses(chosen)
-        with _quiet():
-            if self.recipe.clipping == "ghost":
-                self._add_ghost(chosen, losses)
-            else:
-                losses.sum().backward()
-                factors, finite = self._factors(self._row_norms())
-                finite_rows = list(zip(finite.nonzero().flatten().tolist(), factors.tolist(), strict=True))
-                for name, parameter in self.parameters.items():
-                    if _used(parameter):
-                        for row, factor in finite_rows:
-                            self.sums[name].add_(parameter.grad_sample[row].double(), alpha=factor)
-                        parameter.grad_sample = None
+        if self.recipe.clipping == "ghost":
+            self._add_ghost(chosen, losses)
+        else:
+            losses.sum().backward()
+            factors, finite = self._factors(self._row_norms())
+            finite_rows = list(zip(finite.nonzero().flatten().tolist(), factors.tolist(), strict=True))
+            for name, parameter in self.parameters.items():
+                if _used(parameter):
+                    for row, factor in finite_rows:
+                        self.sums[name].add_(parameter.grad_sample[row].double(), alpha=factor)
+                    parameter.grad_sample = None
         self.optimizer.zero_grad(set_to_none=True)
 
     def _add_ghost(self, chosen: NDArray[np.int64], losses: Any) -> None:
@@ -233,8 +232,7 @@ class _Stepper:
         """Return one loss per row, shape (rows,)."""
         inputs = [self.torch.from_numpy(part[chosen]).to(self.device) for part in (self.rows.ids, self.rows.mask)]
         targets = self.torch.from_numpy(self.rows.targets[chosen]).to(self.device)
-        with _quiet():
-            logits = self.wrapped(**_inputs(self.torch, self.model, *inputs)).logits.float()
+        logits = self.wrapped(**_inputs(self.torch, self.model, *inputs)).logits.float()
         loss = self.torch.nn.functional.cross_entropy
         if targets.dim() == 1:
             return loss(logits, targets, reduction="none")
@@ -314,11 +312,3 @@ def _wrapped(model: Any, recipe: Recipe) -> Any:
         clip = recipe.training.clip
         return GradSampleModuleFastGradientClipping(model, loss_reduction="sum", max_grad_norm=clip, strict=True)
     return GradSampleModule(model, loss_reduction="sum", strict=True)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    # Warnings of libraries may quote shapes of private batches.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

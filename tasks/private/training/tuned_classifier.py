@@ -19,14 +19,14 @@ from connectors.interfaces.ledger import Charge
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.training.dp_train import EncodedRows, train_privately
-from tasks.private.training.tuned_writer import TOLD, hide_transformers_output, lock_training, write_step_counts
+from tasks.private.training.tuned_writer import TOLD, lock_training, write_step_counts
 from tasks.private.voting.release import usable_rows
 from tasks.students.heads import save_layers
 from tasks.students.loop import import_torch, seeded
 from tasks.students.recipe import Recipe
 from tasks.students.spec import StudentSpec
 from tasks.students.train import write_card
-from tasks.students.transformer import open_network, save_network
+from tasks.students.transformer import hide_output, open_network, save_network
 
 if TYPE_CHECKING:
     from tasks.core.tools import Tools
@@ -107,7 +107,7 @@ def _head(tools: Tools, job: ClassifierJob, rows: OpenedRows, taken: StepsTaken,
 
 def _transformer(job: ClassifierJob, rows: OpenedRows, taken: StepsTaken, folder: Path, advance: Any) -> int:
     torch = import_torch()
-    with hide_transformers_output(), seeded(job.student.seed):
+    with hide_output(), seeded(job.student.seed):
         network = open_network(job.student, job.classes)
     if network.features is not None:
         raise ConfigError(

@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import secrets
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privatel
 from tasks.private.training.progress import StepsTaken
 from tasks.students.loop import import_torch, seeded
 from tasks.students.recipe import Adapter, Recipe
+from tasks.students.transformer import hide_output
 
 if TYPE_CHECKING:
     from tasks.core.tools import Tools
@@ -131,7 +131,7 @@ def train_writer(tools: Tools, job: TuneJob, taken: StepsTaken, folder: Path) ->
     """
     with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, job.fingerprint).of(job.controls)
-        with hide_transformers_output():
+        with hide_output():
             model, tokenizer = open_writer(job.base, job.adapter, job.seed)
             encoded = encode(tokenizer, rows, job.controls, job.tokens)
             with tools.progress("train under DP", job.recipe.training.steps) as advance:
@@ -215,21 +215,3 @@ def lock_training(folder: Path, name: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def hide_transformers_output() -> Iterator[None]:
-    """Hide the progress bars and warnings of transformers."""
-    from transformers.utils import logging as transformers_logging
-
-    level, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        transformers_logging.set_verbosity(level)
-        if bars:
-            transformers_logging.enable_progress_bar()

@@ -465,11 +465,6 @@ def test_a_nearly_full_disk_is_refused_before_the_run(tmp_path: Path, monkeypatc
         check_room(tmp_path)
 
 
-def test_int8_vectors_are_refused_with_the_reason(home: Path) -> None:
-    with pytest.raises(ConfigError, match=r"embedder.precision.*11 to 16 % of the votes"):
-        start(home, embedder={"precision": "int8"})
-
-
 @pytest.mark.parametrize("connector", ["openai", "anthropic"])
 def test_a_cap_on_money_without_a_price_is_refused_with_the_way_out(tmp_path: Path, connector: str) -> None:
     paid = {"name": "gpt", "connector": connector, "model": "m"}

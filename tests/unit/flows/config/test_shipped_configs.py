@@ -19,7 +19,6 @@ from flows.federation.partition import PartyFile, partition
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.wasp.config import WaspConfig
 from tasks.federation.partition import Partition
-from tasks.students.spec import StudentSpec
 from tests.support.paths import ROOT
 
 CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
@@ -259,7 +258,7 @@ def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:
     assert config.student.recipe == {"learning_rate": 3e-5, "batch": 32, "max_length": 512}
 
 
-@pytest.mark.parametrize("setting", ["learning_rate: 0.001", "batch: 4", "max_length: 64", "precision: float32"])
+@pytest.mark.parametrize("setting", ["learning_rate: 0.001", "batch: 4", "max_length: 64"])
 def test_what_means_nothing_to_a_student_is_refused(setting: str) -> None:
     with pytest.raises(ConfigError, match="has no effect on a student of kind linear"):
         commands.plan("wasp", ROOT / "deployments/configs/wasp_here.yaml", [f"student={{kind: linear, {setting}}}"])
@@ -268,16 +267,7 @@ def test_what_means_nothing_to_a_student_is_refused(setting: str) -> None:
 def test_a_setting_of_the_student_that_is_left_out_makes_no_other_run() -> None:
     config = load_config(WaspConfig, ROOT / "deployments/configs/demo.yaml")
     written = config.model_dump(mode="json")
-    assert not {"learning_rate", "batch", "max_length", "precision"} & set(written["student"])
-    assert "precision" not in written["embedder"]
-
-
-def test_the_student_s_precision_reaches_it() -> None:
-    given = {"kind": "finetune", "precision": "float32"}
-    config = load_config(WaspConfig, ROOT / "deployments/configs/demo.yaml")
-    student = type(config.student)(**given)
-    assert StudentSpec(**student.settings).precision == "float32"
-    assert "precision" not in type(config.student)(kind="finetune").settings
+    assert not {"learning_rate", "batch", "max_length"} & set(written["student"])
 
 
 def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:

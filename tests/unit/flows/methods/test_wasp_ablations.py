@@ -68,7 +68,6 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
         ({"plms_used": ["novelist"]}, {"write", "weigh", "votable"}),
         ({"method": {"guidance": "kernel"}}, {"vote", "select", "weigh"}),
         ({"student": {"kind": "finetune", "max_length": 64}}, {"student"}),
-        ({"student": {"kind": "finetune", "precision": "float32"}}, {"student"}),
     ],
     ids=lambda one: "changes" if isinstance(one, set) else str(one),  # a set is named in another order by each process
 )

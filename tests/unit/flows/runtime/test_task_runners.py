@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from prefect import flow, task
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed
@@ -48,16 +47,6 @@ def test_how_a_run_is_carried_out_is_no_part_of_its_name(start: Callable[..., Pr
     for execution in ({"max_workers": 7}, {"task_runner": "dask", "cluster": "tcp://127.0.0.1:8786"}):
         assert id_of(start(**execution)) == plain
     assert id_of(start(seed=1)) != plain
-
-
-def test_the_precision_of_vectors_is_part_of_a_run_s_name(tmp_path: Path) -> None:
-    minilm = {"connector": "sentence_transformers", "model": "embedded", "options": {}}
-
-    def name(**chosen: str) -> str:
-        return id_of(prepare("wasp", check_config(WaspConfig, values(embedder=minilm | chosen), "the test"), tmp_path))
-
-    if torch.cpu.get_capabilities().get("avx512_bf16"):
-        assert name(precision="bfloat16") != name()
 
 
 def test_a_cluster_for_threads_is_refused_with_the_field_s_name() -> None:

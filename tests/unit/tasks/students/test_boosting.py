@@ -60,3 +60,6 @@ def test_a_spec_without_weights_has_the_key_it_had_before_there_were_any():
     assert "boost" not in settings(StudentSpec("linear"))
     assert settings(StudentSpec("linear", boost=True))["boost"] is True
     assert settings(StudentSpec(head="random"))["head"] == "random"
+    assert settings(StudentSpec("mlp", adaptation="coral"))["adaptation"] == "coral"
+    assert {"adaptation", "head"}.isdisjoint(settings(StudentSpec("mlp")))
+    assert settings(StudentSpec())["precision"] == "auto"

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from connectors.interfaces.errors import ConfigError
 from tasks.students.coral import choose_unlabelled, coral
-from tasks.students.spec import StudentSpec, TrainingRows, settings
+from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import load_student, train_student
 
 torch = pytest.importorskip("torch")
@@ -59,17 +58,10 @@ def scores_apart(folder: Path, rows: TrainingRows, other: np.ndarray) -> float:
 def test_a_student_with_adaptation_varies_on_both_domains_alike(tmp_path: Path) -> None:
     rows, other = domains()
     apart = {}
-    for name, weight in (("none", 1.0), ("coral", 1.0)):
-        spec = StudentSpec("mlp", epochs=20, adaptation=name, adaptation_weight=weight, validation_share=0.0)  # type: ignore[arg-type]
+    for name in ("none", "coral"):
+        spec = StudentSpec("mlp", epochs=20, adaptation=name, validation_share=0.0)  # type: ignore[arg-type]
         train_student(spec, rows, tmp_path / name)
         apart[name] = scores_apart(tmp_path / name, rows, other)
         predicted = load_student(tmp_path / name)(rows.texts, rows.vectors).labels
         assert np.mean([one == two for one, two in zip(predicted, rows.labels, strict=True)]) > 0.9
     assert apart["coral"] < apart["none"] / 2
-
-
-def test_without_adaptation_keys_and_students_are_what_they_were(tmp_path: Path) -> None:
-    assert "adaptation" not in settings(StudentSpec("mlp"))
-    assert settings(StudentSpec("mlp", adaptation="coral"))["adaptation"] == "coral"
-    with pytest.raises(ConfigError, match="mlp or finetune"):
-        StudentSpec("linear", adaptation="coral")

@@ -153,18 +153,9 @@ def with_code(tiny_models, tmp_path) -> Path:
 
 
 def test_code_of_a_models_authors_is_not_run_unasked(with_code, tmp_path):
-    with pytest.raises(FinalError, match="trust_remote_code: true"):
+    with pytest.raises(FinalError, match="never run here"):
         opened(with_code).complete(ASKED)
     assert not (tmp_path / "ran").exists()
-
-
-def test_code_of_a_models_authors_runs_with_a_warning_when_asked(with_code, tmp_path, tiny_models, caplog, monkeypatch):
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
-    answers = opened(with_code, trust_remote_code=True).complete(ASKED)
-    assert answers == opened(tiny_models["llama"]).complete(ASKED)
-    assert (tmp_path / "ran").exists()
-    assert "trust_remote_code" in caplog.text
 
 
 def test_a_damaged_folder_is_final(tiny_models, tmp_path):

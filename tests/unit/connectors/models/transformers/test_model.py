@@ -72,9 +72,7 @@ def test_greedy_answers_are_those_of_the_bare_model_one_by_one(kind, tiny_models
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "decoding", [{}, {"top_p": 0.8, "top_k": 40, "repetition_penalty": 1.4, "no_repeat_ngram_size": 2}]
-)
+@pytest.mark.parametrize("decoding", [{}, {"top_p": 0.8, "top_k": 40, "no_repeat_ngram_size": 2}])
 def test_an_answer_does_not_depend_on_the_batch_it_is_in(kind, decoding, tiny_models):
     asked = prompts(16)
     whole = opened(tiny_models[kind], **decoding).complete(asked)
@@ -257,15 +255,15 @@ def test_a_missing_package_is_named(tiny_models, monkeypatch):
     ("options", "message"),
     [
         ({"temprature": 1}, "Did you mean 'temperature'"),
-        ({"top_p": 1.5}, "top_p must be a number from 0"),
-        ({"temperature": True}, "temperature must be a number"),
-        ({"top_k": -1}, "top_k must be a whole number"),
-        ({"batch": 0}, "batch must be a whole number of at least 1"),
+        ({"top_p": 1.5}, "top_p: Input should be less than or equal to 1, got 1.5"),
+        ({"temperature": True}, "temperature: Input should be a valid number, got True"),
+        ({"top_k": -1}, "top_k: Input should be greater than or equal to 0"),
+        ({"batch": 0}, "batch: Input should be greater than or equal to 1"),
         ({"chat": True}, 'quotes: "yes" or "no"'),
-        ({"dtype": "int8"}, "dtype must be one of"),
-        ({"stop": [""]}, "stop must be strings"),
+        ({"dtype": "int8"}, "dtype: Input should be 'auto', 'float32', 'bfloat16' or 'float16'"),
+        ({"stop": [""]}, "stop: .*strings that are not empty"),
         ({"template": "USER:"}, "must contain {prompt}"),
-        ({"trust_remote_code": "sure"}, "must be true or false"),
+        ({"keep_loaded": "sure"}, "keep_loaded: Input should be a valid boolean"),
     ],
 )
 def test_wrong_options_say_what_to_write(options, message, tiny_models):
