@@ -15,7 +15,7 @@ from connectors.interfaces.progress import chunks
 if TYPE_CHECKING:
     from connectors.interfaces.embedding import Matrix
 
-CONNECTORS = ("sentence_transformers", "word_vectors", "hashing")
+CONNECTORS = ("sentence_transformers", "hashing")
 EMBEDDED = "embedded"
 """Name of the installed model, which needs no network and no download."""
 
@@ -24,9 +24,8 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
     """Return the embedder of a configuration; heavy imports wait until it embeds.
 
     `sentence_transformers`: `model` is a hub id, a folder, or `embedded` (the installed all-MiniLM-L6-v2); options
-    `device` (auto), `normalize` (true), `max_length`, `revision`, `offline`. `word_vectors`: `model` is
-    a file or folder; option `most` (maximum number of words). `hashing`: option `dimension` (512). Raises ConfigError
-    for unknown names, MissingPackageError without the package.
+    `device` (auto), `normalize` (true), `max_length`, `revision`, `offline`. `hashing`: option
+    `dimension` (512). Raises ConfigError for unknown names, MissingPackageError without the package.
     """
     settings = dict(options or {})
     if connector == "hashing":
@@ -37,11 +36,6 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
 
         _check_options(connector, settings, OPTIONS)
         return SentenceEmbedder(model or EMBEDDED, SentenceOptions(**settings))
-    if connector == "word_vectors":
-        from connectors.embedders.word_vectors import WordVectors
-
-        _check_options(connector, settings, ("most",))
-        return WordVectors(model, **settings)
     known = ", ".join(CONNECTORS)
     raise ConfigError(
         f"embedder.connector: unknown embedder '{connector}'. Known: {known}.{_near(connector, CONNECTORS)}"

@@ -19,7 +19,6 @@ from connectors.rows.sources import (
     display_path,
     ending_of,
     first_line,
-    hub_parts,
     inside_package,
     list_files,
     packing_of,
@@ -36,16 +35,13 @@ def read_header(where: RowsRef) -> Header | None:
     """Return a source's columns without reading its rows, None if that is impossible.
 
     Checks location, permission, kind and packages. Reads the schema of Parquet, and the first line of CSV and TSV (of
-    the first file of a folder). JSON, databases and hubs have no header. Raises PlaceError, MissingPackageError.
+    the first file of a folder). JSON and databases have no header. Raises PlaceError, MissingPackageError.
     """
     address = inside_package(address_of(where.path))
     if where.query is not None:
         from connectors.rows.databases import check_database
 
         check_database(address, display_path(where))
-        return None
-    if address.startswith("hf:") and "://" not in address:
-        hub_parts(address)
         return None
     system, files, _ = list_files(address, display_path(where))
     with _readable(display_path(where)), system.open(files[0], "rb", compression=packing_of(files[0])) as opened:

@@ -12,7 +12,7 @@ from connectors.rows.sources import address_of, display_path, inside_package, li
 
 
 def places_of(where: RowsRef) -> tuple[str, ...]:
-    """Return the files (links resolved), tables or hub dataset of a reference, without user and password.
+    """Return the files (links resolved), or tables of a reference, without user and password.
 
     A view of a database is a table of its own name: its people are recognised by their persons and rows.
     Raises PlaceError.
@@ -20,8 +20,6 @@ def places_of(where: RowsRef) -> tuple[str, ...]:
     address = inside_package(address_of(where.path))
     if where.query is not None:
         return _tables(address, where.query)
-    if address.startswith("hf:") and "://" not in address:
-        return (address.rpartition(":")[0],)
     system, files, _ = list_files(address, display_path(where))
     local = "file" in system.protocol if isinstance(system.protocol, tuple) else system.protocol == "file"
     return tuple(str(Path(file).resolve()) if local else f"{system.protocol} {file}" for file in files)

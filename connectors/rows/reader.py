@@ -1,6 +1,6 @@
 """Private, test and public rows: read, checked and sampled by seed.
 
-Sources are files, object stores, databases and hubs. Messages contain file and column names, lines and row numbers,
+Sources are files, object stores and databases. Messages contain file and column names, lines and row numbers,
 never row content. Only `check_public` may quote labels.
 """
 
@@ -42,7 +42,7 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
     All but row are strings, missing values are NaN (a missing attribute is empty).
 
     `where.path`: csv, tsv, jsonl, json or parquet file, a folder of them, any fsspec address (s3://...), a SQLAlchemy
-    address with `query`, `builtin:name/file` or `hf:dataset:split`. With `where.rows`, that many rows are chosen by a
+    address with `query`, or `builtin:name/file`. With `where.rows`, that many rows are chosen by a
     seeded hash of their content, so the choice is independent of row order and file name. The number is fixed, so an
     additional row in the source can replace another one. Raises InputError (MissingPackageError).
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import importlib.util
 import io
 import json
 import os
@@ -15,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from connectors.interfaces.errors import EncodingError, InputError, MissingPackageError, PlaceError
+from connectors.interfaces.errors import EncodingError, InputError, PlaceError
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import RowsRef
 
@@ -67,8 +66,6 @@ def open_source(where: RowsRef) -> Columns:
         from connectors.rows.databases import read_sql
 
         return read_sql(where.path, where.query, display_path(where), where.any_cells)
-    if where.path.startswith("hf:") and "://" not in where.path:
-        return _from_hub(where.path)
     return _from_files(inside_package(where.path), where)
 
 
@@ -92,6 +89,8 @@ def inside_package(path: str) -> str:
 def address_of(path: str) -> str:
     """Return the address of a path; for `env:NAME` the variable's value."""
     kind, separator, variable = path.partition(":")
+    if kind == "hf" and "://" not in path:
+        raise PlaceError(f"{path}: removed in 0.3. Write the address of a file on the hub: hf://datasets/NAME/FILE")
     if (kind, separator) != ("env", ":"):
         return path
     address = os.environ.get(variable, "").strip()
@@ -163,7 +162,7 @@ def list_files(path: str, name: str) -> tuple[Any, list[str], str]:
 
 @contextmanager
 def _reachable(name: str, kind: type[InputError] = InputError) -> Iterator[None]:
-    """Turn errors of a storage system or hub into `kind`; they may quote content."""
+    """Turn errors of a storage system into `kind`; they may quote content."""
     try:
         yield
     except InputError:
@@ -361,21 +360,3 @@ def _loaded(text: str, name: str, line_of: Callable[[int], int]) -> Any:
 
 def _integer(digits: str) -> int | str:
     return int(digits) if len(digits) <= MOST_DIGITS else digits
-
-
-# --- hub
-def _from_hub(path: str) -> Columns:
-    dataset, split = hub_parts(path)
-    with _reachable(path):
-        rows = importlib.import_module("datasets").load_dataset(dataset, split=split)
-        return {column: list(rows[column]) for column in rows.column_names}
-
-
-def hub_parts(path: str) -> tuple[str, str]:
-    """Return data set and split of an address; MissingPackageError without `datasets`."""
-    parts = path.split(":")
-    if len(parts) != 3 or not all(parts):
-        raise PlaceError(f"{path}: not a hub address. Use hf:DATASET:SPLIT, for example hf:imdb:test")
-    if importlib.util.find_spec("datasets") is None:
-        raise MissingPackageError("datasets", "hub")
-    return parts[1], parts[2]

@@ -100,11 +100,6 @@ class Evaluation(Strict):
     fid_reference: Literal["test", "private", "public", "none"] = Field(
         "test", description="Reference data of the FID. 'private' adds no noise and is marked not private."
     )
-    map: Literal["axes", "tsne"] = Field(
-        "axes",
-        exclude_if=partial(eq, "axes"),
-        description="Projection of the text map in the report: two principal axes, or t-SNE (some seconds slower).",
-    )
 
 
 class Tracking(Strict):

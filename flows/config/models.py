@@ -162,13 +162,12 @@ def refuse_unpriced(max_dollars: float | None, models: Sequence[Plm]) -> None:
 class EmbedderChoice(Strict):
     """The embedding model for texts (phi in the paper)."""
 
-    connector: Literal["sentence_transformers", "word_vectors", "hashing"] = Field(
+    connector: Literal["sentence_transformers", "hashing"] = Field(
         "sentence_transformers",
-        description="sentence_transformers needs the extra 'local'; word_vectors (GloVe, fastText as text) and hashing "
-        "need no extra.",
+        description="sentence_transformers needs the extra 'local'; hashing needs none.",
     )
     model: str = Field(
         "embedded",
-        description="Hub id, folder, or 'embedded' (from the extra 'demo'). For word_vectors: their file or folder.",
+        description="Hub id, folder, or 'embedded' (from the extra 'demo').",
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the embedder.")

@@ -60,13 +60,8 @@ def model_spec(plm: Plm, root: str | None) -> ModelSpec:
     return ModelSpec(plm.name, plm.connector, model, plm.connector_options)
 
 
-def embedder_of(choice: EmbedderChoice, root: str | None = None) -> Embedder:
-    """Open the embedder of a configuration; files are relative to `root`."""
+def embedder_of(choice: EmbedderChoice) -> Embedder:
+    """Open the embedder of a configuration."""
     from connectors.embedders.registry import open_embedder
 
-    return open_embedder(choice.connector, embedder_model(choice, root), choice.options)
-
-
-def embedder_model(choice: EmbedderChoice, root: str | None) -> str:
-    """Return the model of an embedder; word vector files are relative to `root`."""
-    return place(choice.model, root) if choice.connector == "word_vectors" else choice.model
+    return open_embedder(choice.connector, choice.model, choice.options)

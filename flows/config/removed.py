@@ -16,6 +16,7 @@ REMOVED_FIELDS: Final = {
     "method.kernel": "Remove it; the kernel is cosine",
     "method.counts_share": "Remove it; the votes weigh the models",
     "method.exam": "Remove it; test rows measure usefulness",
+    "evaluation.map": "Remove it; the map shows two principal axes",
     "embedder.precision": "Remove it; vectors are computed in float32",
     "method.weights_from": "Remove it; the votes weigh the models",
     "api": "Remove it; parties meet in the exchange",
@@ -43,6 +44,7 @@ REMOVED_FIELDS: Final = {
 """By the name of the field."""
 
 REMOVED_VALUES: Final = {
+    ("embedder.connector", "word_vectors"): "Write sentence_transformers",
     ("execution.task_runner", "ray"): "Write dask, with a Dask cluster, or threads",
     ("parties.embeddings", "int8"): "Write float16",
     ("plms.connector", "faulty"): "Write the connector that it wraps",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from connectors.interfaces.errors import ConfigError, MissingPackageError, ProblemsError, WaspError
 from flows.config.base import AnyConfig
 from flows.config.models import EmbedderChoice, Plm
-from flows.config.paths import embedder_model, model_spec, rows_ref
+from flows.config.paths import model_spec, rows_ref
 from flows.config.rows import PrivateRows
 from flows.config.task_files import load_task
 from flows.config.vocabulary import VocabularyChoice, vocabulary_of
@@ -95,7 +95,7 @@ def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
     vocabulary = vocabulary_of(config)
     for choice in (config.embedder, vocabulary.embedder if vocabulary else None):
         if choice is not None:
-            yield f"embedder {choice!r} {config.data_root}", partial(_check_embedder, choice, config.data_root)
+            yield f"embedder {choice!r} {config.data_root}", partial(_check_embedder, choice)
     for field, kind, model in config.students:
         yield f"student {field} {kind} {model}", partial(_check_student, field, kind, model)
     if config.method.tuning is not None:
@@ -170,10 +170,10 @@ def _check_model(plm: Plm, root: str | None) -> None:
     check_model(spec)
 
 
-def _check_embedder(choice: EmbedderChoice, root: str | None) -> None:
+def _check_embedder(choice: EmbedderChoice) -> None:
     from connectors.embedders.registry import check_embedder
 
-    check_embedder(choice.connector, embedder_model(choice, root), choice.options)
+    check_embedder(choice.connector, choice.model, choice.options)
 
 
 def _check_student(field: str, kind: str, model: str) -> None:

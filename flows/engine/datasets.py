@@ -163,13 +163,13 @@ def require_apart(field: str, where: RowsRef, private: RowsRef) -> None:
 
 
 def _sources_of(where: RowsRef) -> set[str]:
-    """Return the files of a reference, links resolved; of a database the query, of a hub the split."""
+    """Return the files of a reference, links resolved; of a database the query."""
     from connectors.rows.places import bases_of, places_of
 
     try:
         if where.query is not None:
             return {f"{base} {' '.join(where.query.split())}" for base in bases_of(where)}
-        return {where.path} if where.path.startswith("hf:") else set(places_of(where))
+        return set(places_of(where))
     except PlaceError:  # the check of this source reports it
         return set()
 

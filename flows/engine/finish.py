@@ -199,8 +199,7 @@ def _map(run: Run, results: RunResults) -> MapPoints | None:
     if not results.written:
         return None
     config, shown = run.config, run.prepared.shown
-    by_tsne = config.evaluation.map == "tsne"
-    return map_points(run.tools, results.written, (run.prepared.test, shown), config.execution.seed, by_tsne)
+    return map_points(run.tools, results.written, (run.prepared.test, shown), config.execution.seed)
 
 
 def _discriminator(run: Run) -> tuple[Section, ...]:

@@ -136,7 +136,7 @@ class RunTools:
     @property
     def embedder(self) -> Embedder:
         """The run's embedder."""
-        return self._once("embedder", partial(embedder_of, self.config.embedder, self.config.data_root))
+        return self._once("embedder", partial(embedder_of, self.config.embedder))
 
     @property
     def kept_vectors(self) -> VectorStore:
@@ -230,7 +230,7 @@ class RunTools:
         choice = vocabulary.embedder if vocabulary is not None else None
         if choice is None:
             return self.embedder
-        return self._once("term embedder", partial(embedder_of, choice, self.config.data_root))
+        return self._once("term embedder", partial(embedder_of, choice))
 
     @property
     def tracker(self) -> MlflowRun:

@@ -25,17 +25,12 @@ PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tr
 """Fields with places of data and files, which MLflow does not get."""
 
 
-def serving(config: AnyConfig, registered: str) -> dict[str, Any] | None:
-    """Return how MLflow serves and registers the student; a student on vectors needs the run's embedder.
-
-    None for word vectors, which are a file of this machine.
-    """
+def serving(config: AnyConfig, registered: str) -> dict[str, Any]:
+    """Return how MLflow serves and registers the student; a student on vectors needs the run's embedder."""
     embedder, needs = config.embedder, ["numpy", "pandas"]
     served: dict[str, Any] = {"folder": "student", "name": "student", "registered": registered}
     if config.student.kind == "finetune":
         return served | {"needs": [*needs, "torch", "transformers"], "embedder": None}
-    if embedder.connector == "word_vectors":
-        return None
     if embedder.connector == "hashing":
         needs += ["scikit-learn"]
     else:

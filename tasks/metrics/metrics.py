@@ -77,18 +77,15 @@ def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = N
     return _covered(a, b, neighbours), _covered(b, a, neighbours)
 
 
-def map_2d(vectors: Vectors, seed: int, tsne: bool = False) -> NDArray[np.float32]:
-    """Return points (rows, 2) that show vectors on a page.
+def map_2d(vectors: Vectors) -> NDArray[np.float32]:
+    """Return points (rows, 2) along the two principal axes, which show vectors on a page.
 
-    Two principal axes, or t-SNE on top of fifty. The largest coordinate of each axis is positive: equal vectors give
-    equal maps.
+    The largest coordinate of each axis is positive: equal vectors give equal maps.
     """
     rows = _as_float64(vectors, least=1)
-    points = _principal(rows - rows.mean(axis=0), 50 if tsne else 2)
+    points = _principal(rows - rows.mean(axis=0), 2)
     largest = points[np.abs(points).argmax(axis=0), np.arange(points.shape[1])]
     points *= np.where(largest < 0, -1.0, 1.0)
-    if tsne and len(rows) > 3:
-        points = _tsne(points, seed)
     flat = np.zeros((len(rows), 2), dtype=np.float32)
     flat[:, : min(2, points.shape[1])] = points[:, :2]
     return flat
@@ -107,14 +104,6 @@ def _principal(centred: Factor, most: int) -> Factor:
     squares, vectors = eigh(products, subset_by_index=(max(size - most, 0), size - 1))
     points = vectors * np.sqrt(np.maximum(squares, 0.0)) if wide else centred @ vectors
     return np.asarray(points[:, ::-1], dtype=np.float64)
-
-
-def _tsne(points: Factor, seed: int) -> Factor:
-    from sklearn.manifold import TSNE
-
-    perplexity = min(30.0, (len(points) - 1) / 3)
-    model = TSNE(n_components=2, perplexity=perplexity, init="random", random_state=seed)
-    return np.asarray(model.fit_transform(points), dtype=np.float64)
 
 
 def _gaussian(rows: Vectors) -> tuple[Factor, Factor]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -30,19 +30,13 @@ class RecordedOptions:
     """Options of a configuration.
 
     path: Parquet file with columns text and label, or builtin:NAME/FILE of this package (alternative to the spec's
-    `model`). where: required values by
-    column. follow_prompt: prefer rows similar to the good and dissimilar to the bad examples. softness: temperature of
-    that preference, p proportional to exp((similarity to good - similarity to bad) / softness). seed, shuffle: row
-    order without a preference. labels: names of the task's labels in the file, where they differ.
+    `model`). follow_prompt: prefer rows similar to the good and dissimilar to the bad examples. softness: temperature
+    of that preference, p proportional to exp((similarity to good - similarity to bad) / softness).
     """
 
     path: str = ""
-    where: Mapping[str, Any] = field(default_factory=dict)
     follow_prompt: bool = False
     softness: float = 0.05
-    seed: int = 0
-    shuffle: bool = True
-    labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, spec: ModelSpec) -> RecordedOptions:
@@ -53,9 +47,6 @@ class RecordedOptions:
             raise ConfigError(f"Model '{spec.name}': set `model` or `path` to a Parquet file of recorded completions.")
         if not (isinstance(options.softness, int | float) and options.softness > 0):
             raise ConfigError(f"Model '{spec.name}': softness must be a number above 0, got {options.softness!r}.")
-        for name in ("where", "labels"):
-            if not isinstance(getattr(options, name), Mapping):
-                raise ConfigError(f"Model '{spec.name}': {name} must be a mapping, such as {{source: zero_shot}}.")
         return options
 
 
@@ -72,17 +63,19 @@ class RecordedModel:
     """
 
     def __init__(self, name: str, options: RecordedOptions) -> None:
-        self._name, self._options = name, options
+        self.name, self._options = name, options
         path = Path(inside_package(options.path))
-        table = _read_table(path, options.where)
+        table = _read_table(path)
         self._texts: list[str] = table["text"].tolist()
         self._classes = {
-            str(label): ClassDraws(group.index.tolist(), self._texts, options.seed, options.shuffle)
+            str(label): ClassDraws(group.index.tolist(), self._texts)
             for label, group in table.groupby("label", sort=True)
         }
-        settings = {option: value for option, value in asdict(options).items() if option != "path"}
+        settings: dict[str, Any] = {"follow_prompt": options.follow_prompt, "softness": options.softness}
+        # Identities of earlier versions contain these; without them runs would take their rows again.
+        settings |= {"where": {}, "labels": {}, "seed": 0, "shuffle": True}
         file_digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        self._identity = canonical({"connector": "recorded", "version": VERSION, **settings, "file": file_digest})
+        self.identity = canonical({"connector": "recorded", "version": VERSION, **settings, "file": file_digest})
         self._given: dict[str, int | None] = {}
         self._lock = RLock()
 
@@ -102,21 +95,11 @@ class RecordedModel:
         options = RecordedOptions.read(spec)
         with _parquet(Path(inside_package(options.path))) as path:
             columns = pq.read_schema(path).names
-        _require_columns(path, columns, options.where)
+        _require_columns(path, columns)
 
     def __reduce__(self) -> tuple[type[RecordedModel], tuple[str, RecordedOptions]]:
         # A copy in another process starts without memory; `remember` restores it.
-        return RecordedModel, (self._name, self._options)
-
-    @property
-    def name(self) -> str:
-        """Name in the run."""
-        return self._name
-
-    @property
-    def identity(self) -> str:
-        """Connector, version, digest of the file and options."""
-        return self._identity
+        return RecordedModel, (self.name, self._options)
 
     def remember(self, prompt: Prompt, completion: Completion) -> None:
         """Mark the row of an earlier completion as used, if it is a row of the file."""
@@ -162,11 +145,11 @@ class RecordedModel:
         return Completion(text, "stop", tokens_in=words_in, tokens_out=len(text.split()))
 
     def _class(self, label: str) -> ClassDraws:
-        draws = self._classes.get(self._options.labels.get(label, label))
+        draws = self._classes.get(label)
         if draws is None:
             raise InputError(
-                f"Model '{self._name}': {self._options.path} has no row with label '{label}' in column 'label'. It has "
-                f"{', '.join(sorted(self._classes))}. Map names with the option labels: {{{label}: NAME_IN_FILE}}."
+                f"Model '{self.name}': {self._options.path} has no row with label '{label}' in column 'label'. It has "
+                f"{', '.join(sorted(self._classes))}. Rename the task's labels or those of the file."
             )
         return draws
 
@@ -182,23 +165,21 @@ def _parquet(path: Path) -> Iterator[Path]:
         raise InputError(f"{path}: the recorded completions cannot be read as Parquet ({error}).") from error
 
 
-def _require_columns(path: Path, columns: Iterable[str], where: Mapping[str, Any]) -> None:
+def _require_columns(path: Path, columns: Iterable[str]) -> None:
     present = [str(column) for column in columns]
-    for column in ("text", "label", *where):
+    for column in ("text", "label"):
         if column not in present:
             raise InputError(f"{path} has no column '{column}'; it has {', '.join(present)}.")
 
 
-def _read_table(path: Path, where: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the distinct filtered rows: strings text and label, index 0, 1, ..."""
+def _read_table(path: Path) -> pd.DataFrame:
+    """Return the distinct rows: strings text and label, index 0, 1, ..."""
     import pandas as pd
 
     with _parquet(path):
         table = pd.read_parquet(path)
-    _require_columns(path, table.columns, where)
-    for column, value in where.items():
-        table = table[table[column] == value]
+    _require_columns(path, table.columns)
     table = table[["text", "label"]].dropna().astype(str).drop_duplicates().reset_index(drop=True)
     if table.empty:
-        raise InputError(f"{path} has no row left after the filter where: {dict(where)}.")
+        raise InputError(f"{path} has no row with a text and a label. Use another file.")
     return table

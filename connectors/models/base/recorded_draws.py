@@ -62,17 +62,16 @@ class Similarity:
 class ClassDraws:
     """The rows of one label, and their use.
 
-    Without examples, a draw is the first unused row of a seeded permutation (of the file's order, if `shuffle` is off).
-    With examples, it is drawn with p proportional to exp(score / softness) among the unused rows: the largest score /
-    softness + Gumbel noise, with noise seeded by (seed, prompt key). Rows taken by other prompts never change the order
-    of the remaining rows, so a draw depends on the set of used rows only through the row itself.
+    Without examples, a draw is the first unused row of a permutation. With examples, it is drawn with p proportional
+    to exp(score / softness) among the unused rows: the largest score / softness + Gumbel noise, with noise seeded by
+    the prompt's key. Rows taken by other prompts never change the order of the remaining rows, so a draw depends on the
+    set of used rows only through the row itself.
     """
 
-    def __init__(self, rows: Sequence[int], texts: Sequence[str], seed: int, shuffle: bool) -> None:
+    def __init__(self, rows: Sequence[int], texts: Sequence[str]) -> None:
         self._rows = np.asarray(rows, dtype=np.int64)
         self._texts = [texts[row] for row in rows]
-        self._order = np.random.default_rng(seed).permutation(len(rows)) if shuffle else np.arange(len(rows))
-        self._seed = seed
+        self._order = np.random.default_rng(0).permutation(len(rows))
         self._free = np.ones(len(rows), dtype=bool)
         self._next = 0
         self._similarity = Similarity(self._texts)
@@ -109,6 +108,6 @@ class ClassDraws:
         return drawn
 
     def _softmax_draw(self, prompt: Prompt, utility: Scores) -> int:
-        seed = hashlib.sha256(f"{self._seed}:{prompt.key}".encode()).digest()
+        seed = hashlib.sha256(f"0:{prompt.key}".encode()).digest()
         noise = np.random.default_rng(int.from_bytes(seed[:16], "big")).gumbel(size=len(utility))
         return self._take(int(np.argmax(np.where(self._free, utility + noise, -np.inf))))

@@ -247,11 +247,10 @@ def map_points(
     written: Sequence[Written],
     real: tuple[Reference | None, Reference | None],
     seed: int,
-    tsne: bool = False,
 ) -> MapPoints:
     """Return points of synthetic and `real` texts (test rows, prompt examples).
 
-    No text is private. The plane comes from the first two principal axes or from t-SNE.
+    No text is private. The plane comes from the first two principal axes.
     """
     vectors = read_vectors(tools, written)
     drawn = thinned(len(vectors), MAP_POINTS, seed)
@@ -259,14 +258,14 @@ def map_points(
     (test_labels, test), (_, shown) = (
         _points(tools, rows, seed) if rows else (cast("list[str]", []), vectors[:0]) for rows in real
     )
-    points = map_2d(np.concatenate([vectors, test, shown]), seed, tsne)
+    points = map_2d(np.concatenate([vectors, test, shown]))
     pairs = [(float(x), float(y)) for x, y in points]
     first, second = len(vectors), len(vectors) + len(test)
     return MapPoints(
         synthetic=tuple(pairs[:first]),
         test=tuple(pairs[first:second]),
         shown=tuple(pairs[second:]),
-        by="t-SNE" if tsne else "principal axes",
+        by="principal axes",
         labels=tuple(map(str, samples["label"])),
         texts=tuple(str(text)[:MAP_CHARACTERS] for text in samples["text"]),
         test_labels=tuple(test_labels),

@@ -261,7 +261,7 @@ def test_prompts_and_texts_hold_the_drawn_phrases_and_no_class(finish: Finish) -
 
 def test_the_phrases_alone_can_be_the_texts(finish: Finish) -> None:
     pipeline, first = finish("dp_kps")
-    summary = pipeline.run(method={"texts": "phrases"}, plms=[], evaluation={"map": "tsne"})
+    summary = pipeline.run(method={"texts": "phrases"}, plms=[])
     assert summary["run_id"] != first["run_id"]
     assert len(released(pipeline)) == 2, "the same releases serve both"
     assert summary["accuracy"] is not None
@@ -269,7 +269,6 @@ def test_the_phrases_alone_can_be_the_texts(finish: Finish) -> None:
     assert set(texts["plm"]) == {"phrases"}
     assert all(len(text.split(", ")) == 4 for text in texts["text"])
     report = json.loads((folder_of((pipeline, summary)) / "report.json").read_text())
-    assert report["map"]["by"] == "t-SNE"
     assert len(report["map"]["synthetic"]) == 36
 
 

@@ -1,6 +1,5 @@
-"""Vocabularies from files, in order of rank, and word vectors as an embedder."""
+"""Vocabularies from files, in order of rank."""
 
-import gzip
 import json
 from pathlib import Path
 
@@ -8,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.embedders.registry import open_embedder
 from connectors.embedders.vocabularies import read_terms
-from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.errors import InputError
 from connectors.interfaces.rows import TermsRef
 
 
@@ -51,42 +49,3 @@ def test_what_is_wrong_with_a_vocabulary_is_told_with_its_place(tmp_path: Path) 
         read_terms(TermsRef(str(tmp_path / "none.csv")))
     with pytest.raises(InputError, match="UTF-8"):
         read_terms(TermsRef(str(tmp_path / "none.txt")))
-
-
-@pytest.fixture
-def glove(tmp_path: Path) -> Path:
-    path = tmp_path / "vectors" / "small.vec"
-    path.parent.mkdir()
-    path.write_text("4 2\nheart 3 4\nattack 0 2\nUSA 1 0\nrate -4 3\n")
-    return path
-
-
-def test_a_text_is_the_mean_of_its_words_of_length_one(glove: Path) -> None:
-    embedder = open_embedder("word_vectors", str(glove.parent))
-    texts = ["heart", "heart attack", "Heart, ATTACK!", "heart-rate", "USA", "zzz", "zzy"]
-    found = embedder.embed(texts)
-    assert found.shape == (7, embedder.dimension) == (7, 2)
-    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(7), abs=1e-6)
-    assert found[0] == pytest.approx([0.6, 0.8])
-    assert found[1] == pytest.approx(np.array([1.5, 3]) / np.linalg.norm([1.5, 3]), abs=1e-6)
-    assert np.array_equal(found[1], found[2])
-    assert found[3] == pytest.approx(np.array([-0.5, 3.5]) / np.linalg.norm([-0.5, 3.5]), abs=1e-6)
-    assert found[4] == pytest.approx([1, 0])
-    assert not np.array_equal(found[5], found[6])
-    assert np.array_equal(found, embedder.embed_alone(texts))
-
-
-def test_a_packed_file_reads_the_same_and_its_content_names_it(glove: Path) -> None:
-    packed = glove.with_suffix(".txt.gz")
-    with gzip.open(packed, "wt") as file:
-        file.write(glove.read_text())
-    plain, other = open_embedder("word_vectors", str(glove)), open_embedder("word_vectors", str(packed))
-    assert np.array_equal(plain.embed(["heart attack"]), other.embed(["heart attack"]))
-    assert plain.identity != other.identity
-    with pytest.raises(ConfigError, match="the folder contains 2 such files"):
-        open_embedder("word_vectors", str(glove.parent))
-    with pytest.raises(ConfigError, match="no such file or folder"):
-        open_embedder("word_vectors", str(glove.parent / "none"))
-    glove.write_text("heart 3 4\nattack 0\n")
-    with pytest.raises(ConfigError, match="has 1 numbers, others 2"):
-        open_embedder("word_vectors", str(glove)).embed(["heart"])

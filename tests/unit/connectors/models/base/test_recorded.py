@@ -51,7 +51,7 @@ def test_a_file_of_the_package_is_named_like_rows_of_it(tmp_path):
         open_model("builtin:../secrets.parquet")
 
 
-FOLLOW = pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"follow_prompt": True}, {"seed": 5}])
+FOLLOW = pytest.mark.parametrize("options", [{}, {"follow_prompt": True}])
 
 
 @FOLLOW
@@ -111,15 +111,6 @@ def test_remembering_twice_uses_one_row_and_foreign_answers_use_none(tmp_path):
     assert len({answer.text for answer in model.complete(prompts(30)) if answer.text}) == 30
 
 
-def test_seed_and_shuffle_rule_the_order(tmp_path):
-    path = make_file(tmp_path)
-    table = pd.read_parquet(path)
-    in_order = texts(open_model(path, shuffle=False).complete(prompts(5)))
-    assert in_order == table.text[table.label == "yes"].tolist()[:5]
-    orders = {tuple(texts(open_model(path, seed=seed).complete(prompts(5)))) for seed in range(4)}
-    assert len(orders) == 4
-
-
 @pytest.mark.statistical
 def test_with_follow_prompt_rows_move_to_the_good_and_away_from_the_bad_examples(tmp_path):
     path = make_file(tmp_path, 600)
@@ -148,21 +139,6 @@ def test_draws_follow_the_documented_softmax(tmp_path):
         assert abs(drawn[text] / draws - expected) < 5 * np.sqrt(expected * (1 - expected) / draws)
 
 
-def test_where_keeps_the_rows_that_have_the_values(tmp_path):
-    path = make_file(tmp_path)
-    table = pd.read_parquet(path)
-    answers = open_model(path, where={"source": "b", "seed": 3}).complete(prompts(10))
-    kept = table[(table.source == "b") & (table.seed == 3) & (table.label == "yes")]
-    assert sorted(text for text in texts(answers) if text) == sorted(kept.text)
-    assert len(kept) > 0
-
-
-def test_label_names_of_the_file_may_differ(tmp_path):
-    path = make_file(tmp_path)
-    model = open_model(path, labels={"positive": "yes"})
-    assert texts(model.complete(prompts(3, "positive"))) == texts(open_model(path).complete(prompts(3, "yes")))
-
-
 def test_answers_are_handed_to_keep_with_their_position(tmp_path):
     kept = {}
     answers = open_model(make_file(tmp_path)).complete(prompts(5), kept.__setitem__)
@@ -174,8 +150,8 @@ def test_identity_tells_file_content_and_options_apart_but_not_the_place(tmp_pat
     copy = make_file(tmp_path, name="copy.parquet")
     other = make_file(tmp_path, 62, "other.parquet")
     assert open_model(path).identity == open_model(copy).identity
-    options = [{}, {"seed": 1}, {"follow_prompt": True}, {"softness": 0.1}, {"where": {"source": "b"}}]
-    assert len({open_model(path, **option).identity for option in options} | {open_model(other).identity}) == 6
+    options = [{}, {"follow_prompt": True}, {"softness": 0.1}]
+    assert len({open_model(path, **option).identity for option in options} | {open_model(other).identity}) == 4
 
 
 def test_a_pickled_model_starts_over_with_the_same_draws(tmp_path):
@@ -188,18 +164,17 @@ def test_wrong_options_and_files_are_refused_with_names(tmp_path):
     path = make_file(tmp_path)
     with pytest.raises(ConfigError, match=r"'folow_prompt'.*'follow_prompt'"):
         open_model(path, folow_prompt=True)
+    with pytest.raises(ConfigError, match=r"option where: removed in 0.3\. Name a file"):
+        open_model(path, where={"source": "b"})
     with pytest.raises(ConfigError, match="softness"):
         open_model(path, softness=0)
-    with pytest.raises(ConfigError, match="where"):
-        open_model(path, where="source")
     with pytest.raises(ConfigError, match="path"):
         open_model("")
     with pytest.raises(InputError, match=r"gone\.parquet: .*does not exist"):
         open_model(tmp_path / "gone.parquet")
-    with pytest.raises(InputError, match=r"answers\.parquet has no column 'iteration'; it has text, label"):
-        open_model(path, where={"iteration": 1})
-    with pytest.raises(InputError, match="no row left"):
-        open_model(path, where={"source": "z"})
+    pd.DataFrame({"text": [None], "label": ["b"]}).to_parquet(tmp_path / "none.parquet")
+    with pytest.raises(InputError, match="no row with a text"):
+        open_model(tmp_path / "none.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"no parquet")
     with pytest.raises(InputError, match=r"broken\.parquet: .*cannot be read"):
         open_model(tmp_path / "broken.parquet")
@@ -228,24 +203,7 @@ def test_real_recorded_outputs_answer_thousands_of_contrastive_prompts_in_second
     ]
     path = folder / "gpt-3.5-turbo-instruct.parquet"
     began = time.monotonic()
-    answers = open_model(path, follow_prompt=True, where={"source": "zero_shot"}).complete(asked)
+    answers = open_model(path, follow_prompt=True).complete(asked)
     assert time.monotonic() - began < 60
     drawn = [(answer.text, prompt.label) for answer, prompt in zip(answers, asked, strict=True) if answer.text]
     assert len(drawn) == len(set(drawn)) > 4000
-
-
-@pytest.mark.real_data
-@pytest.mark.parametrize("source", ["zero_shot", "feedback"])
-def test_every_real_file_with_that_source_opens(source):
-    folder = DATA / "plm_outputs" / "imdb"
-    if not folder.is_dir():
-        pytest.skip("shared data are missing")
-    opened = 0
-    for path in sorted(folder.glob("*.parquet")):
-        if source in set(pd.read_parquet(path, columns=["source"]).source):
-            answers = open_model(path, where={"source": source}).complete(
-                [*prompts(20, "positive"), *prompts(20, "negative")]
-            )
-            assert {answer.finish_reason for answer in answers} == {"stop"}
-            opened += 1
-    assert opened >= 6
