@@ -13,7 +13,7 @@ export WASP_HOME ?= $(CURDIR)/.wasp
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status deployments test ci test-nightly mutants check test-all test-e2e docs bench format clean
+.PHONY: help setup demo up down status test ci test-nightly mutants check test-all test-e2e docs bench format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,9 +45,6 @@ down: ## end everything that make up started; all data stay
 
 status: ## what of the stack runs
 	@$(BIN)/python -m deployments.stack status
-
-deployments: $(READY_DEMO) ## write deployments/prefect.yaml anew from the catalogue and the configurations
-	@$(BIN)/python -m deployments.prefect_file
 
 test: $(READY) ## the fast suite: offline, real parts, the main flow from start to end
 	$(PYTEST)

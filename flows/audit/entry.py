@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flows.audit.config import AuditConfig
-from flows.engine.method import FlowEntry, Preset
+from flows.engine.method import FlowEntry
 
 ENTRY = FlowEntry(
     name="audit",
@@ -12,14 +12,6 @@ ENTRY = FlowEntry(
     planner="flows.audit.run.planned",
     summary="attacks each noisy release of a run, and a whole run if asked, with made-up records, and says what that "
     "proves of what is claimed",
-    presets=(
-        Preset("demo", "audit_here.yaml", "The release of the demo: a few seconds."),
-        Preset(
-            "pipeline",
-            "audit_pipeline_here.yaml",
-            "One whole run of the demo by votes with 600 canaries, and its votes: about two minutes.",
-        ),
-    ),
     text_module="flows.audit.text",
     result="audit.json",
     opens_rows=False,

@@ -252,9 +252,15 @@ def write_schemas(home: Path) -> tuple[Path, Path]:
 
 
 def editor_schema(model: Any) -> dict[str, Any]:
-    """Return the JSON schema of a configuration file, which may also name its flow."""
+    """Return the JSON schema of a configuration file, which may also name its flow and a base."""
     schema = with_rare(model.model_json_schema())
     schema.setdefault("properties", {})["flow"] = {"type": "string", "description": "Flow of `wasp run NAME`."}
+    schema["properties"]["extends"] = {
+        "type": "string",
+        "description": "Configuration with all values not written here.",
+    }
+    required = {"required": schema.pop("required", [])}
+    schema |= {"if": {"not": {"required": ["extends"]}}, "then": required}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

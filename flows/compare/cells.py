@@ -13,6 +13,7 @@ from connectors.interfaces.errors import ConfigError
 from flows.catalog import find_flow
 from flows.config.base import RunConfig
 from flows.config.execution import PACE
+from flows.config.extends import SHIPPED, find_config, is_config
 from flows.config.files import load_config
 from flows.engine.datasets import view_of
 from flows.engine.method import FlowEntry
@@ -26,8 +27,6 @@ from tasks.metrics.registry import added_versions, compared_names
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
     from flows.compare.config import Changes, Column, CompareConfig, Row
-
-SHIPPED = Path(__file__).parents[2] / "deployments" / "configs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +156,8 @@ def _as_options(changes: Changes) -> list[str]:
 
 def _file(name: str) -> Path:
     for path in (Path(name), SHIPPED / name):
-        if path.is_file():
-            return path
+        if is_config(file := find_config(path)):
+            return file
     raise ConfigError(f"config: there is no file {name}, neither here nor in deployments/configs. Correct the path.")
 
 

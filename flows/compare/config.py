@@ -32,7 +32,7 @@ class Row(Strict):
 
     name: str = Field(min_length=1, description="Label of the row.")
     flow: str = Field("wasp", description="Flow of this row; audit and compare are not allowed.")
-    config: str = Field(description="Configuration file; searched here, then in deployments/configs.")
+    config: str = Field(description="Configuration file, or FILE#SETTING; searched here, then in deployments/configs.")
     set: Changes = Field({}, description="Changed fields of the configuration: method.votes: 4.")
     ignores: list[str] = Field(
         [], description="Fields of columns and of the global `set` that do not apply to this flow: privacy.epsilon."

@@ -14,11 +14,12 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import redact
 from connectors.security.secret_patterns import PUBLIC, find_secrets, hide_secrets
 from flows.config.environment import environment
+from flows.config.extends import Layer, find_config, line_in, merge, read_layers
 from flows.config.form import Strict, explain_secret
 from flows.config.models import NAME
-from flows.config.named import FLOW_KEY, find_config
+from flows.config.named import FLOW_KEY
 from flows.config.removed import explain_removed, without_removed
-from flows.config.yaml_files import line_of, parse_yaml, read_yaml
+from flows.config.yaml_files import parse_yaml
 
 Config = TypeVar("Config", bound=BaseModel)
 Changes = list[Annotated[str, Field(json_schema_extra={"pattern": PUBLIC})]] | None
@@ -32,13 +33,14 @@ BESIDE = ("task", "config")
 def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) -> Config:
     """Return the configuration of `path` with `changes` ('a.b=value') applied.
 
-    Values of `changes` are YAML. A relative `data_root` is relative to the folder of the file; the variable WASP_DATA
-    overrides it.
+    A base that the file `extends` supplies what it does not write. Values of `changes` are YAML. A relative `data_root`
+    is relative to the folder of the file that writes it; the variable WASP_DATA overrides it.
         Files of `BESIDE` are resolved in the working folder, then in the folder of the configuration.
         Raises ConfigError with the file, the field and the fix.
     """
     path = find_config(path)
-    values = _read(path)
+    layers = read_layers(path)
+    values = merge(layers)
     values.pop(FLOW_KEY, None)  # read by `flow_and_file`
     for change in changes:
         _set(values, change)
@@ -46,13 +48,13 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
         raise ConfigError(f"{path}:\n  {explain_secret(finding)}")
     root = values.get("data_root")
     if isinstance(root, str):
-        values["data_root"] = str(environment().data or (path.resolve().parent / root).resolve())
+        values["data_root"] = str(environment().data or (_folder(layers, "data_root") / root).resolve())
     for field in BESIDE:
         file = values.get(field)
-        if isinstance(file, str) and not Path(file).exists() and (path.resolve().parent / file).is_file():
-            values[field] = str(path.resolve().parent / file)
+        if isinstance(file, str) and not Path(file).exists() and (_folder(layers, field) / file).is_file():
+            values[field] = str(_folder(layers, field) / file)
     changed = {change.partition("=")[0] for change in changes}
-    return check_config(model, values, str(path), lambda field: None if field in changed else line_of(path, field))
+    return check_config(model, values, str(path), lambda field: None if field in changed else line_in(layers, field))
 
 
 def with_changes(config: Config, changes: Sequence[str] | None) -> Config:
@@ -68,7 +70,10 @@ def with_changes(config: Config, changes: Sequence[str] | None) -> Config:
 
 
 def check_config(
-    model: type[Config], values: dict[str, Any], source: str, line_of: Callable[[str], int | None] = lambda _: None
+    model: type[Config],
+    values: dict[str, Any],
+    source: str,
+    line_of: Callable[[str], int | str | None] = lambda _: None,
 ) -> Config:
     """Return the validated configuration; ConfigError lists every invalid field.
 
@@ -91,14 +96,9 @@ def read_stored(model: type[Config], manifest: Mapping[str, Any]) -> Config:
     return check_config(model, values, f"manifest of {manifest['run_id']}")
 
 
-def _read(path: Path) -> dict[str, Any]:
-    values = read_yaml(path)
-    if not isinstance(values, dict):
-        raise ConfigError(
-            f"{path}: a configuration is a mapping of names to values, but this file is not. Copy a shipped one, or "
-            "write one with: wasp init"
-        )
-    return values
+def _folder(layers: Sequence[Layer], field: str) -> Path:
+    """Return the folder of the file that writes a field."""
+    return next((layer for layer in layers if field in layer.values), layers[0]).file.resolve().parent
 
 
 def _set(values: dict[str, Any], change: str) -> None:

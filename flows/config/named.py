@@ -1,6 +1,7 @@
 """Configurations by name: `wasp run triage` reads triage.yaml, `wasp run demo` a configuration that ships.
 
-A file may name its flow in the key `flow`; else the flow is the one that begins the file's name, or `wasp`.
+A configuration may name its flow in the key `flow`; else the flow is the one that begins the name of its setting or
+file, or `wasp`.
 """
 
 from __future__ import annotations
@@ -10,19 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from connectors.interfaces.errors import ConfigError
-from flows.config.yaml_files import read_yaml
+from flows.config.extends import find_config, is_config, merge, read_layers, split_setting
 
-SHIPPED = Path(__file__).parents[2] / "deployments" / "configs"
 DEFAULT_FLOW = "wasp"
 FLOW_KEY = "flow"
-
-
-def find_config(path: Path) -> Path:
-    """Return the file of a path or name: itself, NAME.yaml in the working folder, or a shipped NAME.yaml."""
-    if path.exists() or path.suffix:
-        return path
-    candidates = [path.with_name(f"{path.name}.yaml"), SHIPPED / f"{path}.yaml"]
-    return next((file for file in candidates if file.is_file()), path)
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
@@ -41,11 +33,12 @@ def flow_and_file(name: str, config: Path | None, flows: Sequence[str]) -> tuple
         if name not in flows:
             raise ConfigError(f"{name}: there is no such flow.{nearest(name, flows)} Flows: {', '.join(flows)}")
         file = find_config(config)
-        if file.is_file() and flow_of(file, flows, name) != name:
-            raise ConfigError(f"{file}: this is a configuration of another flow. Run it with: wasp run {file.stem}")
+        if is_config(file) and flow_of(file, flows, name) != name:
+            run = config if "#" in file.name else file.stem
+            raise ConfigError(f"{file}: this is a configuration of another flow. Run it with: wasp run {run}")
         return name, file
     file = find_config(Path(name))
-    if file.is_file():
+    if is_config(file):
         return flow_of(file, flows), file
     if name in flows:
         raise ConfigError(f"--config: is missing. Write: wasp run {name} --config FILE, or the name of a configuration")
@@ -68,21 +61,22 @@ def file_of(name: str | None, config: Path | None, command: str) -> Path:
             raise ConfigError(f"NAME: is missing. Write: wasp {command} NAME, such as demo, or --config FILE")
         return find_config(config)
     file = find_config(Path(name))
-    if not file.is_file():
+    if not is_config(file):
         raise ConfigError(f"{name}: there is no {name}.yaml in this folder, and no shipped configuration of this name")
     return file
 
 
 def flow_of(file: Path, flows: Sequence[str], default: str = "") -> str:
     """Return the flow that a file names; else `default`, or the flow that begins its name."""
-    values = read_yaml(file)
-    flow = values.get(FLOW_KEY) if isinstance(values, dict) else None
+    flow = merge(read_layers(file)).get(FLOW_KEY)
     if flow is None and default:
         return default
     if flow is None:
-        stem = file.stem
-        fitting = [name for name in flows if stem == name or stem.startswith(f"{name}_")]
-        return max(fitting, key=len, default=DEFAULT_FLOW)
+        name, setting = split_setting(file)
+        for stem in (setting, name.stem):
+            if fitting := [name for name in flows if stem == name or stem.startswith(f"{name}_")]:
+                return max(fitting, key=len)
+        return DEFAULT_FLOW
     if flow not in flows:
         raise ConfigError(f"{file}: flow: '{flow}' is not a flow. Choose from {', '.join(flows)}")
     return str(flow)

@@ -26,22 +26,6 @@ if TYPE_CHECKING:
     from tasks.text.prompts import TaskCard
 
 
-OWN_DATA = "Template for your own data: fill in the empty fields."
-"""Summary of a preset for a user's own records."""
-PARTIES = "Several parties hold the data and run `wasp party`: set their registry and the exchange."
-"""Summary of a preset for several parties."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """A filled form of a flow: its name in the UI, its file in deployments/configs, a summary, fields left blank."""
-
-    name: str
-    file: str
-    summary: str
-    blank: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowEntry:
     """A flow of the catalogue.
@@ -56,7 +40,6 @@ class FlowEntry:
     flow_path: str
     config: type[BaseModel]
     summary: str
-    presets: tuple[Preset, ...] = ()
     planner: str = "flows.engine.plan.planned"
     text_module: str = "flows.engine.text"
     result: str = "summary.json"

@@ -20,7 +20,8 @@ def configuration() -> str:
     parts = [
         "# Configuration",
         "Every key of a configuration file, with its type, default and limits. `wasp schema FLOW` prints the JSON "
-        "schema. A group that several flows share is listed once, under its name.",
+        "schema. A group that several flows share is listed once, under its name. Every file may also name its `flow` "
+        "and a base in `extends`.",
     ]
     parts += ["## Environment variables", f"{Environment.__doc__}", _variables()]
     groups: dict[str, Schema] = {}

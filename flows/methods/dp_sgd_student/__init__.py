@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.engine.method import Method, Preset
+from flows.engine.method import Method
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
 from flows.releases.budget import training_releases
 
@@ -11,10 +11,6 @@ METHOD = Method(
     flow_path="flows.methods.dp_sgd_student.flow.dp_sgd_student",
     config=DpSgdStudentConfig,
     summary="trains the student itself on the private rows by DP-SGD, with or without ghost clipping; writes no texts",
-    presets=(
-        Preset("demo", "dp_sgd_student_here.yaml", "A linear student on the demo's private rows: seconds."),
-        Preset("paper", "papers/dp_sgd_student_mtsamples.yaml", "MTSamples, row Ghost of Song et al. 2024, Table 1."),
-    ),
     releases=training_releases,
     asks_models=False,
 )

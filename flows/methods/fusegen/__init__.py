@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.engine.method import Method, Preset, Releases
+from flows.engine.method import Method, Releases
 from flows.methods.fusegen.config import FuseGenConfig
 from tasks.accounting.no_noise import no_release
 
@@ -19,7 +19,6 @@ METHOD = Method(
     flow_path="flows.methods.fusegen.flow.fusegen",
     config=FuseGenConfig,
     summary="language models write without private data; students trained on their texts select the next examples",
-    presets=(Preset("demo", "fusegen_here.yaml", "FuseGen on the demo's task with embedded models: about a minute."),),
     releases=no_releases,
     opens_rows=False,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.engine.method import OWN_DATA, Method, Preset
+from flows.engine.method import Method
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.releases import kd_releases, kd_warnings
 
@@ -12,11 +12,6 @@ METHOD = Method(
     config=KdTutorConfig,
     summary="teachers on shards of the private rows select texts that look private; noisy label counts set the class "
     "proportions",
-    presets=(
-        Preset("demo", "kd_tutor_here.yaml", "Teachers on the demo's texts, embedded models: about a minute."),
-        Preset("paper", "papers/kd_mtsamples.yaml", "MTSamples, the paper's settings, hub models (accelerator)."),
-        Preset("own-data", "kd_tutor_own_data.yaml", OWN_DATA, ("private.path",)),
-    ),
     releases=kd_releases,
     warnings=kd_warnings,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.engine.method import Method, Preset
+from flows.engine.method import Method
 from flows.methods.only_private.config import OnlyPrivateConfig
 from flows.methods.only_private.releases import exposure
 
@@ -11,7 +11,6 @@ METHOD = Method(
     flow_path="flows.methods.only_private.flow.only_private",
     config=OnlyPrivateConfig,
     summary="trains a student on the private rows without noise: NOT PRIVATE, never share it, an upper bound",
-    presets=(Preset("demo", "only_private_here.yaml", "A student on the demo's private rows: NOT PRIVATE; a minute."),),
     releases=exposure,
     asks_models=False,
 )

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
 from flows.cli import commands
+from flows.config.extends import find_config, merge, read_layers
 from tasks.accounting.composition import filter_epsilon
 from tests.support.models.tiny import save_mpnet
 from tests.support.models.tiny import tiny_models as tiny_models
-from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline, last_json
 
 SLOTS = {
@@ -273,8 +272,8 @@ def test_the_phrases_alone_can_be_the_texts(finish: Finish) -> None:
 
 
 def test_the_parts_of_the_paper_run_together(api: str, tmp_path: Path) -> None:
-    """GloVe's words, an encoder as all-mpnet-base-v2 and Deep CORAL of dp_kps_dbpedia.yaml, each a tiny stand-in."""
-    shipped = yaml.safe_load((ROOT / "deployments/configs/papers/dp_kps_dbpedia.yaml").read_text())
+    """GloVe's words, an encoder as all-mpnet-base-v2 and Deep CORAL of dp_kps_dbpedia, each a tiny stand-in."""
+    shipped = merge(read_layers(find_config(Path("papers/dp_kps#dp_kps_dbpedia"))))
     texts = read_rows(RowsRef("builtin:support_desk/test.parquet"))
     texts.iloc[90:130][["text", "label"]].to_json(tmp_path / "unlabelled.jsonl", orient="records", lines=True)
     words = list(dict.fromkeys(word for text in texts["text"] for word in re.findall(r"[a-z]{3,}", text.lower())))

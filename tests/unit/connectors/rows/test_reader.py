@@ -103,12 +103,12 @@ class TestClassesOfCodes:
             db.executemany("insert into discharge values (?, ?, ?, ?)", notes)
             codes = [(1, 1, 9, "41071"), (1, 2, 9, "4280"), (2, 1, 10, "A419"), (2, 7, 10, "I5020"), (3, 1, 10, "428")]
             db.executemany("insert into diagnoses_icd values (?, ?, ?, ?)", [*codes, (3, 2, 9, "I509")])
-        shipped = (ROOT / "deployments/configs/papers/dp_kps_mimic.yaml").read_text()
-        (query,) = re.findall(r"#   (SELECT .*?)\n# [^ ]", shipped, re.DOTALL)
-        values = yaml.safe_load(shipped)["private"]["classes"]
+        shipped = (ROOT / "deployments/configs/papers/dp_kps.yaml").read_text()
+        (query,) = re.findall(r"#   (SELECT .*?)\n  # [^ ]", shipped, re.DOTALL)
+        values = yaml.safe_load(shipped)["settings"]["dp_kps_mimic"]["private"]["classes"]
         classes = tuple((name, tuple(prefixes)) for name, prefixes in values.items())
         where = RowsRef(
-            f"sqlite:///{tmp_path}/mimic.db", label="code", query=query.replace("\n#", "\n"), classes=classes
+            f"sqlite:///{tmp_path}/mimic.db", label="code", query=query.replace("\n  #", "\n"), classes=classes
         )
         rows = read_rows(where)
         assert dict(zip(rows["text"], rows["label"], strict=True)) == {

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from flows.compare.cells import Cell, cells_of
 from flows.compare.config import CompareConfig
 from flows.config.files import load_config
-from tests.support.paths import ROOT
 
-PAPERS = ROOT / "deployments" / "configs" / "papers"
 TABLES = (1, 2, 3, 4, 5, 6, 10)
 
 
 @cache
 def table(name: object) -> CompareConfig:
     """Read one comparison; a number is a table of the paper."""
-    stem = f"compare_table_{name}" if isinstance(name, int) else f"compare_{name}_here"
-    return load_config(CompareConfig, PAPERS / f"{stem}.yaml", ["seeds=[0]"])
+    setting = f"table_{name}" if isinstance(name, int) else f"{name}_here"
+    return load_config(CompareConfig, Path(f"papers/wasp#{setting}"), ["seeds=[0]"])
 
 
 def figure(name: object, row: str, column: str) -> float:

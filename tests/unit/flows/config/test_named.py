@@ -122,3 +122,76 @@ def test_a_value_of_the_command_line_has_no_line(tmp_path: Path) -> None:
         load_config(WaspConfig, path, ["privacy.epsilon=-1"])
     assert "privacy.epsilon" in str(error.value)
     assert "line" not in str(error.value)
+
+
+BASE = """task: support_desk
+plms:
+  - {name: clerk, connector: ngram, model: helpdesk}
+privacy: {epsilon: 2, delta: 1.0e-6}
+data_root: data
+"""
+
+
+def test_a_configuration_extends_others_field_by_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bases").mkdir()
+    (tmp_path / "bases" / "base.yaml").write_text(BASE)
+    (tmp_path / "middle.yaml").write_text("extends: bases/base\nprivacy: {epsilon: 3}\n")
+    (tmp_path / "mine.yaml").write_text("extends: middle\nflow: wasp\nprivacy: {epsilon: 1}\n")
+    config = load_config(WaspConfig, Path("mine"), ["method.samples=90"])
+    assert (config.privacy.epsilon, config.privacy.delta, config.method.samples) == (1, 1e-6, 90)
+    assert config.data_root == str(tmp_path / "bases" / "data"), "relative to the file that writes it"
+    (tmp_path / "demo_here.yaml").write_text("extends: votes\nprivacy: {epsilon: 1}\n")
+    shipped = load_config(WaspConfig, Path("demo_here"))
+    assert (shipped.privacy.epsilon, shipped.method.guidance, len(shipped.plms)) == (1, "votes", 3)
+
+
+def test_a_file_has_several_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    indented = BASE.replace("\n", "\n    ")
+    text = f"shared:\n  base:\n    {indented}\nsettings:\n  low: {{extends: base, privacy: {{epsilon: 1}}}}\n"
+    (tmp_path / "mine.yaml").write_text(f"{text}  fusegen_low: {{extends: low}}\n")
+    flow, path = flow_and_file("mine#low", None, flow_names())
+    assert (flow, load_config(WaspConfig, path).privacy.epsilon) == ("wasp", 1)
+    assert flow_and_file("mine#fusegen_low", None, flow_names())[0] == "fusegen"
+    with pytest.raises(
+        ConfigError, match=r"mine.yaml: contains several settings. Write mine.yaml#NAME with one of: low"
+    ):
+        flow_and_file("mine", None, flow_names())
+    with pytest.raises(ConfigError, match="there is no setting 'high'. Write mine.yaml#NAME"):
+        load_config(WaspConfig, Path("mine#high"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("extends: nosuch", "", "first.yaml: extends: there is no configuration 'nosuch'"),
+        ("extends: [demo]", "", "first.yaml: extends: must be the name of a configuration"),
+        ("extends: second", "extends: first", "the bases form a circle"),
+        ("extends: first", "", "the bases form a circle"),
+        ("extends: second#low", "task: t", "second.yaml#low: this file has no settings"),
+        ("extends: second", "method: {votez: 1}", r"method\.votez: unknown key.*, line 1 of .*second.yaml"),
+    ],
+)
+def test_a_wrong_base_is_one_clear_error(
+    first: str, second: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "first.yaml").write_text(f"{first}\n")
+    (tmp_path / "second.yaml").write_text(f"{second}\n" if second else "")
+    with pytest.raises(ConfigError, match=message):
+        load_config(WaspConfig, Path("first"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("papers/compare_table_4.yaml", "papers/wasp#table_4"),
+        ("papers/dp_kps_dbpedia", "papers/dp_kps#dp_kps_dbpedia"),
+        ("papers/compare_dp_kps_dbpedia.yaml", "papers/dp_kps#compare_dp_kps_dbpedia"),
+        ("compare_auto_here", "guidance#compare_auto_here"),
+    ],
+)
+def test_a_file_of_an_earlier_version_names_its_setting(old: str, new: str) -> None:
+    with pytest.raises(ConfigError, match=f"{old}: is a setting of another file now. Write {new}$"):
+        find_config(Path(old))

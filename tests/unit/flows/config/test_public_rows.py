@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from connectors.interfaces.errors import ConfigError
+from flows.config.extends import merge, read_layers
 from flows.config.files import check_config
 from flows.engine import text as words
 from flows.engine.plan import planned
@@ -86,11 +87,12 @@ def test_settings_that_contradict_each_other_are_refused(private: dict[str, Any]
 
 def test_configurations_of_the_papers_draw_exactly_m_rows() -> None:
     for path in (ROOT / "deployments" / "configs").rglob("*.yaml"):
-        text = path.read_text(encoding="utf-8")
-        assert "private.of" not in text, path
-        private = yaml.safe_load(text).get("private") or {}
-        if "rows" in private:
-            assert private["rows_are_public"] is True, path
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for setting in values.get("settings", {"": values}):
+            config = Path(f"{path}#{setting}") if setting else path
+            private = merge(read_layers(config)).get("private") or {}
+            assert "of" not in private, config
+            assert private.get("rows_are_public", False) == ("rows" in private), config
 
 
 def test_the_report_says_that_rows_are_public(pipeline: Pipeline) -> None:

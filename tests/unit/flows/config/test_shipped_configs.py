@@ -2,7 +2,7 @@
 
 import json
 import math
-import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,12 @@ import yaml
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import RowsRef
 from flows.audit import text
+from flows.catalog import flow_names
 from flows.cli import commands
 from flows.compare import text as compare_words
+from flows.config.extends import merge, read_layers
 from flows.config.files import load_config
+from flows.config.named import flow_of
 from flows.engine import text as words
 from flows.federation.partition import PartyFile, partition
 from flows.methods.aug_pe.config import AugPeConfig
@@ -21,21 +24,32 @@ from flows.methods.wasp.config import WaspConfig
 from tasks.federation.partition import Partition
 from tests.support.paths import ROOT
 
-CONFIGS = sorted((ROOT / "deployments" / "configs").rglob("*.yaml"))
+FOLDER = ROOT / "deployments" / "configs"
 
-AUDITS = [path for path in CONFIGS if path.stem.startswith("audit")]
-FUSEGEN = [path for path in CONFIGS if path.stem.startswith("fusegen")]
-ONLY_PRIVATE = [path for path in CONFIGS if path.stem.startswith("only_private")]
-COMPARISONS = [path for path in CONFIGS if path.stem.startswith(("compare", "guidance"))]
-FEDERATED = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name != "papers"]
-FEDERATED_PAPERS = [path for path in CONFIGS if path.stem.startswith("federated") and path.parent.name == "papers"]
-WASP_PAPER = [
-    path
-    for path in CONFIGS
-    if ("model: bert-base-uncased" in path.read_text() and path.stem != "dp_sgd_gen_yelp")
-    or path.stem == "imdb_recorded"
-]
-OTHERS = [*AUDITS, *COMPARISONS, *FUSEGEN, *ONLY_PRIVATE, *FEDERATED, *FEDERATED_PAPERS]
+
+def _names() -> Iterator[Path]:
+    """Yield every configuration that ships, each setting of a file once."""
+    for path in sorted(FOLDER.rglob("*.yaml")):
+        settings = (yaml.safe_load(path.read_text()) or {}).get("settings", [""])
+        if path.stem != "bases":
+            yield from (Path(f"{path}#{setting}") if setting else path for setting in settings)
+
+
+def name_of(path: Path) -> str:
+    return str(path).rpartition("#")[2] if "#" in str(path) else path.stem
+
+
+CONFIGS = {path: flow_of(path, flow_names()) for path in _names()}
+FEDERATED = [path for path in CONFIGS if name_of(path).startswith("federated") and CONFIGS[path] != "compare"]
+ALONE = {
+    path: flow
+    for path, flow in CONFIGS.items()
+    if path not in FEDERATED and flow not in ("audit", "compare", "fusegen", "only_private")
+}
+
+
+def of(flow: str) -> list[Path]:
+    return [path for path in CONFIGS if CONFIGS[path] == flow]
 
 
 @pytest.fixture(autouse=True)
@@ -44,13 +58,12 @@ def _own_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "state"))
 
 
-@pytest.mark.parametrize("path", [path for path in CONFIGS if path not in OTHERS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", ALONE, ids=name_of)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
-    names = ("pre_text", "aug_pe", "dp_sgd_gen", "dp_sgd_student", "dp_kps", "kd_tutor")
-    flow = next((name for name in names if path.stem.startswith(name.removesuffix("_tutor"))), "wasp")
+    flow = ALONE[path]
     plan = commands.plan(flow, path, [])
     last_round_votes = flow in ("pre_text", "dp_sgd_gen", "dp_sgd_student") or (
-        flow == "aug_pe" and "wasp" not in path.stem
+        flow == "aug_pe" and "wasp" not in name_of(path)
     )
     if flow == "dp_kps":
         assert [part["part"] for part in plan["keyphrases"]["parts"]] == ["vocabulary", "density"]
@@ -68,36 +81,24 @@ def test_it_loads_and_can_be_planned(path: Path) -> None:
     assert ("noise" if flow in ("dp_sgd_gen", "dp_sgd_student", "dp_kps", "kd_tutor") else "sigma") in words.plan(plan)
 
 
-@pytest.mark.parametrize("path", FEDERATED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FEDERATED, ids=name_of)
 def test_a_run_of_several_parties_loads_and_tells_what_each_is_charged(path: Path, tmp_path: Path) -> None:
-    partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(4), PartyFile())
-    flow = "pre_text" if "pre_text" in path.stem else "wasp"
+    partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(10), PartyFile())
+    flow = CONFIGS[path]
     plan = commands.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
     json.dumps(plan, allow_nan=False)
-    told = plan["parties"]
-    assert (told["number"], told["minimum"], told["colluding"]) == (4, 4, 1)
-    assert told["share"] == pytest.approx(plan["sigma"] / math.sqrt(3))
-    kept = {one["colluding"]: one["promised"] for one in told["guarantees"]}
-    assert kept == {0: True, 1: True, 2: False, 3: False}
-    in_words = words.plan(plan)
+    told, in_words = plan["parties"], words.plan(plan)
+    colluding = 0 if "papers" in str(path) else 1
+    assert (told["number"], told["minimum"], told["colluding"]) == (10, 10, colluding)
+    assert told["share"] == pytest.approx(plan["sigma"] / math.sqrt(10 - colluding))
+    assert {one["colluding"] for one in told["guarantees"] if one["promised"]} == set(range(colluding + 1))
     assert "each party    charges these releases to its own ledger" in in_words
-    assert "if   1 collude (stated): epsilon 4.0000, the guarantee holds" in in_words
-    histograms = 1 if flow == "pre_text" else 2
-    assert told["bytes_up_first_round"] == 4 * histograms * (240 if flow == "pre_text" else 120)
-
-
-@pytest.mark.parametrize("path", FEDERATED_PAPERS, ids=lambda path: path.stem)
-def test_the_papers_parties_load_and_share_the_noise(path: Path, tmp_path: Path) -> None:
-    partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(10), PartyFile())
-    flow = "pre_text" if "pre_text" in path.stem else "wasp"
-    plan = commands.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
-    assert plan["parties"]["number"] == 10
-    assert plan["parties"]["share"] == pytest.approx(plan["sigma"] / math.sqrt(10))
-    assert plan["protects"].startswith("person" if "person" in path.stem else "record")
+    assert f"if   {colluding} collude (stated): epsilon 4.0000, the guarantee holds" in in_words
+    assert plan["protects"].startswith("person" if "person" in name_of(path) else "record")
     assert 3.9 < plan["epsilon_exact"] <= 4.0
 
 
-@pytest.mark.parametrize("path", FUSEGEN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", of("fusegen"), ids=name_of)
 def test_a_run_without_private_rows_loads_and_can_be_planned(path: Path) -> None:
     plan = commands.plan("fusegen", path, [])
     assert (plan["releases"], plan["epsilon_exact"], plan["epsilon_stated"], plan["delta"]) == (0, 0.0, 0.0, 0.0)
@@ -106,7 +107,7 @@ def test_a_run_without_private_rows_loads_and_can_be_planned(path: Path) -> None
     assert "private data  not used" in words.plan(plan)
 
 
-@pytest.mark.parametrize("path", ONLY_PRIVATE, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", of("only_private"), ids=name_of)
 def test_a_run_on_private_rows_alone_loads_and_can_be_planned(path: Path) -> None:
     plan = commands.plan("only_private", path, [])
     assert (plan["releases"], plan["private"], plan["epsilon_exact"], plan["calls"]) == (1, False, None, 0)
@@ -116,16 +117,26 @@ def test_a_run_on_private_rows_alone_loads_and_can_be_planned(path: Path) -> Non
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.runs] * (path.stem == "guidance")) for path in COMPARISONS],  # 960 plans
-    ids=lambda path: path.stem,
+    [
+        pytest.param(path, marks=[pytest.mark.runs] * (name_of(path) == "guidance")) for path in of("compare")
+    ],  # 960 plans
+    ids=name_of,
 )
 def test_a_comparison_loads_and_every_cell_can_be_planned(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes = ["seeds=[0]"]
-    if folders := re.findall(r"registry: \"(parties/.+)/parties.yaml\"", path.read_text().replace("{seed}", "0")):
+    columns = merge(read_layers(path)).get("columns") or []
+    registries = [
+        str(value)
+        for row in merge(read_layers(path))["rows"] + columns
+        for field, value in row.get("set", {}).items()
+        if field == "parties.registry"
+    ]
+    folders = [str(Path(registry.replace("{seed}", "0")).parent) for registry in registries]
+    if folders:
         monkeypatch.setenv("WASP_DATA", str(tmp_path))
-    elif "federated" in path.stem:
+    elif "federated" in name_of(path):
         folders = ["parties"]
         changes.append(f"set={{parties.registry: {tmp_path}/parties/parties.yaml}}")
     for folder in set(folders):
@@ -136,7 +147,7 @@ def test_a_comparison_loads_and_every_cell_can_be_planned(
     assert "cells         " in compare_words.plan(plan)
 
 
-@pytest.mark.parametrize("path", AUDITS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", of("audit"), ids=name_of)
 def test_an_audit_loads_and_can_be_planned(path: Path) -> None:
     plan = commands.plan("audit", path, [])
     assert plan["draws"] > 0
@@ -147,9 +158,7 @@ def test_an_audit_loads_and_can_be_planned(path: Path) -> None:
 @pytest.mark.parametrize("samples", [1400, 700, 70])
 def test_augpe_asks_ten_times_for_each_text(samples: int) -> None:
     """Appendix B.1.3 of DP-KPS: ten sequential prompts to the model per synthetic text."""
-    plan = commands.plan(
-        "aug_pe", ROOT / "deployments/configs/papers" / "aug_pe_dbpedia_words.yaml", [f"method.samples={samples}"]
-    )
+    plan = commands.plan("aug_pe", Path("papers/dp_kps#aug_pe_dbpedia_words"), [f"method.samples={samples}"])
     assert plan["calls"] == 10 * samples
     assert plan["releases"] == 1 + 9, "the vocabulary and a vote for each variation"
 
@@ -175,14 +184,14 @@ def test_augpe_asks_ten_times_for_each_text(samples: int) -> None:
     ids=["iterative", "independent", "sharpened"],
 )
 def test_a_plan_states_how_sequences_are_drawn(changes: list[str], drawn: str) -> None:
-    plan = commands.plan("dp_kps", ROOT / "deployments/configs/papers/dp_kps_dbpedia.yaml", changes)
+    plan = commands.plan("dp_kps", Path("papers/dp_kps#dp_kps_dbpedia"), changes)
     assert plan["keyphrases"]["sequences"] == drawn
     assert f"sequences     {drawn}" in words.plan(plan)
 
 
 def test_dp_kps_asks_once_for_each_text() -> None:
     for name, samples in (("dp_kps_dbpedia", 14_000), ("dp_kps_mimic", 3000)):
-        assert commands.plan("dp_kps", ROOT / "deployments/configs/papers" / f"{name}.yaml", [])["calls"] == samples
+        assert commands.plan("dp_kps", Path(f"papers/dp_kps#{name}"), [])["calls"] == samples
 
 
 def test_the_demo_is_what_the_readme_says() -> None:
@@ -192,16 +201,19 @@ def test_the_demo_is_what_the_readme_says() -> None:
     assert config.data_root is None, "the demo needs nothing outside the project"
 
 
-@pytest.mark.parametrize("path", WASP_PAPER, ids=lambda path: path.stem)
-def test_files_of_the_wasp_paper_have_its_settings(path: Path) -> None:
+PAPER_RUNS = [path for path in CONFIGS if "papers/wasp" in str(path) and CONFIGS[path] != "compare"]
+
+
+@pytest.mark.parametrize("path", [*PAPER_RUNS, FOLDER / "imdb_recorded.yaml"], ids=name_of)
+def test_runs_of_the_wasp_paper_have_its_settings(path: Path) -> None:
     """The student, the unbalanced B and the weights of the authors' command line."""
-    values = yaml.safe_load(path.read_text())
+    values = merge(read_layers(path))
     student = values["student"]
     if student["kind"] == "finetune" and values["method"].get("training") != "as_published":
         assert (student["epochs"], student["learning_rate"], student["batch"]) == (3, 2e-5, 16)
     if "private" in values:
         assert values["private"]["class_alpha"] == 0.3
-    if path.stem.startswith(("wasp", "imdb")):
+    if CONFIGS[path] == "wasp":
         assert values["method"]["weights_by"] == "softmax"
 
 
@@ -253,7 +265,7 @@ def test_a_connector_that_there_is_not_is_listed_with_the_nearest() -> None:
 
 
 def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:
-    config = load_config(AugPeConfig, ROOT / "deployments/configs/papers/aug_pe_yelp.yaml")
+    config = load_config(AugPeConfig, Path("papers/aug_pe#aug_pe_yelp"))
     assert config.student.model == "roberta-base"
     assert config.student.recipe == {"learning_rate": 3e-5, "batch": 32, "max_length": 512}
 

@@ -1,0 +1,189 @@
+"""Configurations that extend others, and files with several settings.
+
+`extends: NAME` takes every value of another configuration that this one does not write. Groups are merged field by
+field; lists are replaced. NAME is a setting of the same file, else a file in the same folder, else one that ships.
+FILE#SETTING names a setting below `settings` of a file; `shared` of such a file has further bases, and YAML anchors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from connectors.interfaces.errors import ConfigError
+from flows.config.yaml_files import line_of, read_yaml
+
+SHIPPED = Path(__file__).parents[2] / "deployments" / "configs"
+EXTENDS, SETTINGS, SHARED = "extends", "settings", "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The values that one configuration writes; `path` names its file, and its setting after `#`."""
+
+    path: Path
+    values: dict[str, Any]
+
+    @property
+    def file(self) -> Path:
+        """File of the configuration."""
+        return split_setting(self.path)[0]
+
+    def contains(self, field: str) -> bool:
+        """Return True if it writes a field such as 'privacy.epsilon'."""
+        node: Any = self.values
+        for part in field.split("."):
+            if not isinstance(node, dict) or part not in node:
+                return isinstance(node, list)
+            node = node[part]
+        return True
+
+
+def split_setting(path: Path) -> tuple[Path, str]:
+    """Return the file of a path, and its setting; empty without `#`."""
+    if path.exists():
+        return path, ""
+    file, _, setting = str(path).partition("#")
+    return Path(file), setting
+
+
+def find_config(path: Path) -> Path:
+    """Return the file of a path or name: itself, NAME.yaml in the working folder, or a shipped NAME.yaml.
+
+    A setting after `#` is kept. Raises ConfigError for a file that is now a setting of another one.
+    """
+    file, setting = split_setting(path)
+    candidates = [file] if file.suffix else [file, file.with_name(f"{file.name}.yaml"), SHIPPED / f"{file}.yaml"]
+    present = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if present is not None:
+        return Path(f"{present}#{setting}") if setting else present
+    if not setting and (moved := _setting_of_old_file(file)):
+        raise ConfigError(f"{path}: is a setting of another file now. Write {moved}")
+    return path
+
+
+def is_config(path: Path) -> bool:
+    """Return True if the file of a configuration exists."""
+    return split_setting(path)[0].is_file()
+
+
+def read_layers(path: Path) -> list[Layer]:
+    """Return a configuration, its base, the base of that, and so on.
+
+    Raises:
+        ConfigError: a file or setting is missing or is not a mapping, or the bases form a circle.
+    """
+    layers: list[Layer] = []
+    current = path
+    while True:
+        values = _values(current)
+        layers.append(Layer(current, values))
+        name = values.pop(EXTENDS, None)
+        if name is None:
+            return layers
+        if not isinstance(name, str):
+            raise ConfigError(f"{current}: extends: must be the name of a configuration, not {name!r}")
+        base = _base(current, name)
+        passed = [layer.path for layer in layers]
+        if base in passed:
+            circle = " extends ".join(str(layer) for layer in [*passed[passed.index(base) :], base])
+            raise ConfigError(f"{current}: extends: the bases form a circle ({circle}). Remove one of them")
+        current = base
+
+
+def merge(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return the values of all layers; the first has precedence."""
+    merged: dict[str, Any] = {}
+    for layer in reversed(layers):
+        merged = _merge(merged, layer.values)
+    return merged
+
+
+def line_in(layers: Sequence[Layer], field: str) -> str | None:
+    """Return the line of a field such as `plms.0.name`, with its file if a base writes it."""
+    layer = next((layer for layer in layers if layer.contains(field)), layers[0])
+    setting = split_setting(layer.path)[1]
+    line = line_of(layer.file, f"{SETTINGS}.{setting}.{field}" if setting else field)
+    if line is None or layer.file == layers[0].file:
+        return str(line) if line else None
+    return f"{line} of {layer.file}"
+
+
+def _merge(base: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for name, value in values.items():
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merge(merged[name], value) if both else deepcopy(value)
+    return merged
+
+
+def _base(path: Path, name: str) -> Path:
+    """Return the path of the base that a configuration names."""
+    file, setting = split_setting(path)
+    if setting and name in _entries(_parsed(file)):
+        return Path(f"{file}#{name}")
+    beside = find_config(file.parent / name)
+    base = beside if is_config(beside) else find_config(Path(name))
+    if not is_config(base):
+        raise ConfigError(f"{path}: extends: there is no configuration '{name}', neither beside it nor a shipped one")
+    return base
+
+
+def _values(path: Path) -> dict[str, Any]:
+    """Return a copy of the values of a configuration."""
+    file, setting = split_setting(path)
+    values = _parsed(file)
+    if not isinstance(values, dict):
+        raise ConfigError(
+            f"{file}: a configuration is a mapping of names to values, but this file is not. Copy a shipped one, or "
+            "write one with: wasp init"
+        )
+    if not _has_settings(values):
+        if setting:
+            raise ConfigError(f"{path}: this file has no settings. Write {file}")
+        return deepcopy(values)
+    entries = _entries(values)
+    if setting not in entries:
+        problem = f"there is no setting '{setting}'" if setting else "contains several settings"
+        raise ConfigError(f"{file}: {problem}. Write {file}#NAME with one of: {', '.join(values[SETTINGS])}")
+    if not isinstance(entries[setting], dict):
+        raise ConfigError(f"{path}: a setting is a mapping of names to values. Write at least one")
+    return deepcopy(entries[setting])
+
+
+def _has_settings(values: Any) -> bool:
+    return isinstance(values, dict) and isinstance(values.get(SETTINGS), dict) and set(values) <= {SETTINGS, SHARED}
+
+
+def _entries(values: dict[str, Any]) -> dict[str, Any]:
+    shared = values.get(SHARED)
+    return {**(shared if isinstance(shared, dict) else {}), **values[SETTINGS]}
+
+
+def _parsed(file: Path) -> Any:
+    """Return the values of a file; a comparison reads the same files for each of its cells."""
+    try:
+        stamp = file.stat()
+    except OSError:
+        return read_yaml(file)
+    return _read(file, stamp.st_mtime_ns, stamp.st_size)
+
+
+@lru_cache(maxsize=32)
+def _read(file: Path, _changed: int, _size: int) -> Any:
+    return read_yaml(file)
+
+
+def _setting_of_old_file(file: Path) -> str:
+    """Return the setting that replaces a shipped file of an earlier version; empty if none does."""
+    name = file.stem.removeprefix("compare_")
+    for path in sorted(SHIPPED.rglob("*.yaml")):
+        values = _parsed(path)
+        for setting in (file.stem, name) if _has_settings(values) else ():
+            if setting in values[SETTINGS]:
+                return f"{path.relative_to(SHIPPED).with_suffix('')}#{setting}"
+    return ""
