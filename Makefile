@@ -13,12 +13,12 @@ export WASP_HOME ?= $(CURDIR)/.wasp
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status test ci test-nightly mutants check test-all test-e2e docs bench format clean
+.PHONY: help setup demo up down status test ci test-nightly mutants check test-all test-e2e docs bench lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(READY_DEMO): pyproject.toml constraints.txt infra/minilm.txt infra/install.py
+$(READY_DEMO): pyproject.toml requirements.lock infra/minilm.txt infra/install.py
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python infra/install.py demo
@@ -79,6 +79,9 @@ docs: $(READY) ## build the documentation site into build/site; every broken lin
 
 bench: $(READY) ## benchmarks: ratios against a peer or a floor of the same run
 	$(BIN)/python -m tests.benchmarks
+
+lock: $(READY) ## write requirements.lock anew from pyproject.toml; versions that still fit stay
+	$(BIN)/python infra/install.py --lock
 
 format: $(READY) ## put the code into the house's form
 	$(BIN)/ruff check --fix .

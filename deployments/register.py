@@ -48,6 +48,9 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
         if deployment and (deployment.version != versions[name] or deployment.work_pool_name is None)
     ]
     _deploy([*new, *outdated])
+    for deployment in stored.values():
+        if deployment and deployment.paused:  # `prefect deploy` activates it
+            client.pause_deployment(deployment.id)
     written = len(new) + len(outdated)
     yield f"deployments: {written} registered, {len(versions) - written} unchanged"
     if new:

@@ -1,12 +1,13 @@
 """Install the project with extras into the environment of this interpreter: `python infra/install.py demo`.
 
 Called by the Makefile. uv, installed into the environment first, installs everything else in a tenth of pip's processor
-time. Without a GPU it takes the CPU build of torch from the vendor's index, if that answers. Versions come from
-constraints.txt.
+time. Without a GPU it takes the CPU build of torch from the vendor's index, if that answers. Versions and hashes come
+from requirements.lock, which `make lock` writes anew.
 """
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
+LOCK = ROOT / "requirements.lock"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 ANSWER_SECONDS = 4
 SIZES = {"demo": "3 GB", "stack": "3 GB", "dev": "4 GB"}
@@ -34,9 +36,10 @@ def main(extra: str) -> int:
     python = [sys.executable, "-m"]
     uv = [*python, "uv", "pip", "install", "--quiet", "--python", sys.executable]
     indexes = ["--index-strategy", "unsafe-best-match", *(["--extra-index-url", index] if index else [])]
-    project = ["-c", str(ROOT / "constraints.txt"), "-e", f"{ROOT}[{extra}]"]
+    project = ["-c", str(LOCK), "-e", f"{ROOT}[{extra}]"]
+    pinned_uv = next(line.split()[0] for line in LOCK.read_text().splitlines() if line.startswith("uv=="))
     commands = [
-        [*python, "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), "uv"],
+        [*python, "pip", "install", "--quiet", pinned_uv],
         [*uv, "--no-deps", "--require-hashes", "-r", str(ROOT / "infra" / "minilm.txt")],
         [*uv, *indexes, *project],
     ]
@@ -45,6 +48,19 @@ def main(extra: str) -> int:
         if done.returncode:
             return done.returncode
     return 0
+
+
+def lock() -> int:
+    """Write the lock for all extras, systems and Python versions; the builds of torch differ, so it gets no hash."""
+    options = ["--all-extras", "--universal", "--python-version", "3.11.7", "--generate-hashes"]
+    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "pyproject.toml", *options]
+    # Link folders and further indexes may contain one build of a package alone, not the hashes of all.
+    environment = {**os.environ, **uv_settings(), "UV_FIND_LINKS": "", "UV_INDEX": ""}
+    quiet = ["--no-annotate", "--no-header", "-o", str(LOCK)]
+    done = subprocess.run([*command, *quiet], check=False, cwd=ROOT, env=environment)
+    if not done.returncode:
+        LOCK.write_text(re.sub(r"(?m)^(torch==\S+)( \\\n +--hash\S+)+", r"\1", LOCK.read_text()))
+    return done.returncode
 
 
 def uv_settings() -> dict[str, str]:
@@ -78,4 +94,4 @@ def cpu_index() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(lock() if "--lock" in sys.argv else main(*sys.argv[1:]))

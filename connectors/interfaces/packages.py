@@ -11,7 +11,7 @@ from typing import Any
 
 PROJECT = "wasp-synth"
 UNPINNED = ("litellm",)
-"""Extras whose packages need other versions than the constraints of the checkout."""
+"""Extras whose packages need other versions than the lock of the checkout."""
 
 
 def pip_install() -> str:
@@ -26,8 +26,8 @@ def pip_install() -> str:
 def install_command(extra: str) -> str:
     """Return the command that installs an extra of this project for this interpreter.
 
-    If the project was installed from a folder, the command installs that folder again with its constraints, except for
-    the extras UNPINNED.
+    If the project was installed from a folder, the command installs that folder again with the versions of its lock,
+    except for the extras UNPINNED.
     """
     from urllib.parse import unquote, urlsplit
 
@@ -35,10 +35,11 @@ def install_command(extra: str) -> str:
     folder = Path(unquote(urlsplit(str(source.get("url", ""))).path))
     if "dir_info" not in source or not folder.is_dir():
         return f"{pip_install()} '{PROJECT}[{extra}]'"
-    constraints = folder / "constraints.txt"
-    pinned = f" -c {shlex.quote(str(constraints))}" if constraints.is_file() and extra not in UNPINNED else ""
-    editable = " -e" if source["dir_info"].get("editable") else ""
-    return f"{pip_install()}{pinned}{editable} {shlex.quote(f'{folder}[{extra}]')}"
+    editable, lock = " -e" if source["dir_info"].get("editable") else "", folder / "requirements.lock"
+    target, python = f"{editable} {shlex.quote(f'{folder}[{extra}]')}", shlex.quote(sys.executable)
+    if lock.is_file() and extra not in UNPINNED:  # pip refuses hashes beside a folder
+        return f"{python} -m uv pip install --python {python} -c {shlex.quote(str(lock))}{target}"
+    return f"{pip_install()}{target}"
 
 
 def _source() -> dict[str, Any]:

@@ -2,106 +2,212 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import shlex
-import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from psutil import Process
+import httpx
 
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import ConfigError, WaspError
-from deployments.stack import postgres, processes, server_requests, services
-from deployments.stack.ledger_address import choose_ledger_address
-from deployments.stack.logs import log_path
-from deployments.stack.processes import Service
+from connectors.tracking.address import redact
+from deployments.registry import POOL
+from deployments.stack import postgres, services
 from deployments.stack.settings import Settings, settings_of, stack_secrets
-from deployments.stack.state import Stack, lock_stack
-from flows.runtime.state_folder import state_folder
+from deployments.stack.supervisor import STARTED, Service, Supervisor, end, stack_processes
+from flows.runtime.state_folder import ledger_address_file, state_folder
 
-REGISTER_SECONDS = 180
+REGISTER_SECONDS = 300
+ENDED = "The stack was stopped (make down) during this run. Retry reuses finished steps."
 
 
 def up() -> Iterator[str]:
-    """Start missing and dead services, and update the registered deployments."""
+    """Start missing services, and update the registered deployments."""
     home = state_folder()
-    with lock_stack(home / "stack"):
-        stack = Stack(home)
-        settings = _settings(stack)
-        secrets = stack_secrets(stack.folder)
+    folder = home / "stack"
+    with _lock(folder):
+        supervisor = Supervisor(folder)
+        settings = _settings(home, supervisor)
+        secrets = stack_secrets(folder)
         ledger = choose_ledger_address(settings, secrets)
-        database, servers, worker = _services(settings, secrets, ledger)
-        for service in (*database, *servers):
-            if not stack.alive(service.name):
-                # Children of a dead server may still use its port. Runs of a dead worker continue.
-                processes.end(processes.stack_processes(stack.folder, service.name), seconds=10)
-                processes.check_port(service)
+        database = [postgres.postgres_service(settings)] if settings.database == "postgresql" else []
+        servers = [services.prefect_service(settings, secrets), services.mlflow_service(settings, secrets)]
+        programs = [*database, *servers, services.worker_service(settings, ledger)]
+        if not supervisor.states():
+            end(stack_processes(folder), seconds=10)  # of a supervisord that was killed
+            for service in programs:
+                check_port(service)
+            supervisor.launch(programs, services.base_environment(settings))
+            write_text_whole(folder / "settings.json", json.dumps(asdict(settings), indent=2), private=True)
         for service in database:
-            postgres.make_cluster(stack.folder, secrets["owner"])
-            yield from _start(stack, settings, service)
-            _wait(stack, service.name, partial(postgres.accepts_connections, settings.postgres_port))
+            postgres.make_cluster(folder, secrets["owner"])
+            yield supervisor.start(service.name)
+            ready = partial(postgres.is_ready, settings.postgres_port, secrets["owner"], folder)
+            supervisor.wait(service.name, ready)
             postgres.make_databases(settings.postgres_port, secrets)
         for service in servers:
-            yield from _start(stack, settings, service)
-        _wait(stack, "prefect", partial(server_requests.is_healthy, f"{settings.prefect_url}/api/health"))
+            yield supervisor.start(service.name)
+        supervisor.wait("prefect", partial(_is_healthy, f"{settings.url('prefect')}/api/health"))
         yield from _register(settings, ledger)
-        yield from _start(stack, settings, worker)
-        yield from _start(stack, settings, services.logs_service(settings))
-        _wait(stack, "mlflow", partial(server_requests.is_healthy, f"{settings.mlflow_url}/health"))
-        _wait(stack, "worker", partial(server_requests.worker_is_online, settings))
-        shell = _write_shell_file(settings, ledger)
-        yield from _summary(stack, settings, shell, ledger)
+        yield supervisor.start("worker")
+        supervisor.wait("mlflow", partial(_is_healthy, f"{settings.url('mlflow')}/health"))
+        supervisor.wait("worker", partial(_worker_is_online, settings))
+        yield from _summary(settings, _write_shell_file(settings, ledger), ledger)
 
 
-def _settings(stack: Stack) -> Settings:
-    running = stack.settings if stack.any_alive() else {}
-    database = os.environ.get("WASP_DATABASE") or running.get("database") or _database(stack)
+def down() -> Iterator[str]:
+    """Stop every process of the stack: worker and runs, servers, then the database."""
+    folder = state_folder() / "stack"
+    with _lock(folder):
+        supervisor = Supervisor(folder)
+        states, count = supervisor.states(), len(stack_processes(folder))
+        supervisor.stop("worker")
+        kept = {pid for _, pid in states.values()} | {_pid(folder)}
+        runs = [p for p in stack_processes(folder) if not kept & {p.pid, *(parent.pid for parent in p.parents())}]
+        end(runs if states else [], seconds=20)
+        if states.get("prefect", ("",))[0] in STARTED and (crashed := _crash_left_runs(_stored(folder))):
+            yield f"{crashed} active runs were marked crashed; Retry continues them"
+        for name in ("mlflow", "prefect", "postgres"):
+            supervisor.stop(name)
+        supervisor.shut_down()
+        end(stack_processes(folder), seconds=20)
+        for name in ("settings.json", "env"):
+            (folder / name).unlink(missing_ok=True)
+        yield f"stopped {count} processes; all data remains in {folder.parent}" if count else "nothing was running"
+
+
+def status() -> Iterator[str]:
+    """Yield the state of each service."""
+    states = Supervisor(state_folder() / "stack").states()
+    if not states:
+        yield "nothing was started here; run make up"
+    for name, (state, pid) in states.items():
+        running = f"running, process {pid}"
+        yield f"{name:<10} {running if state == 'RUNNING' else f'is {state.lower()} (make up starts it)'}"
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(f"{folder}: another make up or make down is active. Wait for it") from None
+        yield
+
+
+def _pid(folder: Path) -> int:
+    file = folder / "supervisord.pid"
+    return int(file.read_text()) if file.exists() else 0
+
+
+def _stored(folder: Path) -> dict[str, Any]:
+    file = folder / "settings.json"
+    values: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return values
+
+
+def _settings(home: Path, supervisor: Supervisor) -> Settings:
+    running = _stored(home / "stack") if supervisor.states() else {}
+    database = os.environ.get("WASP_DATABASE") or running.get("database") or _database(home / "stack")
     if database not in ("postgresql", "sqlite"):
         raise ConfigError(f"WASP_DATABASE={database}: not supported. Write postgresql or sqlite")
     if database == "postgresql" and not postgres.is_usable():
         raise ConfigError(f"This stack uses PostgreSQL, but {postgres.explain_missing()}")
-    settings = settings_of(os.environ, running, stack.home, database)
-    requested = settings.plain()
-    different = [name for name in running if running[name] != requested[name]]
-    if different:
-        changes = [name if name == "auth" else f"{name}: {running[name]}, not {requested[name]}" for name in different]
-        raise ConfigError(f"The stack runs with other settings ({'; '.join(changes)}). Run make down first")
-    return settings
+    return settings_of(os.environ, running, home, database)
 
 
-def _database(stack: Stack) -> str:
+def _database(folder: Path) -> str:
     """Return the database of earlier starts, else PostgreSQL if it is available."""
-    if (postgres.cluster_path(stack.folder) / "whole").exists():
+    if (postgres.cluster_path(folder) / "whole").exists() or ledger_address_file(folder.parent).exists():
         return "postgresql"
-    return "sqlite" if (stack.folder / "kept.json").exists() or not postgres.is_usable() else "postgresql"
+    return "sqlite" if (folder / "kept.json").exists() or not postgres.is_usable() else "postgresql"
 
 
-def _services(
-    settings: Settings, secrets: Mapping[str, str], ledger: str
-) -> tuple[list[Service], list[Service], Service]:
-    inherited = services.base_environment(settings)
-    database = [postgres.postgres_service(settings, inherited)] if settings.database == "postgresql" else []
-    servers = [services.prefect_service(settings, secrets), services.mlflow_service(settings, secrets)]
-    return database, servers, services.worker_service(settings, ledger)
+def choose_ledger_address(settings: Settings, passwords: Mapping[str, str]) -> str:
+    """Return the address of the privacy ledger; empty for the folder's ledger.db.
+
+    A ledger with entries is never moved: a second, empty one would lose the spent budget. A new ledger is created in
+    PostgreSQL, and its address is stored for every command that uses this state folder.
+    """
+    from flows.runtime.stores import open_ledger
+
+    if os.environ.get("WASP_LEDGER_URL"):
+        return os.environ["WASP_LEDGER_URL"]
+    home, file = Path(settings.home), ledger_address_file(Path(settings.home))
+    if settings.database != "postgresql":
+        if file.exists():
+            raise ConfigError(
+                f"The privacy ledger is in PostgreSQL (address in {file}). Start with WASP_DATABASE=postgresql"
+            )
+        return ""
+    if not file.exists() and (home / "ledger.db").exists() and open_ledger(home).datasets():
+        return ""
+    address = postgres.url("psycopg2", "ledger", passwords["ledger"], settings.postgres_port)
+    write_text_whole(file, address + "\n", private=True)
+    return address
 
 
-def _start(stack: Stack, settings: Settings, service: Service) -> Iterator[str]:
-    is_new = stack.start(service, settings)
-    yield f"{service.name:<10} {'starting' if is_new else 'already running'}, process {stack.started[service.name].pid}"
+def check_port(service: Service) -> None:
+    """Raise ConfigError if another program listens on the service's port."""
+    family = socket.AF_INET6 if ":" in service.bind else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((service.bind, service.port))
+        except OSError as error:
+            raise ConfigError(
+                f"Port {service.port} for {service.name} is not available on {service.bind} ({error.strerror}). "
+                f"Use another: make up {service.port_variable}={service.port + 100}"
+            ) from None
 
 
-def _wait(stack: Stack, name: str, ready: Callable[[], bool]) -> None:
-    processes.wait_until(ready, stack.started[name], name, stack.folder)
+def _is_healthy(address: str) -> bool:
+    try:
+        return httpx.get(address, timeout=5).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def _post(settings: Mapping[str, Any], path: str, body: Any) -> Any:
+    made = Settings(**settings)
+    answer = httpx.post(f"{made.url('prefect')}/api/{path}", json=body, auth=made.account if made.auth else None)
+    return answer.raise_for_status().json()
+
+
+def _worker_is_online(settings: Settings) -> bool:
+    try:
+        workers = _post(asdict(settings), f"work_pools/{POOL}/workers/filter", {})
+    except httpx.HTTPError:
+        return False
+    return any(worker["name"] == "local" and worker["status"] == "ONLINE" for worker in workers)
+
+
+def _crash_left_runs(settings: Mapping[str, Any]) -> int:
+    """Mark active runs of the pool as crashed, and return their number."""
+    states = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
+    runs = _post(settings, "flow_runs/filter", {"flow_runs": states, "work_pools": {"name": {"any_": [POOL]}}})
+    state = {"type": "CRASHED", "name": "Crashed", "message": ENDED}
+    for run in runs:
+        _post(settings, f"flow_runs/{run['id']}/set_state", {"state": state, "force": True})
+    return len(runs)
 
 
 def _register(settings: Settings, ledger: str) -> Iterator[str]:
     environment = services.base_environment(settings) | services.client_environment(settings, ledger)
     command = [sys.executable, "-m", "deployments.register"]
-    log = log_path(settings.folder, "register")
+    log = settings.folder / "logs" / "register.log"
     done = subprocess.run(  # noqa: S603  (a command of our own)
         command, env=environment, cwd=settings.folder, capture_output=True, text=True, timeout=REGISTER_SECONDS
     )
@@ -113,73 +219,30 @@ def _register(settings: Settings, ledger: str) -> Iterator[str]:
 
 def _write_shell_file(settings: Settings, ledger: str) -> Path:
     lines = ["# Source this file in a shell to use the stack that `make up` started."]
-    for name, value in services.client_environment(settings, ledger).items():
-        lines.append(f"export {name}={shlex.quote(value)}")
+    environment = services.client_environment(settings, ledger)
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
     file = settings.folder / "env"
     write_text_whole(file, "\n".join(lines) + "\n", private=True)
     return file
 
 
-def _summary(stack: Stack, settings: Settings, shell: Path, address: str) -> Iterator[str]:
+def _summary(settings: Settings, shell: Path, address: str) -> Iterator[str]:
     in_postgres = address and "WASP_LEDGER_URL" not in os.environ
-    ledger = "PostgreSQL" if in_postgres else address or str(stack.home / "ledger.db")
-    yield ""
-    yield f"Prefect    {settings.prefect_page}        start and watch runs"
-    yield f"MLflow     {settings.mlflow_page}        compare experiments"
-    access = f"user {settings.user}, password of WASP_AUTH" if settings.auth else "no password; this machine only"
-    yield f"access     {access}"
-    sqlite = "SQLite, as configured" if postgres.is_usable() else f"SQLite, because {postgres.explain_missing()}"
-    yield f"database   {'PostgreSQL' if settings.database == 'postgresql' else sqlite}"
-    yield f"ledger     {_redacted(ledger)}"
-    yield f"files      {stack.home} (state), {stack.folder / 'logs'} (logs)"
-    yield f"data       {settings.data} (base of relative paths in forms; change it with WASP_DATA)"
-    yield ""
-    yield f"next       source {shlex.quote(str(shell))} in a shell, to show its runs (wasp run ...) on both servers"
-    yield "           stop with: make down"
-
-
-def _redacted(address: str) -> str:
-    from connectors.tracking.address import redact
-
-    return redact(address) if "://" in address else address
-
-
-def down() -> Iterator[str]:
-    """Stop every process of the stack: runs, worker, servers, then the database."""
-    home = state_folder()
-    with lock_stack(home / "stack"):
-        stack = Stack(home)
-        count = len(processes.stack_processes(stack.folder))
-        servers = {process.pid for name in ("prefect", "mlflow", "postgres") for process in _tree(stack, name)}
-        worker = {process.pid for process in _tree(stack, "worker")[:1]}
-        processes.end(_others(stack, servers | worker), seconds=20)
-        processes.end(_others(stack, servers), seconds=20)
-        if stack.alive("prefect"):
-            crashed = server_requests.crash_left_runs(Settings.of(stack.settings))
-            if crashed:
-                yield f"{crashed} active runs were marked crashed; Retry continues them"
-        processes.end(_others(stack, {process.pid for process in _tree(stack, "postgres")}), seconds=20)
-        # SIGINT is PostgreSQL's fast shutdown, which leaves the files consistent.
-        processes.end(_tree(stack, "postgres")[:1], seconds=60, number=signal.SIGINT)
-        stack.forget()
-        yield f"stopped {count} processes; all data remains in {home}" if count else "nothing was running"
-
-
-def _tree(stack: Stack, name: str) -> list[Process]:
-    """Return a service's process, followed by all its descendants."""
-    process = stack.started[name].process() if name in stack.started else None
-    return [process, *process.children(recursive=True)] if process else []
-
-
-def _others(stack: Stack, excluded: set[int]) -> list[Process]:
-    return [process for process in processes.stack_processes(stack.folder) if process.pid not in excluded]
-
-
-def status() -> Iterator[str]:
-    """Yield the state of each service."""
-    stack = Stack(state_folder())
-    if not stack.started:
-        yield "nothing was started here; run make up"
-    for name, process in stack.started.items():
-        state = "running" if stack.alive(name) else "is dead (make up restarts it)"
-        yield f"{name:<10} {state}, process {process.pid}"
+    ledger = "PostgreSQL" if in_postgres else address or f"{settings.home}/ledger.db"
+    access = f"user {settings.account[0]}, password of WASP_AUTH" if settings.auth else "no password; this machine only"
+    database = f"PostgreSQL, files in {postgres.cluster_path(settings.folder)}"
+    if settings.database != "postgresql":
+        database = "SQLite, as configured" if postgres.is_usable() else f"SQLite, because {postgres.explain_missing()}"
+    yield from (
+        "",
+        f"Prefect    {settings.url('prefect', shown=True)}        start and watch runs",
+        f"MLflow     {settings.url('mlflow', shown=True)}        compare experiments",
+        f"access     {access}",
+        f"database   {database}",
+        f"ledger     {redact(ledger) if '://' in ledger else ledger}",
+        f"files      {settings.home} (state), {settings.folder / 'logs'} (logs)",
+        f"data       {settings.data} (base of relative paths in forms; change it with WASP_DATA)",
+        "",
+        f"next       source {shlex.quote(str(shell))} in a shell, to show its runs (wasp run ...) on both servers",
+        "           stop with: make down",
+    )

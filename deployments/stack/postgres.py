@@ -6,16 +6,15 @@ import hashlib
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.errors import WaspError
-from deployments.stack.processes import Service
+from connectors.interfaces.errors import ConfigError, WaspError
 from deployments.stack.settings import Settings
+from deployments.stack.supervisor import Service
 
 DATABASES = ("prefect", "mlflow", "ledger")
 OWNER = "wasp"
@@ -46,10 +45,9 @@ def _account() -> pwd.struct_passwd | None:
         return None
 
 
-def other_user() -> dict[str, Any]:
-    """Return subprocess arguments to drop root, because PostgreSQL refuses root."""
-    account = _account() if os.geteuid() == 0 else None
-    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}
+def other_user() -> str:
+    """Return the account that replaces root, because PostgreSQL refuses root; empty for other users."""
+    return "postgres" if os.geteuid() == 0 else ""
 
 
 def cluster_path(folder: Path) -> Path:
@@ -74,23 +72,24 @@ def make_cluster(folder: Path, password: str) -> None:
     secret.write_text(password, encoding="utf-8")
     secret.chmod(0o600)
     for path in (cluster, secret) if user else ():
-        os.chown(path, user["user"], user["group"])
+        shutil.chown(path, user, pwd.getpwnam(user).pw_gid)
     command = [str(find_program("initdb")), "-D", str(cluster / "data"), "-U", OWNER, "-A", "scram-sha-256"]
     command += [f"--pwfile={secret}", "--locale=C.UTF-8", "--encoding=UTF8"]
-    done = subprocess.run(command, cwd="/", capture_output=True, text=True, **user)  # noqa: S603  (a fixed command)
+    switched: Any = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []} if user else {}
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, **switched)  # noqa: S603  (a fixed command)
     secret.unlink()
     if done.returncode:
         raise WaspError(f"initdb could not create {cluster}: {(done.stderr or done.stdout)[-800:]}")
     (cluster / "whole").touch()
 
 
-def postgres_service(settings: Settings, environment: Mapping[str, str]) -> Service:
+def postgres_service(settings: Settings) -> Service:
     """Return the server: loopback only; no socket file, whose path may be too long."""
-    cluster = cluster_path(settings.folder)
     values = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"]
     options = [part for value in values for part in ("-c", value)]
-    command = [str(find_program("postgres")), "-D", str(cluster / "data"), "-p", str(settings.postgres_port), *options]
-    return Service("postgres", command, environment, settings.postgres_port, "POSTGRES_PORT", as_user=other_user())
+    command = [str(find_program("postgres")), "-D", str(cluster_path(settings.folder) / "data")]
+    command += ["-p", str(settings.postgres_port), *options]
+    return Service("postgres", command, {}, settings.postgres_port, "POSTGRES_PORT", user=other_user())
 
 
 def url(driver: str, role: str, password: str, port: int, database: str = "") -> str:
@@ -98,23 +97,38 @@ def url(driver: str, role: str, password: str, port: int, database: str = "") ->
     return f"postgresql+{driver}://{role}:{password}@127.0.0.1:{port}/{database or role}"
 
 
-def accepts_connections(port: int) -> bool:
-    """Return True if a program accepts connections on the port."""
+def is_ready(port: int, password: str, folder: Path) -> bool:
+    """Return True if the owner can connect; the port is open during a recovery, too.
+
+    Raises ConfigError if the cluster has another password.
+    """
+    import psycopg2
+
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1):
-            return True
-    except OSError:
+        _connect(port, password).close()
+    except psycopg2.OperationalError as error:
+        if "password authentication failed" in str(error):
+            raise ConfigError(
+                f"{cluster_path(folder)}: this PostgreSQL has another password than {folder / 'kept.json'}. Restore "
+                "that file from a backup. Without it the cluster, with its privacy ledger, cannot be opened"
+            ) from None
         return False
+    return True
+
+
+def _connect(port: int, password: str) -> Any:
+    import psycopg2
+
+    return psycopg2.connect(
+        host="127.0.0.1", port=port, user=OWNER, password=password, dbname="postgres", connect_timeout=5
+    )
 
 
 def make_databases(port: int, passwords: Mapping[str, str]) -> None:
     """Create missing roles and databases."""
-    import psycopg2
     from psycopg2 import sql
 
-    connection = psycopg2.connect(
-        host="127.0.0.1", port=port, user=OWNER, password=passwords["owner"], dbname="postgres", connect_timeout=30
-    )
+    connection = _connect(port, passwords["owner"])
     connection.autocommit = True
     try:
         with connection.cursor() as cursor:

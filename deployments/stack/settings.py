@@ -25,8 +25,8 @@ PORTS = {"prefect_port": 4200, "mlflow_port": 5000, "postgres_port": 5439}
 class Settings:
     """Addresses, folders and access of a stack; `auth` is 'user:password', or empty."""
 
-    home: Path
-    data: Path
+    home: str
+    data: str
     database: str
     bind: str = "127.0.0.1"
     prefect_port: int = PORTS["prefect_port"]
@@ -38,76 +38,51 @@ class Settings:
     @property
     def folder(self) -> Path:
         """Folder of the stack's files."""
-        return self.home / "stack"
+        return Path(self.home) / "stack"
 
     @property
     def host(self) -> str:
         """Host for programs on this machine, which cannot connect to a wildcard address."""
-        return "127.0.0.1" if _is_any(self.bind) else f"[{self.bind}]" if ":" in self.bind else self.bind
-
-    @property
-    def prefect_url(self) -> str:
-        """URL of the Prefect server, for programs."""
-        return f"http://{self.host}:{self.prefect_port}"
-
-    @property
-    def mlflow_url(self) -> str:
-        """URL of the MLflow server, for programs."""
-        return f"http://{self.host}:{self.mlflow_port}"
+        is_any = self.bind in ("0.0.0.0", "::")  # noqa: S104
+        return "127.0.0.1" if is_any else f"[{self.bind}]" if ":" in self.bind else self.bind
 
     @property
     def shown_as(self) -> str:
         """Host for browsers: WASP_PUBLIC_HOST, the bound address, or this machine's name."""
-        if self.public:
-            return self.public
-        return socket.getfqdn() if _is_any(self.bind) else self.host
+        is_any = self.bind in ("0.0.0.0", "::")  # noqa: S104
+        return self.public or (socket.getfqdn() if is_any else self.host)
+
+    def url(self, server: str, shown: bool = False) -> str:
+        """Return the URL of 'prefect' or 'mlflow', for programs or, if `shown`, for browsers."""
+        port = self.prefect_port if server == "prefect" else self.mlflow_port
+        return f"http://{self.shown_as if shown else self.host}:{port}"
 
     @property
-    def prefect_page(self) -> str:
-        """URL of the Prefect server, for browsers."""
-        return f"http://{self.shown_as}:{self.prefect_port}"
-
-    @property
-    def mlflow_page(self) -> str:
-        """URL of the MLflow server, for browsers."""
-        return f"http://{self.shown_as}:{self.mlflow_port}"
-
-    @property
-    def user(self) -> str:
-        """User name of the account."""
-        return self.auth.partition(":")[0]
-
-    @property
-    def password(self) -> str:
-        """Password of the account."""
-        return self.auth.partition(":")[2]
-
-    @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Settings:
-        """Return settings from their JSON values."""
-        values: dict[str, Any] = {
-            name: Path(value) if name in ("home", "data") else value for name, value in plain.items()
-        }
-        return cls(**values)
-
-    def plain(self) -> dict[str, Any]:
-        """Return the settings as JSON values."""
-        return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
+    def account(self) -> tuple[str, str]:
+        """User name and password."""
+        user, _, password = self.auth.partition(":")
+        return user, password
 
 
 def settings_of(environment: Mapping[str, str], running: Mapping[str, Any], home: Path, database: str) -> Settings:
     """Return the settings: variables, else the running stack's, else the defaults.
 
-    Raises ConfigError for an invalid port, and for another address than loopback without WASP_AUTH.
+    Raises ConfigError for an invalid port or account, for another address than loopback without WASP_AUTH, and for
+    other settings than those of the running stack.
     """
     requested: dict[str, Any] = {name: _port(name, environment) for name in PORTS if environment.get(name.upper())}
-    requested |= {"bind": environment["WASP_BIND"]} if environment.get("WASP_BIND") else {}
-    requested |= {"public": environment["WASP_PUBLIC_HOST"]} if environment.get("WASP_PUBLIC_HOST") else {}
+    variables = {"bind": "WASP_BIND", "public": "WASP_PUBLIC_HOST"}
+    requested |= {name: environment[key] for name, key in variables.items() if environment.get(key)}
     requested |= {"auth": environment["WASP_AUTH"]} if "WASP_AUTH" in environment else {}
     data = environment.get("WASP_DATA") or running.get("data") or Path.cwd()
-    current = {name: running[name] for name in (*PORTS, "bind", "public", "auth") if name in running}
-    settings = Settings(home=home, data=Path(data).expanduser().resolve(), database=database, **(current | requested))
+    requested |= {"home": str(home), "data": str(Path(data).expanduser().resolve()), "database": database}
+    settings = Settings(**({name: running[name] for name in running if name in Settings.__slots__} | requested))
     _check(settings)
+    values = asdict(settings)
+    different = [name for name in running if name in values and running[name] != values[name]]
+    if different:
+        changes = [name if name == "auth" else f"{name}: {running[name]}, not {values[name]}" for name in different]
+        raise ConfigError(f"The stack runs with other settings ({'; '.join(changes)}). Run make down first")
     return settings
 
 
@@ -119,26 +94,21 @@ def _port(name: str, environment: Mapping[str, str]) -> int:
 
 
 def _check(settings: Settings) -> None:
-    ports = [settings.prefect_port, settings.mlflow_port, settings.postgres_port]
-    if len(set(ports)) < len(ports):
+    if len({settings.prefect_port, settings.mlflow_port, settings.postgres_port}) < len(PORTS):
         raise ConfigError("PREFECT_PORT, MLFLOW_PORT and POSTGRES_PORT must be different ports")
-    if settings.auth:
-        check_auth(settings.auth)
-    elif not _is_loopback(settings.bind):
-        raise ConfigError(
-            f"WASP_BIND={settings.bind} would open the stack to other machines without a password. "
-            "Set WASP_AUTH=user:password as well, or remove WASP_BIND"
-        )
-
-
-def check_auth(auth: str) -> None:
-    """Raise ConfigError for an account that one of the servers would refuse later."""
-    user, _, password = auth.partition(":")
+    if not settings.auth:
+        if not _is_loopback(settings.bind):
+            raise ConfigError(
+                f"WASP_BIND={settings.bind} would open the stack to other machines without a password. "
+                "Set WASP_AUTH=user:password as well, or remove WASP_BIND"
+            )
+        return
+    user, password = settings.account
     if not user or not password:
         raise ConfigError("WASP_AUTH: user or password is missing. Write it as user:password")
     if len(password) < LEAST_PASSWORD:
         raise ConfigError(f"WASP_AUTH: the password must have at least {LEAST_PASSWORD} characters")
-    if password == "password1234" or not auth.isprintable():  # noqa: S105
+    if password == "password1234" or not settings.auth.isprintable():  # noqa: S105
         raise ConfigError(
             "WASP_AUTH: MLflow refuses this password, or it contains control characters. Choose another password"
         )
@@ -149,10 +119,6 @@ def _is_loopback(bind: str) -> bool:
         return ipaddress.ip_address(bind).is_loopback
     except ValueError:
         return bind == "localhost"
-
-
-def _is_any(bind: str) -> bool:
-    return bind in ("0.0.0.0", "::")  # noqa: S104
 
 
 def stack_secrets(folder: Path) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from deployments.stack.ledger_address import choose_ledger_address
+from deployments.stack.control import choose_ledger_address
 from deployments.stack.settings import Settings
 from flows.cli import budget_commands
 from flows.runtime.state_folder import ledger_address
@@ -19,7 +19,7 @@ def home(tmp_path, monkeypatch):
 
 
 def settings(home, database: str, port: int = 5439) -> Settings:
-    return Settings(home, home, database, postgres_port=port)
+    return Settings(str(home), str(home), database, postgres_port=port)
 
 
 def test_a_new_book_goes_to_postgresql_and_every_command_knows(home) -> None:

@@ -1,13 +1,15 @@
 """What may be set about the stack, and what is refused before anything starts."""
 
 import socket
+from dataclasses import asdict
 
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from deployments.stack import processes, services
+from deployments.stack import services
 from deployments.stack.postgres import postgres_service
 from deployments.stack.settings import Settings, settings_of, stack_secrets
+from deployments.stack.supervisor import stack_processes
 from flows.runtime.state_folder import REGISTERED_ONLY
 from tests.support.servers.stack import RunningStack, clean_environment
 
@@ -25,10 +27,13 @@ def test_the_defaults_are_the_usual_ports_on_loopback(tmp_path) -> None:
 
 
 def test_what_is_not_asked_for_stays_as_it_runs(tmp_path) -> None:
-    running = settings(tmp_path, {"PREFECT_PORT": "4300", "WASP_AUTH": AUTH}).plain()
+    running = asdict(settings(tmp_path, {"PREFECT_PORT": "4300", "WASP_AUTH": AUTH}))
     again = settings(tmp_path, {}, running)
-    assert again.plain() == running
-    assert settings(tmp_path, {"WASP_AUTH": ""}, running).auth == ""
+    assert asdict(again) == running
+    with pytest.raises(
+        ConfigError, match=r"other settings \(prefect_port: 4300, not 4999; auth\). Run make down first"
+    ):
+        settings(tmp_path, {"WASP_AUTH": "", "PREFECT_PORT": "4999"}, running)
 
 
 @pytest.mark.parametrize(
@@ -54,31 +59,34 @@ def test_a_wrong_setting_is_one_clear_error(tmp_path, environment, words) -> Non
 def test_an_open_address_is_allowed_with_a_password(tmp_path) -> None:
     found = settings(tmp_path, {"WASP_BIND": "0.0.0.0", "WASP_AUTH": AUTH})
     assert found.bind == "0.0.0.0"
-    assert found.prefect_url == "http://127.0.0.1:4200"
+    assert found.url("prefect") == "http://127.0.0.1:4200"
     shown = settings(tmp_path, {"WASP_BIND": "0.0.0.0", "WASP_AUTH": AUTH, "WASP_PUBLIC_HOST": "stack.example.org"})
-    assert shown.prefect_page == "http://stack.example.org:4200"
+    assert shown.url("prefect", shown=True) == "http://stack.example.org:4200"
     mlflow = services.mlflow_service(shown, stack_secrets(shown.folder)).environment
     assert "stack.example.org:*" in mlflow["MLFLOW_SERVER_ALLOWED_HOSTS"]
 
 
 def test_a_stack_with_a_password_accepts_registered_datasets_only(tmp_path) -> None:
-    alone, others = Settings(tmp_path, tmp_path, "sqlite"), Settings(tmp_path, tmp_path, "sqlite", auth=AUTH)
+    alone, others = (
+        Settings(str(tmp_path), str(tmp_path), "sqlite"),
+        Settings(str(tmp_path), str(tmp_path), "sqlite", auth=AUTH),
+    )
     assert REGISTERED_ONLY not in services.worker_service(alone, "").environment
     assert services.worker_service(others, "").environment[REGISTERED_ONLY] == "1"
     assert REGISTERED_ONLY not in services.client_environment(others, ""), "an owner's own commands are not limited"
 
 
 def test_no_password_stands_on_a_command_line_or_in_a_shown_service(tmp_path) -> None:
-    found = Settings(tmp_path, tmp_path, "postgresql", auth=AUTH)
+    found = Settings(str(tmp_path), str(tmp_path), "postgresql", auth=AUTH)
     kept = stack_secrets(found.folder)
     all_services = [
-        postgres_service(found, services.base_environment(found)),
+        postgres_service(found),
         services.prefect_service(found, kept),
         services.mlflow_service(found, kept),
         services.worker_service(found, f"postgresql+psycopg2://ledger:{kept['ledger']}@127.0.0.1:5439/ledger"),
     ]
     for service in all_services:
-        for secret in (found.password, *kept.values()):
+        for secret in (found.account[1], *kept.values()):
             assert secret not in " ".join(service.command)
             assert secret not in repr(service)
     assert (found.folder / "kept.json").stat().st_mode & 0o077 == 0
@@ -88,13 +96,14 @@ def test_variables_of_the_shell_do_not_lead_the_stack_elsewhere(tmp_path, monkey
     monkeypatch.setenv("PREFECT_API_URL", "https://elsewhere.example/api")
     monkeypatch.setenv("PREFECT_PROFILE", "cloud")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://elsewhere.example")
-    found = Settings(tmp_path, tmp_path, "sqlite")
+    found = Settings(str(tmp_path), str(tmp_path), "sqlite")
+    base = services.base_environment(found)
     for service in (services.mlflow_service(found, stack_secrets(found.folder)), services.worker_service(found, "")):
-        assert "elsewhere.example" not in str(dict(service.environment))
-        assert "PREFECT_PROFILE" not in service.environment
-        assert service.environment["DO_NOT_TRACK"] == "1"
-        assert service.environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
-        assert service.environment["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+        environment = base | dict(service.environment)
+        assert "elsewhere.example" not in str(environment)
+        assert "PREFECT_PROFILE" not in environment
+        assert environment["DO_NOT_TRACK"] == environment["MLFLOW_DISABLE_TELEMETRY"].replace("true", "1") == "1"
+        assert environment["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
 
 
 def test_a_taken_port_is_refused_before_anything_starts(tmp_path) -> None:
@@ -109,7 +118,7 @@ def test_a_taken_port_is_refused_before_anything_starts(tmp_path) -> None:
     assert done.stderr.startswith(f"wasp stack: Port {port} for mlflow is not available on 127.0.0.1")
     assert "make up MLFLOW_PORT=" in done.stderr
     assert done.stderr.count("\n") == 1
-    assert processes.stack_processes(home / "stack") == []
+    assert stack_processes(home / "stack") == []
 
 
 def test_an_open_door_is_refused_by_the_command(tmp_path) -> None:

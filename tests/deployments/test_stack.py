@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from deployments.stack import postgres
-from deployments.stack.state import Stack
+from deployments.stack.supervisor import Supervisor
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL, last_json
 from tests.support.servers.stack import RunningStack, stack
@@ -80,7 +80,7 @@ def wait_for_notice(running: RunningStack, words: str) -> dict[str, str]:
 
 
 def pids(running: RunningStack) -> dict[str, int]:
-    return {name: one.pid for name, one in Stack(running.home).started.items()}
+    return {name: pid for name, (_, pid) in Supervisor(running.home / "stack").states().items()}
 
 
 def test_a_second_up_changes_nothing(running) -> None:
@@ -93,30 +93,6 @@ def test_a_second_up_changes_nothing(running) -> None:
     assert "deployments: 0 registered" in again.stdout
     for what in (running.prefect, running.mlflow, str(running.home), "source "):
         assert what in again.stdout
-
-
-def test_a_second_up_with_another_port_is_refused_with_the_way_out(running) -> None:
-    again = running.word("up", PREFECT_PORT="4999")
-    assert again.returncode == 2
-    assert "other settings (prefect_port" in again.stderr
-    assert "make down" in again.stderr
-
-
-def test_what_a_person_switched_on_in_the_ui_stays_on(running) -> None:
-    demo = ask(running, "deployments/name/wasp/demo")
-    schedule = demo["schedules"][0]
-    assert schedule["active"] is False
-    request = urllib.request.Request(
-        f"{running.api}/deployments/{demo['id']}/schedules/{schedule['id']}",
-        b'{"active": true}',
-        {"Content-Type": "application/json"},
-        method="PATCH",
-    )
-    urllib.request.urlopen(request, timeout=30).close()
-    assert running.word("up").returncode == 0
-    assert ask(running, "deployments/name/wasp/demo")["schedules"][0]["active"] is True
-    request.data = b'{"active": false}'
-    urllib.request.urlopen(request, timeout=30).close()
 
 
 def test_the_server_keeps_the_whole_form(running) -> None:
@@ -207,17 +183,19 @@ def test_a_refused_run_and_a_high_budget_become_notices(running) -> None:
     assert raised.returncode == 0, raised.stderr
 
 
-def test_only_what_is_dead_is_started_again(running) -> None:
+def test_a_program_that_dies_is_started_again(running) -> None:
     before = pids(running)
     os.kill(before["worker"], signal.SIGKILL)
-    os.kill(before["mlflow"], signal.SIGKILL)
-    time.sleep(0.5)
-    assert running.word("status").stdout.count("is dead") == 2
+    os.kill(before["mlflow"], signal.SIGKILL)  # its children still use the port
+    deadline = time.monotonic() + WAIT_SECONDS
+    while running.word("status").stdout.count("running, process") < len(before) or pids(running) == before:
+        assert time.monotonic() < deadline, running.word("status").stdout
+        time.sleep(1)
     again = running.word("up")
     assert again.returncode == 0, again.stderr
     after = pids(running)
-    changed = {name for name in after if after[name] != before[name]}
-    assert changed == {"worker", "mlflow"}
+    assert {name for name in after if after[name] != before[name]} == {"worker", "mlflow"}
+    assert status(f"{running.mlflow}/health") == 200
 
 
 LONG: dict[str, Any] = {"method": {"iterations": 40, "samples": 20_000}}
@@ -225,13 +203,6 @@ LONG: dict[str, Any] = {"method": {"iterations": 40, "samples": 20_000}}
 
 def manifests(running: RunningStack) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in (running.home / "runs").glob("*/manifest.json")]
-
-
-def kill_the_run(running: RunningStack, run: str) -> None:
-    """Kill -9 the process of a run; its worker lives."""
-    wait_for_task(running, run, "RUNNING")
-    (pid,) = [book["process"] for book in manifests(running) if book["prefect_run_id"] == run]
-    os.kill(pid, signal.SIGKILL)
 
 
 def wait_for_task(running: RunningStack, run: str, state: str) -> list[dict[str, Any]]:
@@ -244,34 +215,13 @@ def wait_for_task(running: RunningStack, run: str, state: str) -> list[dict[str,
     return tasks
 
 
-def test_the_crash_of_a_run_that_a_schedule_started_is_a_notice_within_a_minute(running) -> None:
-    demo = ask(running, "deployments/name/wasp/demo")
-    changes = ["method.guidance=votes", "method.iterations=40", "method.samples=20000", "execution.seed=5"]
-    rule = {"active": True, "schedule": {"interval": 60, "anchor_date": "2026-01-01T00:00:00Z"}}
-    rule |= {"parameters": {"changes": changes}, "slug": "each-minute"}
-    (schedule,) = ask(running, f"deployments/{demo['id']}/schedules", [rule])
-    deadline = time.monotonic() + 200
-    while True:
-        started = [one for one in flow_runs(running, "wasp") if one["auto_scheduled"] and one["start_time"]]
-        if started:
-            break
-        assert time.monotonic() < deadline, "the schedule started nothing"
-        time.sleep(1)
-    run = started[0]["id"]
-    request = urllib.request.Request(
-        f"{running.api}/deployments/{demo['id']}/schedules/{schedule['id']}", method="DELETE"
-    )
-    urllib.request.urlopen(request, timeout=30).close()
-    kill_the_run(running, run)
-    (book,) = [book for book in manifests(running) if book["prefect_run_id"] == run]
-    assert (book["config"]["execution"]["seed"], book["config"]["method"]["samples"]) == (5, 20_000)
-    assert book["config"]["task"] == "support_desk", "the schedule keeps all other values"
+def test_the_crash_of_a_run_is_a_notice_within_a_minute(running) -> None:
+    run = start_run(running, **LONG, execution={"max_workers": 2, "seed": 5})
+    wait_for_task(running, run, "RUNNING")
+    (pid,) = [book["process"] for book in manifests(running) if book["prefect_run_id"] == run]
+    os.kill(pid, signal.SIGKILL)  # its worker lives
     assert wait_for_state(running, run, "Crashed", seconds=60)
-    deadline = time.monotonic() + 60
-    place = running.home / "notices.jsonl"
-    while not (place.exists() and run in place.read_text()):
-        assert time.monotonic() < deadline, "no notice within a minute"
-        time.sleep(0.5)
+    assert run in wait_for_notice(running, run)["run"]
     wait_for_task(running, run, "CRASHED")
     asked = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}}
     assert ask(running, "task_runs/filter", asked) == [], "no task of a dead process stays Running"
@@ -292,61 +242,6 @@ def test_a_cancelled_run_shows_what_it_reserves_and_how_to_give_it_back(running)
     assert "reserved (epsilon" in artifact["data"]
     abandoned = running.command("flows.cli.main", "abandon", name)
     assert abandoned.returncode == 0, abandoned.stderr
-
-
-def test_five_runs_at_once_pass_neither_the_cap_nor_the_limit_of_the_pool(running) -> None:
-    import pandas as pd
-
-    rows = pd.read_parquet(ROOT / "connectors/data/support_desk/test.parquet")
-    rows.to_csv(Path(running.environment["WASP_DATA"]) / "five.csv", index=False)
-    private = {"path": "five.csv", "name": "five", "dataset": None}
-    capped = running.command("flows.cli.main", "budget", "cap", "five", "--epsilon", "6", "--declare")
-    assert capped.returncode == 0, capped.stderr
-    pool = urllib.request.Request(
-        f"{running.api}/work_pools/wasp",
-        b'{"concurrency_limit": 2}',
-        {"Content-Type": "application/json"},
-        method="PATCH",
-    )
-    urllib.request.urlopen(pool, timeout=30).close()
-    demo = ask(running, "deployments/name/wasp/demo")["id"]
-    runs, most = [], 0
-    for seed in range(5):
-        config = small(private=private, execution={"max_workers": 2, "seed": 20 + seed})
-        runs.append(ask(running, f"deployments/{demo}/create_flow_run", {"parameters": {"config": config}})["id"])
-    deadline = time.monotonic() + 3 * WAIT_SECONDS
-    while True:
-        states = [ask(running, f"flow_runs/{run}")["state"] for run in runs]
-        most = max(most, sum(state["type"] in ("PENDING", "RUNNING") for state in states))
-        if all(state["type"] in ("COMPLETED", "FAILED") for state in states):
-            break
-        assert time.monotonic() < deadline, states
-        time.sleep(0.3)
-    pool.data = b'{"concurrency_limit": null}'
-    urllib.request.urlopen(pool, timeout=30).close()
-    assert most <= 2, "the limit of the pool"
-    refused = [state["message"] for state in states if state["type"] == "FAILED"]
-    assert refused, states
-    assert all("BudgetError" in message for message in refused), refused
-    (status,) = last_json(running.command("flows.cli.main", "budget", "show", "five", "--json").stdout)["datasets"]
-    assert status["releases"] == (5 - len(refused)) * (SMALL["method"]["iterations"] - 1)
-    assert 4.0 <= status["spent"] <= 6.0
-    assert status["reserved"] == 0.0
-
-
-def test_a_suspended_run_continues_when_it_is_resumed(running) -> None:
-    run = start_run(running, method={"iterations": 4, "samples": 4000}, execution={"max_workers": 2, "seed": 7})
-    wait_for_task(running, run, "COMPLETED")
-    details = {"pause_timeout": "2099-01-01T00:00:00Z", "pause_reschedule": True}
-    state = {"type": "PAUSED", "name": "Suspended", "state_details": details}
-    assert ask(running, f"flow_runs/{run}/set_state", {"state": state})["status"] == "ACCEPT"
-    time.sleep(20)  # the steps under way end
-    finished = len(wait_for_task(running, run, "COMPLETED"))
-    time.sleep(20)
-    assert len(wait_for_task(running, run, "COMPLETED")) == finished, "a suspended run works on"
-    assert ask(running, f"flow_runs/{run}")["state"]["name"] == "Suspended"
-    assert ask(running, f"flow_runs/{run}/resume", {})["status"] == "ACCEPT"
-    assert wait_for_state(running, run, "Completed", "Failed", "Crashed")["name"] == "Completed"
 
 
 def test_the_automation_of_silent_runs_leaves_finished_ones_alone(running) -> None:
@@ -379,15 +274,27 @@ def test_a_run_whose_worker_is_killed_with_it_is_crashed_within_two_minutes(runn
     wait_for_notice(running, "No heartbeat")
 
 
-def test_down_ends_a_run_in_order_and_leaves_no_process(running) -> None:
-    run = start_run(running, method={"iterations": 40, "samples": 20_000}, execution={"max_workers": 2, "seed": 4})
-    wait_for_state(running, run, "Running")
+def test_down_ends_a_run_in_order_and_retry_completes_it(running) -> None:
+    run = start_run(running, method={"iterations": 4, "samples": 4000}, execution={"max_workers": 2, "seed": 4})
+    wait_for_task(running, run, "COMPLETED")
     done = running.word("down")
     assert done.returncode == 0, done.stderr
     assert running.members() == []
-    assert not (running.home / "stack" / "state.json").exists()
+    assert not (running.home / "stack" / "env").exists()
     assert running.word("up").returncode == 0
-    assert wait_for_state(running, run, "Crashed", seconds=5)["message"]
+    crashed = wait_for_state(running, run, "Crashed", seconds=5)
+    assert crashed["message"]
+    again = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry"}
+    ask(running, f"flow_runs/{run}/set_state", {"state": again, "force": True})
+    assert wait_for_state(running, run, "Completed", "Failed")["name"] == "Completed"
+
+
+def test_a_stack_without_its_supervisor_is_taken_down_and_up(running) -> None:
+    os.kill(int((running.home / "stack" / "supervisord.pid").read_text()), signal.SIGKILL)
+    assert "run make up" in running.word("status").stdout
+    done = running.word("up")
+    assert done.returncode == 0, done.stderr
+    assert len({process.pid for process in running.members() if "supervisord" in " ".join(process.cmdline())}) == 1
 
 
 @pytest.fixture(scope="module")

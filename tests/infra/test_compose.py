@@ -3,27 +3,12 @@
 import json
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.support.infra_files import INFRA, SECRETS, MissingVariable, beside_python, compose, compose_program
-from tests.support.paths import ROOT
+from tests.support.infra_files import INFRA, SECRETS, MissingVariable, beside_python, compose
 
 FILES = [INFRA / "compose.yaml", INFRA / "compose.gpu.yaml"]
-needs_compose = pytest.mark.skipif(
-    compose_program() is None, reason="needs Docker Compose 2: sh tests/infra/get_compose.sh"
-)
-
-
-def config(tmp_path: Path, files: list[Path], values: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Run `docker compose config` on the files with a file of variables."""
-    variables = tmp_path / "variables"
-    variables.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-    named = [part for file in files for part in ("--file", str(file))]
-    command = [*(compose_program() or []), "--env-file", str(variables), *named, "config", "--format", "json"]
-    return subprocess.run(command, capture_output=True, text=True)
 
 
 def services(**values: str) -> dict:
@@ -37,39 +22,11 @@ def test_the_files_follow_the_compose_specification(file):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@needs_compose
-@pytest.mark.parametrize("files", [FILES[:1], FILES], ids=["cpu", "gpu"])
-def test_docker_compose_accepts_the_files(files, tmp_path):
-    done = config(tmp_path, files, SECRETS)
-    assert done.returncode == 0, done.stderr
-    assert "warning" not in done.stderr.lower()
-    found = json.loads(done.stdout)["services"]
-    assert set(found) == {"postgres", "prefect-server", "mlflow", "deployments", "worker"}
-    assert found["worker"]["image"] == f"wasp-synth:{'gpu' if len(files) == 2 else 'cpu'}"
-    assert ("deploy" in found["worker"]) == (len(files) == 2)
-
-
-@needs_compose
-def test_these_tests_fill_in_variables_like_docker_compose(tmp_path):
-    values = SECRETS | {"PREFECT_PORT": "4300", "MLFLOW_PUBLIC_URL": "https://mlflow.example.org"}
-    theirs = json.loads(config(tmp_path, FILES[:1], values).stdout)["services"]
-    for name, ours in compose(values)["services"].items():
-        for key, value in ours["environment"].items():
-            assert theirs[name]["environment"][key] == value, (name, key)
-        assert theirs[name].get("command") == ours.get("command")
-        ports = [f"{port['host_ip']}:{port['published']}:{port['target']}" for port in theirs[name].get("ports", [])]
-        assert ports == ours.get("ports", [])
-
-
 @pytest.mark.parametrize("name", sorted(set(SECRETS) - {"WASP_AUTH"}))
-def test_no_service_starts_with_an_empty_password(name, tmp_path):
+def test_no_service_starts_with_an_empty_password(name):
     values = {key: value for key, value in SECRETS.items() if key != name}
     with pytest.raises(MissingVariable, match=rf"{name}: run infra/new_env.sh first"):
         compose(values)
-    if compose_program():
-        refused = config(tmp_path, FILES[:1], values)
-        assert refused.returncode != 0
-        assert name in refused.stderr
 
 
 def test_what_is_published_is_bound_to_loopback_unless_a_person_says_otherwise():
@@ -96,42 +53,11 @@ def test_keys_of_paid_models_and_the_ledger_reach_the_worker_alone():
     assert [name for name, one in found.items() if "pg3" in json.dumps(one)] == ["postgres", "worker"]
 
 
-def test_one_variable_gives_access_to_both_servers():
-    found = services()
-    secret = SECRETS["WASP_AUTH"]
-    holders = {
-        name: [key for key, value in one["environment"].items() if secret in value] for name, one in found.items()
-    }
-    assert holders.pop("postgres") == []
-    assert all(names == ["WASP_AUTH"] for names in holders.values())
-    assert "AUTH_STRING" not in json.dumps(found)
-
-
-def test_every_lasting_service_has_a_health_check_and_waits_for_what_it_needs():
-    found = services()
-    assert {name for name, one in found.items() if "healthcheck" not in one} == {"deployments"}
-    assert found["deployments"]["restart"] == "on-failure"
-    waits = {
-        name: {key: value["condition"] for key, value in found[name]["depends_on"].items()}
-        for name in ("worker", "mlflow")
-    }
-    assert waits["worker"] == {
-        "postgres": "service_healthy",
-        "mlflow": "service_healthy",
-        "deployments": "service_completed_successfully",
-    }
-    assert waits["mlflow"]["postgres"] == "service_healthy"
-
-
 def test_the_database_is_reached_by_no_other_network():
     values = compose()
     assert values["networks"]["databases"] == {"internal": True}
     assert values["services"]["postgres"]["networks"] == ["databases"]
     assert "ports" not in values["services"]["postgres"]
-
-
-def test_a_run_whose_worker_dies_is_noticed():
-    assert services()["worker"]["environment"]["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == "30"
 
 
 def test_the_example_names_every_variable_of_the_compose_file():
@@ -153,16 +79,3 @@ def test_a_fresh_env_file_has_every_secret_and_is_read_by_its_owner_alone(tmp_pa
     assert again.returncode == 1
     assert "exists" in again.stderr
     compose(values)
-
-
-def test_files_with_secrets_are_kept_out_of_the_repository():
-    ignored = (ROOT / ".gitignore").read_text().splitlines()
-    assert {"infra/.env", "infra/worker.env", "infra/private/"} <= set(ignored)
-
-
-def test_the_gpu_file_changes_the_worker_alone():
-    changes = yaml.safe_load(FILES[1].read_text())
-    assert list(changes) == ["services"]
-    assert list(changes["services"]) == ["worker"]
-    [device] = changes["services"]["worker"]["deploy"]["resources"]["reservations"]["devices"]
-    assert device["capabilities"] == ["gpu"]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,24 +54,6 @@ def _one(match: re.Match[str], variables: dict[str, str]) -> str:
     if mark == "+":
         return rest if variables.get(name) else ""
     return variables.get(name) or (rest if mark == "-" else "")
-
-
-@cache
-def compose_program() -> list[str] | None:
-    """Return how to call Docker Compose 2 here, None without one; no engine is needed to check a file."""
-    tries = [
-        ["docker", "compose"],
-        ["docker-compose"],
-        ["/usr/libexec/docker/cli-plugins/docker-compose"],
-        [str(FETCHED)],
-    ]
-    for command in tries:
-        if shutil.which(command[0]) is None:
-            continue
-        done = subprocess.run([*command, "version", "--short"], capture_output=True, text=True)
-        if done.returncode == 0 and done.stdout.strip().lstrip("v").startswith(("2.", "3.", "4.", "5.")):
-            return command
-    return None
 
 
 def beside_python(name: str) -> str:

@@ -15,7 +15,6 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "e2e/",
         "chaos/",
         "deployments/test_book_place.py",
-        "deployments/test_processes.py",
         "deployments/test_register.py",
         "integration/api/",
         "integration/audit/",

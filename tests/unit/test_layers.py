@@ -27,7 +27,7 @@ HEAVY = (
 )
 ALLOWED = {
     "pyproject.toml", "flows", "tasks", "connectors", "deployments", "tests", "infra", "README.md", "Makefile",
-    "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "constraints.txt", "docs", "mkdocs.yml",
+    "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "requirements.lock", "docs", "mkdocs.yml",
 }  # fmt: skip
 
 

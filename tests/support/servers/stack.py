@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from deployments.stack.postgres import cluster_path
-from deployments.stack.processes import stack_processes
+from deployments.stack.supervisor import stack_processes
 from tests.support.paths import ROOT
 from tests.support.servers.ports import free_port
 

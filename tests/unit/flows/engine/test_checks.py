@@ -448,9 +448,10 @@ def test_the_install_command_is_one_for_this_environment(tmp_path: Path, monkeyp
     source = {"url": checkout.as_uri(), "dir_info": {"editable": True}}
     monkeypatch.setattr("connectors.interfaces.packages._source", lambda: source)
     assert install_command("api") == f"{sys.executable} -m pip install -e '{checkout}[api]'"
-    (checkout / "constraints.txt").touch()
+    (checkout / "requirements.lock").touch()
     assert install_command("api") == (
-        f"{sys.executable} -m pip install -c '{checkout}/constraints.txt' -e '{checkout}[api]'"
+        f"{sys.executable} -m uv pip install --python {sys.executable} -c '{checkout}/requirements.lock'"
+        f" -e '{checkout}[api]'"
     )
     assert install_command("litellm") == f"{sys.executable} -m pip install -e '{checkout}[litellm]'"
     monkeypatch.setattr("connectors.interfaces.packages._source", lambda: {})

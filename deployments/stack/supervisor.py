@@ -1,0 +1,175 @@
+"""The stack's programs below supervisord, which restarts a dead one and rotates its log at 10 MB."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xmlrpc.client import ServerProxy
+
+import psutil
+
+from connectors.artifacts.atomic_files import write_text_whole
+from connectors.interfaces.errors import WaspError
+
+MARK = "WASP_STACK"
+"""Variable with the stack's folder. It finds the runs of a worker, which have their own sessions and outlive it."""
+SERVICE = "WASP_STACK_SERVICE"
+"""Variable with the name of a process's program."""
+STARTED = ("RUNNING", "STARTING", "BACKOFF")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A program of the stack: its command, the variables that it gets, and its port with the port's variable."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    port: int = 0
+    port_variable: str = ""
+    bind: str = "127.0.0.1"
+    user: str = ""
+
+
+class Supervisor:
+    """The supervisord of a stack's folder, controlled through its socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        digest = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+        # A path below a deep state folder may be too long for a socket.
+        self.socket = Path(tempfile.gettempdir()) / f"wasp-{os.getuid()}-{digest}.sock"
+
+    @property
+    def _rpc(self) -> Any:
+        """Connection of one call; a connection that failed once is of no use."""
+        from supervisor.xmlrpc import SupervisorTransport
+
+        transport: Any = SupervisorTransport("", "", f"unix://{self.socket}")
+        return ServerProxy("http://stack", transport).supervisor
+
+    def states(self) -> dict[str, tuple[str, int]]:
+        """Return the state and process id of each program; empty if no supervisord runs."""
+        try:
+            return {entry["name"]: (entry["statename"], entry["pid"]) for entry in self._rpc.getAllProcessInfo()}
+        except (OSError, ConnectionError):
+            return {}
+
+    def launch(self, services: Sequence[Service], environment: Mapping[str, str]) -> None:
+        """Start supervisord with these programs, none of which runs yet."""
+        (self.folder / "logs").mkdir(mode=0o700, parents=True, exist_ok=True)
+        main = {"logfile": self.folder / "logs/supervisord.log", "pidfile": self.folder / "supervisord.pid"}
+        sections = {
+            "supervisord": {**main, "directory": self.folder},
+            "unix_http_server": {"file": self.socket, "chmod": "0700"},
+            "rpcinterface:supervisor": {
+                "supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"
+            },
+        } | {f"program:{service.name}": self._program(service) for service in services}
+        lines = [
+            f"[{name}]\n" + "".join(f"{key}={_escaped(value)}\n" for key, value in entries.items())
+            for name, entries in sections.items()
+        ]
+        write_text_whole(self.folder / "supervisord.conf", "\n".join(lines), private=True)
+        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(self.folder / "supervisord.conf")]
+        marked = {**environment, MARK: str(self.folder), "PYTHONUNBUFFERED": "1"}
+        done = subprocess.run(command, env=marked, capture_output=True, text=True)  # noqa: S603  (a fixed command)
+        if done.returncode:
+            raise WaspError(f"supervisord did not start: {(done.stderr or done.stdout)[-800:]}")
+        self.wait("supervisord", lambda: bool(self.states()), seconds=20)
+
+    def _program(self, service: Service) -> dict[str, object]:
+        """Return the section of a program; a script exports its variables, which a command line would show."""
+        script = self.folder / f"{service.name}.sh"
+        # Children of a server that was killed still use its port.
+        ended = shlex.join([sys.executable, "-m", "deployments.stack.supervisor", str(self.folder), service.name])
+        exports = [f"export {name}={shlex.quote(value)}" for name, value in service.environment.items()]
+        lines = [*([ended] if service.port else []), f"export {SERVICE}={service.name}", *exports]
+        write_text_whole(script, "\n".join([*lines, f"exec {shlex.join(service.command)}", ""]), private=True)
+        command = service.command if service.user else ["/bin/sh", str(script)]
+        log = {"stdout_logfile": self.log(service.name), "stdout_logfile_maxbytes": "10MB", "stdout_logfile_backups": 3}
+        # SIGINT is PostgreSQL's fast shutdown, which leaves the files consistent.
+        stop = {"stopsignal": "INT" if service.name == "postgres" else "TERM", "stopwaitsecs": 60}
+        user = {"user": service.user, "directory": "/"} if service.user else {"stopasgroup": "true"}
+        retries = {"autostart": "false", "autorestart": "true", "startsecs": 2, "startretries": 5}
+        return {"command": shlex.join(command), "redirect_stderr": "true", **retries, **stop, **user, **log}
+
+    def start(self, name: str) -> str:
+        """Start a program unless it runs; return the line to print."""
+        is_new = self.states()[name][0] not in STARTED
+        if is_new:
+            self._rpc.startProcess(name, False)
+        return f"{name:<10} {'starting' if is_new else 'already running'}, process {self.states()[name][1]}"
+
+    def stop(self, name: str) -> None:
+        """Stop a program and wait for its end."""
+        if self.states().get(name, ("",))[0] in STARTED:
+            self._rpc.stopProcess(name, True)
+
+    def shut_down(self) -> None:
+        """End supervisord with all of its programs."""
+        if self.states():
+            self._rpc.shutdown()
+            self.wait("supervisord", lambda: not self.states(), seconds=90)
+
+    def log(self, name: str) -> Path:
+        """Return the log file of a program."""
+        return self.folder / "logs" / f"{name}.log"
+
+    def wait(self, name: str, ready: Callable[[], bool], seconds: float = 180) -> None:
+        """Wait until a program is ready; WaspError with its log if it dies again and again, or times out."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            is_dead = self.states().get(name, ("",))[0] in ("FATAL", "EXITED")
+            if is_dead or time.monotonic() > deadline:
+                problem = "ended at its start" if is_dead else f"did not respond within {seconds:.0f} s"
+                log = self.log(name)
+                text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+                tail = "\n".join(text.splitlines()[-12:])
+                raise WaspError(
+                    f"{name} {problem}. The end of {log}:\n{tail}\n"
+                    "Fix the problem and run make up again, or make down to stop the started services."
+                )
+            time.sleep(0.2)
+
+
+def _escaped(value: object) -> str:
+    return str(value).replace("%", "%%")
+
+
+def stack_processes(folder: Path, service: str = "") -> list[psutil.Process]:
+    """Return every process of the stack in this folder, or of one of its programs, also without a supervisord."""
+    members = []
+    for process in psutil.process_iter():
+        try:
+            environment = process.environ()
+            is_ours = environment.get(MARK) == str(folder) and service in ("", environment.get(SERVICE))
+            if is_ours and process.status() != psutil.STATUS_ZOMBIE:
+                members.append(process)
+        except (psutil.Error, OSError):  # of another user, or ended meanwhile
+            continue
+    return [process for process in members if process.pid != os.getpid()]
+
+
+def end(processes: Sequence[psutil.Process], seconds: float) -> None:
+    """Terminate processes, and kill those that remain after `seconds`."""
+    for process in processes:
+        try:
+            process.terminate()
+        except psutil.NoSuchProcess:
+            continue
+    for process in psutil.wait_procs(processes, timeout=seconds)[1]:
+        process.kill()
+
+
+if __name__ == "__main__":
+    end(stack_processes(Path(sys.argv[1]), sys.argv[2]), seconds=10)
