@@ -72,8 +72,8 @@ def down() -> Iterator[str]:
         supervisor = Supervisor(folder)
         states, count = supervisor.states(), len(stack_processes(folder))
         supervisor.stop("worker")
-        kept = {pid for _, pid in states.values()} | {_pid(folder)}
-        runs = [p for p in stack_processes(folder) if not kept & {p.pid, *(parent.pid for parent in p.parents())}]
+        servers = {pid for _, pid in states.values()} | {_pid(folder)}
+        runs = [p for p in stack_processes(folder) if not servers & {p.pid, *(parent.pid for parent in p.parents())}]
         end(runs if states else [], seconds=20)
         if states.get("prefect", ("",))[0] in STARTED and (crashed := _crash_left_runs(_stored(folder))):
             yield f"{crashed} active runs were marked crashed; Retry continues them"

@@ -68,7 +68,7 @@ class Supervisor:
         """Start supervisord with these programs, none of which runs yet."""
         (self.folder / "logs").mkdir(mode=0o700, parents=True, exist_ok=True)
         main = {"logfile": self.folder / "logs/supervisord.log", "pidfile": self.folder / "supervisord.pid"}
-        sections = {
+        sections: dict[str, dict[str, Any]] = {
             "supervisord": {**main, "directory": self.folder},
             "unix_http_server": {"file": self.socket, "chmod": "0700"},
             "rpcinterface:supervisor": {
@@ -87,7 +87,7 @@ class Supervisor:
             raise WaspError(f"supervisord did not start: {(done.stderr or done.stdout)[-800:]}")
         self.wait("supervisord", lambda: bool(self.states()), seconds=20)
 
-    def _program(self, service: Service) -> dict[str, object]:
+    def _program(self, service: Service) -> dict[str, Any]:
         """Return the section of a program; a script exports its variables, which a command line would show."""
         script = self.folder / f"{service.name}.sh"
         # Children of a server that was killed still use its port.
