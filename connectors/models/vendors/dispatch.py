@@ -123,8 +123,9 @@ class Dispatch:
             self.ready.extend(_Request((position,)) for position in sorted(self.claimed - self.delivered))
             await self.dispatch()
         finally:
-            for task in self.running:
+            for task, call in self.running.items():
                 task.cancel()
+                model.gates[call.endpoint].give_back()
             await asyncio.gather(*self.running, return_exceptions=True)
             for client in self.clients:
                 await client.close()
@@ -252,7 +253,6 @@ class Dispatch:
             request.dollars += price.dollars
             request.estimated |= price.estimated and price.dollars > 0
             self.admission.settle(hold, request.group[0], price)
-            self.model.gates[endpoint].give_back()
         if price.is_answer or not isinstance(outcome, Completion):
             return outcome
         empty = CallFailed(f"{self.model.targets[endpoint]}: the completion has no text.")
@@ -283,6 +283,7 @@ class Dispatch:
     def end(self, call: _Call, task: asyncio.Task[Completion | WaspError]) -> None:
         """Deliver the outcome of a call, or plan a retry."""
         request, gate, target = call.request, self.model.gates[call.endpoint], self.model.targets[call.endpoint]
+        gate.give_back()  # not before the outcome is known: it may exclude the endpoint
         if task.cancelled():
             late = f"{target}: no response within {self.model.options.timeout:g} seconds."
             outcome: Completion | WaspError = CallFailed(late, "timed_out", is_billed=True)

@@ -75,51 +75,52 @@ class Failure:
 
     @property
     def parameter(self) -> str:
-        """The field that the server refuses; '' if it names none."""
-        return self._read()[0]
+        """The field that the server refuses; '' if it names none. Anthropic's messages begin with it."""
+        first = re.match(r"([\w.]+): ", self._text)
+        return str(self._error.get("param") or (first[1] if first else ""))
 
     @property
     def message(self) -> str:
         """Codes and text of the server's message."""
-        return self._read()[1]
+        inner = self._error.get("innererror")
+        codes = [
+            self._error.get("type"),
+            self._error.get("code"),
+            inner.get("code") if isinstance(inner, dict) else None,
+        ]
+        return " ".join(str(part) for part in (*codes, self._text) if part)
 
-    def _read(self) -> tuple[str, str]:
-        """Read {"error": {type, code, param, message}}, its content, or FastAPI's {"detail": ...}."""
+    @property
+    def _error(self) -> Mapping[str, Any]:
+        """Return the content of {"error": {type, code, param, message}}, or the body itself."""
         error = self.body.get("error", self.body) if isinstance(self.body, Mapping) else self.body
-        if not isinstance(error, Mapping):
-            return "", str(error or "")
-        inner = error.get("innererror")
-        codes = [error.get("type"), error.get("code"), inner.get("code") if isinstance(inner, Mapping) else None]
-        detail = error.get("detail") or ""
+        return error if isinstance(error, Mapping) else {"message": error or ""}
+
+    @property
+    def _text(self) -> str:
+        """Return the message, or FastAPI's `detail`: a text, or a list of {loc, msg}."""
+        detail = self._error.get("detail")
         if isinstance(detail, list):
             problems = [problem for problem in detail if isinstance(problem, Mapping)]
-            fields = [
-                ".".join(str(part) for part in problem.get("loc") or () if part != "body") for problem in problems
-            ]
-            detail = "; ".join(
-                f"{name}: {problem.get('msg', '')}" for name, problem in zip(fields, problems, strict=True)
-            )
-        text = str(error.get("message") or detail or dict(error))
-        first = re.match(r"([\w.]+): ", text)  # FastAPI's and Anthropic's messages begin with the field
-        return str(error.get("param") or (first[1] if first else "")), " ".join(
-            str(part) for part in (*codes, text) if part
-        )
+            fields = [".".join(str(it) for it in problem.get("loc") or () if it != "body") for problem in problems]
+            texts = [str(problem.get("msg", "")) for problem in problems]
+            detail = "; ".join(map(": ".join, zip(fields, texts, strict=True)))
+        return str(self._error.get("message") or detail or self.body or "")
 
     @property
     def retry_after(self) -> float | None:
-        """The delay in seconds that the server demands: `retry-after-ms`, or `retry-after` in seconds or as a date."""
-        for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-            try:
-                seconds = float(self.headers[name]) * unit
-            except (KeyError, ValueError):
-                continue
-            return max(0.0, seconds) if math.isfinite(seconds) else None
+        """The delay in seconds that the server demands: a number, or a date."""
+        stated = self.headers.get("retry-after", "")
         try:
-            return max(
-                0.0, email.utils.parsedate_to_datetime(self.headers.get("retry-after", "")).timestamp() - time.time()
+            seconds = (
+                float(self.headers["retry-after-ms"]) / 1000 if "retry-after-ms" in self.headers else float(stated)
             )
         except ValueError:
-            return None
+            try:
+                seconds = email.utils.parsedate_to_datetime(stated).timestamp() - time.time()
+            except ValueError:
+                return None
+        return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def explain(error: Exception, failure: Failure, target: VendorTarget, secret: str) -> WaspError | Completion:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import os
 import re
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
@@ -61,10 +63,7 @@ class LiteLlmModel(VendorModel[VendorOptions]):
             self.gates[number].hear({str(name).removeprefix("llm_provider-"): str(headers[name]) for name in headers})
             return response.model_dump()
 
-        async def close() -> None:
-            return None
-
-        return SimpleNamespace(post=post, close=close)
+        return SimpleNamespace(post=post, close=partial(asyncio.sleep, 0))
 
     async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
         """Send one request; see `VendorModel.send`."""
@@ -91,11 +90,11 @@ class LiteLlmModel(VendorModel[VendorOptions]):
         headers = getattr(error, "litellm_response_headers", None)
         if headers is None:
             return Failure(0, message, {})
-        body = getattr(error, "body", None) or message
-        with suppress(ValueError):
-            body = getattr(error, "body", None) or json.loads(message[message.index("{") :])
         status = getattr(error.__context__, "status_code", 0) or getattr(error, "status_code", 0)
-        return Failure(int(status), body, headers)
+        text = message[message.find("{") :] if "{" in message else "null"
+        with suppress(ValueError):
+            message = json.loads(text) or message
+        return Failure(int(status), getattr(error, "body", None) or message, headers)
 
 
 def _placeholder(model: str) -> str:
