@@ -63,6 +63,8 @@ def test_the_command_makes_a_group_of_datasets_that_are_known(home: Path) -> Non
     assert [(one["dataset"], one["group"]) for one in told["datasets"]] == [("lab", "clinic"), ("ward", "clinic")]
     with pytest.raises(ConfigError, match="needs a name"):
         budget_commands.group(" ", ["ward", "lab"])
+    left = budget_commands.ungroup("lab")
+    assert [(one["dataset"], one["group"]) for one in left["datasets"]] == [("lab", ""), ("ward", "")]
 
 
 def test_the_plan_says_who_pays(home: Path) -> None:
