@@ -31,8 +31,8 @@ METHOD = {"guidance": "votes", "iterations": 2, "samples": 48, "votes": 4, "exam
 class Scene:
     """Parties in folders, their processes, and the coordinator's command."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.pipeline = folder, Pipeline(folder / "home")
+    def __init__(self, folder: Path, api: str | None = None) -> None:
+        self.folder, self.pipeline = folder, Pipeline(folder / "home", api)
         self.environment = self.pipeline.environment | {"PYTHONPATH": str(ROOT)}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.write()
@@ -113,9 +113,9 @@ ONCE = dict.fromkeys(["party-1", "party-2", "party-3", "coordinator"], 1)
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def scene(api: str, tmp_path: Path) -> Iterator[Scene]:
     """Three parties that wait for rounds; two suffice."""
-    made = Scene(tmp_path)
+    made = Scene(tmp_path, api)
     made.write(parties={"minimum": 2, "minutes": 1.5})
     rows = planted_rows(tmp_path / "rows.parquet")
     partition(RowsRef(str(rows)), tmp_path / "parties", Partition(3), PartyFile("8", "hashing"), tmp_path / "home")
@@ -213,7 +213,7 @@ def test_a_party_and_the_coordinator_killed_after_masking_change_nothing(scene: 
     scene.until(lambda: scene.exchange("masked/party-1"))
     run.kill()
     scene.kill("party-1")
-    run.communicate()
+    run.wait()
     scene.start("party-1")
     sent = {path: path.read_bytes() for path in scene.exchange("masked/*")}
     round_ = scene.result(scene.begin())

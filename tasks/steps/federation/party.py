@@ -8,6 +8,7 @@ errors only as codes, because error messages can describe private rows.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,7 +24,7 @@ from connectors.interfaces.errors import (
     PrivateInputError,
     WaspError,
 )
-from connectors.interfaces.federation import Exchange
+from connectors.interfaces.federation import ROUNDS, Exchange
 from connectors.interfaces.ledger import BudgetPlan
 from tasks.accounting.federated import Parties, require_enough, run_epsilon, shared_charge
 from tasks.core.reuse import step_key
@@ -51,6 +52,9 @@ from tasks.private.voting.ballot import Candidates
 
 TIMEOUT_FACTOR: Final = 2.0
 """A party's timeout for the coordinator, as a multiple of the coordinator's timeout for parties."""
+
+CALLS: Final = re.compile(rf"({ROUNDS}/[^/]+/iteration=\d+/attempt=\d+)/({File.CALL}\d+)")
+"""Path of a call: folder of the round, name of the file."""
 
 Keys = dict[RoundId, RoundKey]
 """Round keys of a process."""
@@ -276,19 +280,17 @@ class PartyRound:
 
 def open_calls(names: Sequence[str]) -> dict[RoundId, str]:
     """Return the newest call of each open round among the `names` of a coordinator's files."""
-    calls: dict[RoundId, str] = {}
     ended = ended_runs(names)
-    for name in sorted(names):
-        folder, _, file = name.rpartition("/")
-        is_open = f"{folder}/{File.ABORT}" not in names and folder.split("/")[1] not in ended
-        if file.startswith(File.CALL) and is_open:
-            calls[RoundId.from_folder(folder)] = file
-    return calls
+    calls = {match[1]: match[2] for match in map(CALLS.fullmatch, sorted(names)) if match}
+    rounds = {RoundId.from_folder(folder): call for folder, call in calls.items()}
+    return {
+        at: call for at, call in rounds.items() if f"{at.folder}/{File.ABORT}" not in names and at.run_id not in ended
+    }
 
 
 def ended_runs(names: Sequence[str]) -> set[str]:
     """Return the ids of ended runs among the `names` of a coordinator's files."""
-    return {name.split("/")[1] for name in names if name.endswith(f"/{File.ENDED}")}
+    return {name.split("/")[1] for name in names if name.endswith(f"/{File.ENDED}") and name.count("/") == 2}
 
 
 def register_rows(tools: RowTools, member: Member) -> tuple[str, str]:
