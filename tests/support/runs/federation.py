@@ -224,7 +224,7 @@ class Federated:
         made = run.tools.artifacts.write_matrix(f"embeddings/{samples.sha256[:32]}.parquet", vectors, key)
         return Written("clerk", iteration, samples, made)
 
-    def job(self, iteration: int = 0, minutes: float = 0.1, respend: bool = False) -> FederatedVote:
+    def job(self, iteration: int = 0, minutes: float = 2.0, respend: bool = False) -> FederatedVote:
         run, name = self.run, self.run.tools.called
         assert run.federation is not None
         assert run.shared is not None
@@ -297,7 +297,7 @@ def planted_rows(path: Path) -> Path:
     return path
 
 
-SHORT = 0.06
+SHORT = 0.12
 """Minutes that parties are waited for where one of them stays away."""
 
 

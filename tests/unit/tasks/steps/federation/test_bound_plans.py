@@ -154,7 +154,7 @@ def test_parties_that_get_different_plans_end_the_round_with_the_reason(tmp_path
         return replace(round_, exchange=Two(round_.exchange, round_.at)).take_part()
 
     with pytest.raises(FinalError, match="received another plan of this round"):
-        federated.vote({name: act for name in federated.parties if name != TARGET}, minutes=SHORT)
+        federated.vote({name: act for name in federated.parties if name != TARGET})
     assert set(federated.releases().values()) == {0}
 
 
@@ -287,7 +287,7 @@ def test_a_wrong_message_is_refused_by_name(tmp_path: Path, kind: str, message: 
     secrets = (federated.parties[name].member.secret for name in (LIAR, "party-1"))
     wrong = message(*secrets, RoundId(federated.run.tools.run_id, 0, 0))
     with pytest.raises(FinalError, match=f"{LIAR}: {said}"):
-        federated.vote(lying(LIAR, lambda name, data: wrong if name.endswith(f"/{kind}") else data), minutes=SHORT)
+        federated.vote(lying(LIAR, lambda name, data: wrong if name.endswith(f"/{kind}") else data))
     assert federated.releases()["coordinator"] == 0
 
 

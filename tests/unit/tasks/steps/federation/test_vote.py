@@ -128,7 +128,7 @@ def test_a_party_killed_between_ready_and_payment_ends_the_round_and_those_who_p
     assert federated.releases() == {"party-1": 1, "party-2": 0, "party-3": 1, "coordinator": 0}
     federated = federated.again()
     with pytest.raises(FinalError, match="party-2: it restarted"):
-        federated.vote(minutes=SHORT)
+        federated.vote()
     federated = federated.again()
     votes, info, _ = federated.vote(respend=True)
     assert np.array_equal(both_sides(votes), clear_sum(federated))
@@ -195,7 +195,7 @@ def test_a_party_that_disagrees_says_so(tmp_path: Path, changes: dict, code: str
     (folder / "other.yaml").write_text("\n".join(registry[:2] + registry[3:]) + "\n")
     federated = edit_party(federated, **changes)
     with pytest.raises(FinalError, match=f"party-1: {code}"):
-        federated.vote(minutes=SHORT)
+        federated.vote()
     assert set(federated.releases().values()) == {0}
 
 
@@ -203,7 +203,7 @@ def test_a_party_without_persons_refuses_a_run_that_protects_them(tmp_path: Path
     federated = open_federated(tmp_path / "f")
     federated.changes["privacy"] = {"epsilon": "inf", "protects": "person"}
     with pytest.raises(FinalError, match="rejected the plan"):
-        federated.again().vote(minutes=SHORT)
+        federated.again().vote()
 
 
 # --- what others see
