@@ -368,9 +368,8 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None) -> None:
         results["synthetic"] = {"path": table, "name": f"{report.task}-synthetic", "sha256": synthetic.sha256}
         files += [] if run.prepared.noise.non_private else [table]
         files += [*_write_pictures(run, report), *([] if report.unnoised_metrics else ["report.html"])]
-        if (served := serving(run.config, f"{name.flow}-{report.task}")) is not None:
-            run.tools.artifacts.fetch(run.student_folder)
-            results["model"] = served
+        run.tools.artifacts.fetch(run.student_folder)
+        results["model"] = serving(run.config, f"{name.flow}-{report.task}")
     results["files"] = {f"plots/{file}" if file.endswith(".png") else file: file for file in files}
     run.tools.tracker.metrics(final, run.iterations, status="FINISHED", **results)
 
