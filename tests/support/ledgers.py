@@ -9,9 +9,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sqlalchemy import select
+
 from connectors.interfaces.ledger import BudgetPlan, Charge, ReleaseRequest
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import GROUP, RELEASING, drawn_releases
+from connectors.ledger.tables import OUTPUTS
 from tests.support.paths import ROOT
 
 DELTA = 1e-5
@@ -70,6 +73,12 @@ def spent(book: PrivacyLedger, dataset: str) -> float:
 def events(book: PrivacyLedger, dataset: str, run_id: str | None = None) -> list[Mapping[str, Any]]:
     drawn = drawn_releases(book.history(dataset))
     return [entry.event for entry in drawn if run_id is None or entry.run_id == run_id]
+
+
+def output_of(book: PrivacyLedger, dataset: str, number: int) -> bytes:
+    query = select(OUTPUTS.c.output).where(OUTPUTS.c.dataset == dataset, OUTPUTS.c.number == number)
+    with book._store.read() as db:
+        return bytes(db.execute(query).scalar_one())
 
 
 def never() -> bytes:

@@ -26,6 +26,7 @@ from tasks.private.releases import keyphrases
 from tasks.private.releases.keyphrase_release import NoisySums
 from tasks.steps import keyphrases as keyphrasing
 from tasks.steps.texts import write_samples
+from tests.support.ledgers import output_of
 from tests.support.runs.caps import lift_cap
 from tests.support.runs.pipeline import SMALL
 
@@ -67,7 +68,7 @@ def run_of(prepared: Prepared) -> DpKpsRun:
 
 def drawn(run: DpKpsRun) -> list[NoisySums]:
     entries = run.tools.ledger.history(run.tools.called.dataset)
-    found = [run.tools.ledger.output("desk", entry.number) for entry in entries if entry.kind == "release"]
+    found = [output_of(run.tools.ledger, "desk", entry.number) for entry in entries if entry.kind == "release"]
     return [NoisySums.from_bytes(output) for output in found if output]
 
 

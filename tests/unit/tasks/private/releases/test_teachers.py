@@ -26,6 +26,7 @@ from tasks.steps.discriminator import DiscriminatorTestJob, SelectSpec
 from tasks.steps.label_counts import LabelSpec
 from tasks.students.spec import StudentSpec
 from tests.support.data.short_texts import LABELS
+from tests.support.ledgers import output_of
 from tests.support.models.tiny import save_roberta
 from tests.support.runs.kd_tutor import opened, texts, written_by
 
@@ -47,7 +48,7 @@ def answers_of(run: KdRun, spec: teaching.TeacherSpec, written: list[Written]) -
 
 def releases(run: KdRun) -> dict[str, NoisySums]:
     entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
-    outputs = {entry.slot: run.tools.ledger.output("desk", entry.number) for entry in entries}
+    outputs = {entry.slot: output_of(run.tools.ledger, "desk", entry.number) for entry in entries}
     return {slot: NoisySums.from_bytes(output) for slot, output in outputs.items() if output}
 
 
