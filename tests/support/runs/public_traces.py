@@ -60,9 +60,9 @@ PATTERNS = (
     (r"\bpid \d+|\bprocess \d+", "PROCESS"),
     (r'("prefect.resource.name": |"name": )"([a-z]+-[a-z]+|\w+-[0-9a-f]{3})"', r'\1"RANDOM"'),
     (r'("hash": ?")[0-9a-f]{64}', r"\1HEAD"),
-    (r'(model_uuid: |"id": "|"sent": ")[0-9a-f]{32}', r"\1ID"),
+    (r'(model_uuid: |"id": ")[0-9a-f]{32}', r"\1ID"),
 )
-"""Random ids and first names of Prefect, ids of the tracking journal, times, ports, speeds and processes in texts."""
+"""Random ids and first names of Prefect, times, ports, speeds and processes in texts."""
 MLFLOW_IDS = {"runs": "run_uuid", "logged_models": "model_id", "datasets": "dataset_uuid", "inputs": "input_uuid"}
 """Table of MLflow -> the column of its random ids."""
 SLOW_STEPS = {
