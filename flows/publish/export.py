@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from connectors.artifacts.store import Artifacts
     from flows.engine.approval import Approval
+    from tasks.text.prompts import TaskCard
 
 SHARED = ("run_id", "flow", "task", "n_synthetic", *ACCURACIES, "macro_f1", "usefulness", "stubs")
 SPENT = ("epsilon_spent", "epsilon_added", "delta", "releases", "releases_charged")
@@ -68,10 +69,6 @@ def export_run(
     gate.require_sound_ledger(home, manifest["dataset"])
     overlap = gate.search(home, artifacts, manifest, rows) if options.overlap_check else None
     card = load_task(manifest["config"]["task"])
-    try:
-        reached, not_run = measure_recipe(home, manifest, rows, card.label_names), ""
-    except (PlaceError, MissingPackageError) as error:
-        reached, not_run = {}, str(error)
     stored = artifacts.read_text(f"{run}/student.json")  # older ones do not state what the student read
     facts = BundleFacts(
         report,
@@ -86,20 +83,20 @@ def export_run(
         soft="label_soft" in rows,
         pooled=(student / "head.safetensors").exists(),
         reads=str(json.loads(stored).get("reads", "")) if stored else "",
-        reached=reached,
-        not_run=not_run,
+        **_measured(home, manifest, rows, card),
     )
     if options.approve is not None:
         approval = options.approve(facts)
         gate.require_sound_ledger(home, manifest["dataset"])  # the approval can take days
         facts = replace(facts, made=now(), approved=(who(), approval))
     secret = open_signing_key(home)
+    shared = {key: summary.to_json().get(key) for key in SHARED + SPENT}
 
     def fill(scratch: Path) -> None:
         _write_rows(rows, scratch)
         shutil.copytree(student, scratch / "student")
         _name_encoder(scratch / "student" / "student.json", manifest["config"])
-        _write_json(scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT})
+        _write_json(scratch / "summary.json", shared)
         _write_json(scratch / "croissant.json", croissant(facts, scratch))
         (scratch / "README.md").write_text(dataset_card(facts), encoding="utf-8")
         bundle.seal(scratch, secret, _manifest(facts))
@@ -108,16 +105,24 @@ def export_run(
             open_ledger(home).note(_ledger_entry(facts, file_sha256(scratch / bundle.MANIFEST)))
 
     write_folder_whole(folder.resolve(), fill)
-    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    return {
-        "run_id": manifest["run_id"],
-        "folder": str(folder),
-        "files": files,
+    return {"run_id": manifest["run_id"], "folder": str(folder), "files": _files_in(folder)} | {
         "overlap_check": _searched(facts),
         "audited": bool(audits),
         "never_audited": list(never),
         "warnings": gate.warnings_of(report),
     }
+
+
+def _files_in(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def _measured(home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, card: TaskCard) -> dict[str, Any]:
+    """Return what the card's recipe reaches on the test rows, or why it was not run."""
+    try:
+        return {"reached": measure_recipe(home, manifest, rows, card.label_names)}
+    except (PlaceError, MissingPackageError) as error:
+        return {"not_run": str(error)}
 
 
 def _unsearched(manifest: Mapping[str, Any], options: ExportOptions) -> str:

@@ -12,7 +12,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import connectors
-from flows.config.named import SHIPPED
+from flows.config.extends import SHIPPED
 from flows.config.task_files import SHIPPED as TASKS
 from tests.support.runs.pipeline import Pipeline
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from flows.cli import commands
-from flows.config.named import SHIPPED
+from flows.config.extends import SHIPPED
 from flows.config.task_files import SHIPPED as TASKS
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline

@@ -114,6 +114,7 @@ def test_a_removed_value_says_what_to_write(place: str, value: str) -> None:
         "method.guidance": {"method": {"guidance": value}},
         "embedder.connector": {"embedder": {"connector": value}},
         "execution.task_runner": {"execution": {"task_runner": value}},
+        "parties.embeddings": {"parties": {"embeddings": value}},
     }
     with pytest.raises(
         ConfigError, match=rf"{place}: '{value}' was removed in 0\.3\. {REMOVED_VALUES[place, value][:5]}"
@@ -217,7 +218,7 @@ def test_other_labels_give_the_same_texts_no_new_budget(home: Path, tmp_path: Pa
     moved = [(text, LABELS[(LABELS.index(label) + 1) % len(LABELS)]) for text, label in rows]
     for name, content in (("first", rows), ("second", moved)):
         start(home, private={"path": table(tmp_path / f"{name}.parquet", content), "name": name})
-    assert open_ledger(home).datasets() == ["first"]
+    assert open_ledger(home).status("second").members == ("first",)
 
 
 @pytest.mark.parametrize("rows", [[("", "login_problem")], [("a text", "no_such_label")]])

@@ -4,8 +4,8 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.catalog import METHODS, find_flow
+from flows.config.extends import SHIPPED
 from flows.config.files import load_config, with_changes
-from flows.config.named import SHIPPED
 from flows.methods.wasp.config import WaspConfig
 
 DEMO = load_config(WaspConfig, SHIPPED / "demo.yaml")

@@ -346,7 +346,7 @@ def test_a_local_language_model_is_opened_as_far_as_that_is_cheap(home: Path, tm
         ),
         (
             {"plms": [{"name": "a", "connector": "hf", "model": "m", "options": {"stop": 5}}]},
-            "invalid value in options",
+            "Model 'a': stop: Input should be a valid tuple, got 5",
         ),
         ({"plms": [{"name": "a", "connector": "openai", "model": "m"}]}, "OPENAI_API_KEY is not set"),
         ({"embedder": {"connector": "sentence_transformers", "model": "no/such-model"}}, "embedder.model: 'no/such"),

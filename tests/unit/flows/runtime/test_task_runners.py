@@ -57,7 +57,7 @@ def test_a_cluster_for_threads_is_refused_with_the_field_s_name() -> None:
 def test_a_missing_package_is_told_before_anything_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "prefect_dask" else find(name))
-    with pytest.raises(MissingPackageError, match=r"-m pip install .*\[dask\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install .*\[dask\]'"):
         prepare("wasp", config_of(task_runner="dask"), tmp_path)
     assert not list(tmp_path.iterdir())
 
