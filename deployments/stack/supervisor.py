@@ -74,7 +74,8 @@ class Supervisor:
             "rpcinterface:supervisor": {
                 "supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"
             },
-        } | {f"program:{service.name}": self._program(service) for service in services}
+        }
+        sections |= {f"program:{service.name}": self._program(service) for service in services}
         lines = [
             f"[{name}]\n" + "".join(f"{key}={_escaped(value)}\n" for key, value in entries.items())
             for name, entries in sections.items()

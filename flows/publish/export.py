@@ -90,13 +90,12 @@ def export_run(
         gate.require_sound_ledger(home, manifest["dataset"])  # the approval can take days
         facts = replace(facts, made=now(), approved=(who(), approval))
     secret = open_signing_key(home)
-    shared = {key: summary.to_json().get(key) for key in SHARED + SPENT}
 
     def fill(scratch: Path) -> None:
         _write_rows(rows, scratch)
         shutil.copytree(student, scratch / "student")
         _name_encoder(scratch / "student" / "student.json", manifest["config"])
-        _write_json(scratch / "summary.json", shared)
+        _write_json(scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT})
         _write_json(scratch / "croissant.json", croissant(facts, scratch))
         (scratch / "README.md").write_text(dataset_card(facts), encoding="utf-8")
         bundle.seal(scratch, secret, _manifest(facts))
