@@ -37,7 +37,7 @@ def install_command(extra: str) -> str:
         return f"{pip_install()} '{PROJECT}[{extra}]'"
     editable, lock = " -e" if source["dir_info"].get("editable") else "", folder / "requirements.lock"
     target, python = f"{editable} {shlex.quote(f'{folder}[{extra}]')}", shlex.quote(sys.executable)
-    if lock.is_file() and extra not in UNPINNED:  # pip refuses hashes beside a folder
+    if lock.is_file() and extra not in UNPINNED:  # pip refuses hashes together with a folder
         return f"{python} -m uv pip install --python {python} -c {shlex.quote(str(lock))}{target}"
     return f"{pip_install()}{target}"
 

@@ -1,4 +1,4 @@
-"""The newest entries of a ledger in a file beside it, which reveal that the ledger was lost or rolled back.
+"""The newest entries of a ledger in a file of its folder, which reveal that the ledger was lost or rolled back.
 
 The file is compared with the ledger whenever a process opens it, and written after every commit. A process that dies
 between a commit and the file leaves an older entry in it. The ledger contains that entry, so it counts as sound.

@@ -32,7 +32,7 @@ def export(file: Path, json_: Json = False) -> None:
 
 @answers.command("repair")
 def repair(json_: Json = False) -> None:
-    """Rewrite damaged files of completions from what can be read; keep the damaged ones beside them."""
+    """Rewrite damaged files of completions from what can be read; keep the damaged ones."""
     from connectors.models.base.store_repair import repair as repair_files
     from flows.runtime.state_folder import state_folder
 
