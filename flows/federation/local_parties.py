@@ -60,7 +60,7 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
 
 
 def _party_files(config: AnyConfig, number: int) -> list[Path]:
-    """Return the parties' files in the folder of the registry; write them for the shipped example if there is no registry."""
+    """Return the parties' files in the registry's folder; write those of the shipped example if there is none."""
     assert config.parties is not None
     registry = Path(place(config.parties.registry, config.data_root)).expanduser().resolve()
     folder = registry.parent

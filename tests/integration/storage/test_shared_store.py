@@ -216,7 +216,7 @@ def test_an_address_that_cannot_be_one_is_refused(
         check_address(address)
     assert RemoteFiles(f"file://{tmp_path}/").place("x") == f"{tmp_path}/x"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=r"-m pip install .*\[s3\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install .*\[s3\]'"):
         check_address("s3://bucket/wasp")
 
 

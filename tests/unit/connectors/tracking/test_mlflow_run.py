@@ -283,7 +283,7 @@ def test_without_the_package_a_run_says_what_to_install(store, tmp_path):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("importlib.util.find_spec", lambda name: None)
         problem = whole_run(run_at(store, tmp_path)).problem
-    assert "-m pip install" in problem
+    assert "pip install" in problem
     assert "[tracking]'" in problem
     assert run_at(store, tmp_path).push() is None
 

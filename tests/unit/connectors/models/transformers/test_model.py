@@ -247,7 +247,7 @@ def test_identity_follows_the_content_and_not_the_place_or_the_speed(tiny_models
 
 def test_a_missing_package_is_named(tiny_models, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=r"-m pip install .*\[local\]"):
+    with pytest.raises(MissingPackageError, match=r"pip install .*\[local\]"):
         opened(tiny_models["gpt2"])
 
 
