@@ -11,6 +11,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -185,3 +186,19 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def use_write_ahead_log(database: sqlite3.Connection, seconds: float) -> None:
+    """Switch a SQLite file to its write-ahead log.
+
+    SQLite does not wait for locks of other processes when it changes the journal mode; wait at most `seconds` here.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)

@@ -16,6 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from connectors.artifacts.atomic_files import use_write_ahead_log
 from connectors.interfaces.errors import LedgerError, MissingPackageError
 from connectors.ledger.heads import compare_and_store
 from connectors.ledger.tables import BOOK, METADATA, SCHEMA
@@ -207,7 +208,7 @@ def _engine(url: URL, arguments: dict[str, Any]) -> Engine:
 
 def _configure_sqlite(connection: Any, _: object) -> None:
     connection.isolation_level = None  # the driver would send its own BEGIN too late
-    connection.execute("PRAGMA journal_mode = WAL")
+    use_write_ahead_log(connection, WAIT_SECONDS)
     connection.execute("PRAGMA synchronous = FULL")
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from connectors.artifacts.atomic_files import explained, make_folder, write_whole
+from connectors.artifacts.atomic_files import explained, make_folder, use_write_ahead_log, write_whole
 from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.models import Completion
@@ -330,7 +330,7 @@ def connect(file: Path, identity: str | None) -> sqlite3.Connection:
         # closing it would release this process's locks, and another process would then delete a log in use.
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     database = sqlite3.connect(file, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False)
-    _use_write_ahead_log(database)
+    use_write_ahead_log(database, WAIT_SECONDS)
     database.execute("PRAGMA synchronous = NORMAL")
     with _transaction(database):
         for statement in filter(str.strip, _SCHEMA.split(";")):
@@ -341,19 +341,6 @@ def connect(file: Path, identity: str | None) -> sqlite3.Connection:
         if identity is not None:
             database.execute("INSERT OR IGNORE INTO model VALUES (?)", (identity,))
     return database
-
-
-def _use_write_ahead_log(database: sqlite3.Connection) -> None:
-    # SQLite does not wait for locks when it changes the journal mode, so wait here.
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
-        try:
-            database.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
 
 
 @contextmanager
