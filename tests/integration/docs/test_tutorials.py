@@ -53,7 +53,9 @@ def test_the_settings_of_a_guide_are_accepted_by_the_plan(
     for name in ("notes.csv", "held_out.csv"):
         (tmp_path / name).write_text("note,category,patient\nmy bill is wrong,billing_question,p1\n")
     (tmp_path / "triage.yaml").write_text((TASKS / "support_desk.yaml").read_text())
-    values = yaml.safe_load((SHIPPED / "demo.yaml").read_text()) | yaml.safe_load(settings)
+    demo, values = (SHIPPED / "demo.yaml").read_text(), yaml.safe_load(settings)
+    (tmp_path / "mine.yaml").write_text(demo)
+    values = values if "extends" in values else yaml.safe_load(demo) | values
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
     problems = commands.plan("wasp", tmp_path / "config.yaml", [])["problems"]
     assert [problem for problem in problems if "is not installed" not in problem] == []
