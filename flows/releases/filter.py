@@ -135,7 +135,7 @@ def measure(run: Run, spec: TeacherSpec | ClassifySpec, written: Sequence[Writte
 def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
     """Select texts that the student classifies as private, in the proportions of the classes; return them embedded."""
     from tasks.prefect.public import embed_samples, select_texts
-    from tasks.prefect.runtime import run_step, submit_step
+    from tasks.prefect.runtime import results, run_step, submit_step
 
     config = run.config
     spec = SelectSpec(
@@ -147,8 +147,7 @@ def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | No
         seed=config.execution.seed,
     )
     selected = run_step(select_texts, run.tools, spec, written, discriminator)
-    embedding = [submit_step(embed_samples, run.tools, table) for table in selected]
-    return [future.result() for future in embedding]
+    return results([submit_step(embed_samples, run.tools, table) for table in selected])
 
 
 def _teacher_spec(run: Run) -> TeacherSpec:

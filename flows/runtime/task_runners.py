@@ -13,6 +13,7 @@ from prefect.futures import PrefectFuture
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.tasks import Task
+from prefect.utilities.annotations import BaseAnnotation
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.execution import Execution
@@ -56,11 +57,13 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
     ) -> PrefectFuture[Any]:
         """Start a step and return its future."""
         threads = self._open()
+        # Prefect's annotations are tuples that each pickling nests once more: none may travel to a cluster.
+        bare = {name: _bare(value) for name, value in parameters.items()}
         stays = getattr(task.fn, "stays", None)
-        if self._cluster is None or (stays is not None and stays(parameters)):
+        if self._cluster is None or (stays is not None and stays(bare)):
             return threads.submit(task, parameters, wait_for, dependencies)
         with _server_for_workers():
-            return self._cluster.submit(task, parameters, wait_for, dependencies)
+            return self._cluster.submit(task, bare, [_bare(part) for part in wait_for or ()], dependencies)
 
     def __exit__(self, *error: Any) -> None:
         """Close the runners; a cluster started for the run ends here."""
@@ -86,6 +89,10 @@ def _execution() -> Execution:
         workers = {"max_workers": config["workers"]} if "workers" in config else {}
         return Execution.model_validate(config.get("execution", workers))
     return config.execution if config is not None else Execution()
+
+
+def _bare(value: Any) -> Any:
+    return value.unwrap() if isinstance(value, BaseAnnotation) else value
 
 
 @contextmanager

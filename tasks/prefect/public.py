@@ -20,7 +20,7 @@ from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.metrics.iteration_record import Facts, sentence, table
 from tasks.prefect import page
-from tasks.prefect.runtime import as_json, in_flow_process, outcome, step, step_of, submit_step
+from tasks.prefect.runtime import as_json, in_flow_process, outcome, results, step, step_of, submit_step, value_of
 from tasks.steps import density, discriminator, evolution, fusegen, keyphrases, selection, texts
 from tasks.steps.discriminator import SelectSpec
 from tasks.steps.students import baseline, dp_classifier, evaluation, soft_labels
@@ -69,8 +69,8 @@ def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list
     new = [submit_step(by, tools, job) for job in jobs]
     # Each text is embedded as soon as it exists. The embedding step gets a value, not a future: for a future Prefect
     # would request the state from its server, and after a failure it would only report that the step never started.
-    embedding = {future: submit_step(embed_samples, tools, future.result()) for future in as_completed(new)}
-    return [embedding[future].result() for future in new]
+    embedding = {future: submit_step(embed_samples, tools, value_of(future)) for future in as_completed(new)}
+    return results([embedding[future] for future in new])
 
 
 @step("generate {job.plm} t={job.iteration}", stays=uses_remote_model)

@@ -5,22 +5,28 @@ Tasks exchange references, never rows. A step whose artifact is already complete
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import partial, wraps
+from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
 from prefect import Task, get_run_logger, runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
-from prefect.futures import PrefectFuture
+from prefect.futures import PrefectConcurrentFuture, PrefectFuture
+from prefect.results import ResultRecord  # type: ignore[attr-defined]
 from prefect.states import Completed
 from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.utilities.annotations import opaque
+from prefect.utilities.engine import get_state_for_result
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import in_step
 from connectors.interfaces.redaction import guard_logs, redact_error
+from tasks.core.refs import Written
 from tasks.core.tools import Tools
 
 Parameters = ParamSpec("Parameters")
@@ -30,20 +36,41 @@ Made = Callable[..., tuple[Any, str]]
 
 
 def submit_step(step: Task[..., Any], *arguments: Any) -> PrefectFuture[Any]:
-    """Submit one step; on the run's page it follows the steps that made its arguments."""
-    return step.submit(*arguments)
+    """Submit one step; on the run's page it follows the steps that made its arguments.
+
+    Prefect searches all arguments twice, down to the last number, for results of other steps. On ten tables of texts
+    that takes as long as the step. Here one search suffices, and it stops at those tables.
+    """
+    return step.submit(*map(opaque, arguments), wait_for=_upstream(arguments))
 
 
-def run_step(step: Task[..., Any], *arguments: Any) -> Any:
+def _upstream(arguments: Sequence[Any]) -> list[opaque]:
+    """Return the parts of the arguments that other steps made."""
+    return [opaque(part) for value in arguments for part in _parts(value) if get_state_for_result(part)]
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield the parts that steps exchange: tables of texts, references, values."""
+    if value is None or (isinstance(value, str) and not value):
+        return  # a process has one empty string object, which is part of every step's result
+    yield value
+    if isinstance(value, (tuple, list, Mapping)):
+        for item in chain(value, value.values() if isinstance(value, Mapping) else ()):
+            yield from _parts(item)
+    elif is_dataclass(value) and not isinstance(value, (Written, ArtifactRef)):
+        for field in fields(value):
+            yield from _parts(getattr(value, field.name))
+
+
+def run_step(step: Task[Parameters, Any], *arguments: Any) -> Any:
     """Run one step and return its value; the UI shows its state name ('Reused').
 
     If steps run in threads of this process, the step uses the waiting flow's thread. Handing it to another thread and
     back increases Prefect's overhead by half when the processor is busy.
     """
     if not _in_threads():
-        return submit_step(step, *arguments).result()
-    state: Any = step(*arguments, return_state=True)
-    return state.result()
+        return value_of(submit_step(step, *arguments))
+    return _value(step(*map(opaque, arguments), wait_for=_upstream(arguments), return_state=True))
 
 
 def _in_threads() -> bool:
@@ -51,6 +78,28 @@ def _in_threads() -> bool:
     context = FlowRunContext.get()
     runner = context.task_runner if context else None
     return isinstance(runner, ThreadPoolTaskRunner) or getattr(runner, "in_threads", False)
+
+
+def value_of(started: PrefectFuture[Any]) -> Any:
+    """Wait for one step and return its value."""
+    if not isinstance(started, PrefectConcurrentFuture):
+        return started.result()
+    started.wait()
+    return _value(started.state)
+
+
+def _value(state: State[Any]) -> Any:
+    """Return the result of a finished step, or raise its error.
+
+    Reads the result directly; Prefect would use another thread.
+    """
+    made = state.data
+    return made.result if state.is_completed() and isinstance(made, ResultRecord) else state.result()
+
+
+def results(steps: Sequence[PrefectFuture[Any]]) -> list[Any]:
+    """Return the values of steps that run concurrently."""
+    return [value_of(future) for future in steps]
 
 
 def outcome(value: Any, ref: ArtifactRef, why: str) -> State[Any]:

@@ -21,7 +21,7 @@ from flows.runtime import stores
 from flows.runtime.stores import SharedStores
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.public import generate, record_iteration
-from tasks.prefect.runtime import run_step, step, submit_step
+from tasks.prefect.runtime import run_step, step, submit_step, value_of
 from tests.support.runs.pipeline import values
 
 DURATION = 0.3
@@ -110,12 +110,12 @@ def test_a_flow_carries_out_the_step_that_it_waits_for_unless_steps_belong_to_a_
         raise ConfigError("it cannot be")
 
     def both(config: WaspConfig) -> None:
-        seen["here"], seen["beside"] = run_step(say, "now"), submit_step(say, "soon").result()
-        seen["names"] = [one.state.name for one in (submit_step(say, "named"),) if one.result()]
+        seen["here"], seen["beside"] = run_step(say, "now"), value_of(submit_step(say, "soon"))
+        seen["names"] = [one.state.name for one in (submit_step(say, "named"),) if value_of(one)]
         with pytest.raises(ConfigError, match="it cannot be"):
             run_step(refuse)
         with pytest.raises(ConfigError, match="it cannot be"):
-            submit_step(refuse).result()
+            value_of(submit_step(refuse))
 
     with temporary_settings({PREFECT_API_URL: api}):
         for runner, same in ((ConfiguredTaskRunner(), True), (Elsewhere(), False)):
