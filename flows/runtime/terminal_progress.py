@@ -124,7 +124,8 @@ class Bars(Display):
             return None
         self._live.stop()
         try:
-            answer = self._live.console.input(f"{question} [y/N] ", markup=False)
+            self._live.console.print(f"{question} [y/N] ", end="", highlight=False, markup=False)
+            answer = self._live.console.input()
         except EOFError:
             return False
         finally:
