@@ -106,7 +106,11 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "unit/flows/methods/test_opening.py::test_any_flow_offers",
     ),
     "configurations that ship": ("unit/flows/config/test_shipped_configs.py::test_a_comparison_loads_and_every_cell",),
-    "federated parties": ("e2e/test_federated.py::test_a_comparison",),
+    "federated parties": (
+        "e2e/test_federated.py::test_a_comparison",
+        "e2e/test_federated.py::test_a_party_killed",
+        "e2e/test_federated.py::test_parties_meet",
+    ),
     "task runners, shared stores, versions of Dask": ("e2e/test_outgrowing.py",),
     "vendors' money, batches and keys, served models": (
         "e2e/test_paid_models.py::test_money_at_a_server",
