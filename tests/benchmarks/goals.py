@@ -33,7 +33,6 @@ GOALS = {
         Goal("P1", "vote, both ends / float32 matrix product, 10,000 x 100,000", 1.5),
         Goal("P1-small", "vote, both ends / float32 matrix product, up to 1,000 x 6,000", 3.0),
         Goal("P8", "embedding rate / SentenceTransformer.encode, short texts", 1.25, least=True),
-        Goal("P9", "embedding rate in reduced precision / encode, at most 2 % of vote mass moved", 2.7, least=True),
         Goal("P11", "second pass over unchanged texts / first", 0.02),
         Goal("P14-iteration", "milliseconds that a run with Prefect takes more per iteration of nine tasks", 50.0),
         Goal("P15", "wasp --help / bare interpreter with argparse", 8.0),
