@@ -189,7 +189,9 @@ def born(folder: Path, journey: Journey) -> Iterator[World]:
         seconds = nursery.life(plain, after=100.0)["seconds"]
         template = folder / "template"
         template.mkdir(mode=0o700)
-        shutil.copytree(first / "private", template / "private", ignore=shutil.ignore_patterns("votes", "embeddings", "ledger.head"))
+        shutil.copytree(
+            first / "private", template / "private", ignore=shutil.ignore_patterns("votes", "embeddings", "ledger.head")
+        )
         places = json.loads((folder / "places.json").read_text())["places"]
         yield World(nursery, template, places, seconds, folder)
     finally:
