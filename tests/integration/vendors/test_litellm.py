@@ -37,7 +37,7 @@ class LiteLlmPromises(VendorPromises):
     connector = LiteLlmModel
     variable = "LITELLM_TEST_KEY"
     model_name: ClassVar[str]
-    short_timeout = 0.6
+    short_timeout = 1.0
 
     def open(self, *servers: Any, **options: Any) -> Any:
         urls = [server.url + self.suffix for server in servers]

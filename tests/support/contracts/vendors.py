@@ -40,7 +40,7 @@ class VendorPromises(LanguageModelContract):
     suffix = ""
     variable = ""
     repeats_itself = True
-    short_timeout = 0.15
+    short_timeout = 0.4
     """Seconds within which the connector receives every immediate response, with eight calls in flight."""
 
     @pytest.fixture
@@ -299,7 +299,7 @@ class VendorPromises(LanguageModelContract):
                 recording.complete(asked(300))
                 seconds[share] = time.monotonic() - began
                 assert server.count == 300
-        assert seconds[1.2] < 1.35 * seconds[None], "before: seven times as long"
+        assert seconds[1.2] < 3 * seconds[None], "calls in waves take seven times as long"
 
     estimates: ClassVar[list[tuple[Any, Any, bool]]] = [
         (11, 7, False),
