@@ -119,17 +119,6 @@ def audit_sums(
     return case.attack(trials, confidence, advance)
 
 
-def audit_votes(
-    noise: Noise,
-    trials: int = 1000,
-    run: Mechanism | None = None,
-    advance: Advance = ignore_progress,
-    confidence: float = CONFIDENCE,
-) -> list[Finding]:
-    """Attack the vote `2 * trials` times; `run`: the mechanism, the product's unless a test sabotages it."""
-    return vote_case(noise, run=run).attack(trials, confidence, advance)
-
-
 def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
     """Return the releases of a run about a constant election: as many noisy votes as planned."""
     return [noisy_votes(ballot, candidates, noise) for _ in range(noise.releases)]

@@ -43,18 +43,18 @@ def test_a_server_has_every_deployment_as_prefect_yaml_says(client: SyncPrefectC
         assert stored.global_concurrency_limit is not None
         assert stored.global_concurrency_limit.limit == 1
         assert stored.job_variables["env"] == {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
-    found = client.read_deployment_by_name("wasp/demo")
-    body = {"parameters": {"config": found.parameters["config"] | {"private": {"rows": 0}}}}
+    demo = client.read_deployment_by_name("wasp/demo")
+    body = {"parameters": {"config": demo.parameters["config"] | {"private": {"rows": 0}}}}
     with pytest.raises(Refused, match="config.private"):
-        ask(str(client.api_url).rstrip("/"), f"/deployments/{found.id}/create_flow_run", body)
+        ask(str(client.api_url).rstrip("/"), f"/deployments/{demo.id}/create_flow_run", body)
 
 
 def test_edits_stay_until_the_form_changes_and_schedules_always(client: SyncPrefectClient) -> None:
-    found = client.read_deployment_by_name("wasp/demo")
-    edited = found.parameters | {"changes": ["privacy.epsilon=3.5"]}
+    demo = client.read_deployment_by_name("wasp/demo")
+    edited = demo.parameters | {"changes": ["privacy.epsilon=3.5"]}
     patch_deployment(client, "wasp/demo", parameters=edited, paused=True)
     schedule = {"schedule": {"cron": "5 4 * * *"}, "active": True, "slug": None, "parameters": {"resumes": None}}
-    ask(str(client.api_url).rstrip("/"), f"/deployments/{found.id}/schedules", [schedule])
+    ask(str(client.api_url).rstrip("/"), f"/deployments/{demo.id}/schedules", [schedule])
     assert list(register(client)) == [f"deployments: 0 registered, {NUMBER} unchanged"]
     assert client.read_deployment_by_name("wasp/demo").parameters == edited
     patch_deployment(client, "wasp/demo", version="of yesterday")
@@ -63,7 +63,7 @@ def test_edits_stay_until_the_form_changes_and_schedules_always(client: SyncPref
     assert lines[0] == f"deployments: 2 registered, {NUMBER - 2} unchanged"
     assert "updated: wasp/demo, compare/compare. Values that were edited on the server are replaced" in lines[1]
     after = client.read_deployment_by_name("wasp/demo")
-    assert (after.parameters, after.paused) == (found.parameters, True)
+    assert (after.parameters, after.paused) == (demo.parameters, True)
     assert [(one.schedule.cron, one.active) for one in after.schedules] == [("5 4 * * *", True)]  # type: ignore[union-attr]
     assert client.read_deployment_by_name("compare/compare").work_pool_name == "wasp"
 

@@ -173,9 +173,9 @@ def test_every_flow_on_private_rows_takes_the_tutor_and_the_filter(api: str, tmp
     assert {"labels", "answers"} < set(found)
     assert len(found) == len(set(found)) == summary["releases"]
     assert summary["epsilon_spent"] <= 4.0
-    wanted = summary["n_synthetic"] * shares(folder_of((pipeline, summary)))
+    expected = summary["n_synthetic"] * shares(folder_of((pipeline, summary)))
     counts = pipeline.synthetic(summary["run_id"])["label"].value_counts()
-    assert sorted(counts.tolist()) == pytest.approx(sorted(wanted[wanted >= 0.5].round().tolist()), abs=2)
+    assert sorted(counts.tolist()) == pytest.approx(sorted(expected[expected >= 0.5].round().tolist()), abs=2)
 
 
 # --- private evolution (PrE-Text, Aug-PE)
@@ -244,8 +244,8 @@ def test_prompts_and_texts_hold_the_drawn_phrases_and_no_class(finish: Finish) -
     assert all(len(set(phrases)) == 4 and set(phrases) <= known for phrases in drawn)
     prompts = pd.concat([table(done, f"iteration=0/plm={plm}/prompts.parquet") for plm in ("clerk", "novelist")])
     first = prompts[prompts["attempt"] == 0]["text"]
-    wanted = {"; ".join(phrases) for phrases in drawn}
-    assert all(any(phrases in text for phrases in wanted) for text in first)
+    expected = {"; ".join(phrases) for phrases in drawn}
+    assert all(any(phrases in text for phrases in expected) for text in first)
     assert not any(label in text for label in set(sequences["label"]) for text in first)
     assert "message to a support desk" in first.iloc[0]
     texts, asked = table(done, "synthetic.parquet"), dict(zip(prompts["prompt_key"], prompts["text"], strict=True))
@@ -323,9 +323,9 @@ def test_each_class_has_its_part_of_what_is_written_and_kept(finish: Finish) -> 
     done = finish("kd_tutor")
     folder = folder_of(done)
     labels = [line["name"] for line in json.loads((folder / "report.json").read_text())["balance"]]
-    wanted = dict(zip(labels, shares(folder), strict=True))
+    expected = dict(zip(labels, shares(folder), strict=True))
     for label, count in table(done, "synthetic.parquet")["label"].value_counts().items():
-        assert abs(count - 36 * wanted[label]) <= 1.5
+        assert abs(count - 36 * expected[label]) <= 1.5
     selection = table(done, "selection.parquet")
     assert (len(selection), int(selection["kept"].sum())) == (72, 36)
     assert json.loads((folder / "discriminator" / "told.json").read_text())["queries"] == 20

@@ -20,7 +20,7 @@ from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.teachers import TeacherPrivacy, paper_part
 from tasks.accounting.teachers import calibrate_part as calibrate_teachers
 from tasks.accounting.votes import calibrate
-from tasks.audit.attacks import audit_votes, run_attack, vote_attack, vote_case
+from tasks.audit.attacks import run_attack, vote_attack, vote_case
 from tasks.audit.bounds import epsilon_bound, largest_rate, lower_bound
 from tasks.audit.parts import density_case, few_phrases, few_queries, keyphrase_case, part_attack, teacher_case
 from tasks.audit.sums import SumsCase
@@ -208,7 +208,8 @@ def test_the_votes_of_parties_and_of_evolution_are_attacked_under_their_own_name
 
 def test_the_claim_is_an_epsilon_beside_the_proven_one_and_progress_covers_every_trial() -> None:
     units: list[int] = []
-    claimed, proven = audit_votes(calibrate(VotePrivacy(4, 1e-5, 4)), 40, advance=units.append)[0].epsilons(1e-5)
+    findings = vote_case(calibrate(VotePrivacy(4, 1e-5, 4))).attack(40, advance=units.append)
+    claimed, proven = findings[0].epsilons(1e-5)
     assert claimed == pytest.approx(4.0, abs=1e-3)
     assert 0 <= proven < claimed
     assert sum(units) == 80

@@ -11,7 +11,7 @@ import pytest
 from tasks.accounting.federated import Parties, SharedNoise
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate
-from tasks.audit.attacks import audit_votes, canary_election
+from tasks.audit.attacks import canary_election, vote_case
 from tasks.audit.federated import FederatedRun, divide_ballot
 from tasks.private.voting.votes import clean_votes
 
@@ -53,7 +53,7 @@ MUTANTS: dict[str, tuple[Noise, type[FederatedRun], Parties, int]] = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_sabotaged_federation_is_caught(name: str) -> None:
     noise, mutant, parties, trials = MUTANTS[name]
-    assert not all(finding.passed for finding in audit_votes(noise, trials, mutant(parties)))
+    assert not all(finding.passed for finding in vote_case(noise, run=mutant(parties)).attack(trials))
 
 
 @pytest.mark.statistical
@@ -67,7 +67,7 @@ def test_a_sabotaged_federation_is_caught(name: str) -> None:
     ids=["one of three colludes", "near alone", "person, two of three collude"],
 )
 def test_a_sound_federation_passes_and_the_bound_comes_near_the_claim(privacy: VotePrivacy, parties: Parties) -> None:
-    findings = audit_votes(calibrate(privacy), 150, FederatedRun(parties))
+    findings = vote_case(calibrate(privacy), run=FederatedRun(parties)).attack(150)
     assert all(finding.passed for finding in findings), findings
     assert findings[0].bound >= findings[0].claimed - 1.6
 

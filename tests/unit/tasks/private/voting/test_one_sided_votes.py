@@ -13,7 +13,7 @@ from connectors.interfaces.errors import ArtifactError, ConfigError
 from tasks.accounting.composition import epsilon_of, gaussian_event
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import PRE_TEXT_EXCESS, calibrate
-from tasks.audit.attacks import audit_votes
+from tasks.audit.attacks import vote_case
 from tasks.private.nearest.search import rank
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
@@ -124,6 +124,6 @@ def test_aug_pe_is_calibrated_without_rounding_its_promise_away(epsilon: float, 
 
 
 def test_an_attacker_proves_no_more_than_is_claimed():
-    findings = audit_votes(NOISE, trials=150)
+    findings = vote_case(NOISE).attack(150)
     assert [one.what for one in findings[:-2]] == ["who took part, by near votes"]
     assert all(one.passed for one in findings)
