@@ -9,9 +9,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.client.schemas.filters import DeploymentFilter, WorkPoolFilter, WorkPoolFilterName
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
@@ -20,6 +21,9 @@ from connectors.interfaces.errors import WaspError
 from connectors.interfaces.redaction import redact
 from deployments.automations import declare
 from deployments.registry import POOL, PREFECT_FILE, deployments
+
+MOST_RUNS = 2
+"""Runs at once: a run uses all cores for embeddings and training. Edit the limit of the work pool on the server."""
 
 
 def main() -> int:
@@ -61,11 +65,29 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
         yield f"  of an earlier version: {', '.join(left)}. Delete one with: prefect deployment delete {left[0]}"
 
 
+def pool_template() -> dict[str, Any]:
+    """Return the job template of the work pool: a run chooses neither command nor environment."""
+    from prefect.workers.process import ProcessWorker
+
+    template: dict[str, Any] = ProcessWorker.get_default_base_job_template()
+    template["job_configuration"] |= {"command": None, "env": {}, "labels": {}, "name": None}
+    template["job_configuration"] |= {"stream_output": True, "working_dir": None}
+    template["variables"] = {"type": "object", "properties": {}, "additionalProperties": False}
+    return template
+
+
 def _create_pool(client: SyncPrefectClient) -> None:
+    """Create the work pool; update the job template of one that another version created."""
+    template, limit = pool_template(), MOST_RUNS
     try:
-        client.create_work_pool(WorkPoolCreate(name=POOL, type="process", description="Runs on this machine."))
+        text = "Runs on this machine."
+        pool = WorkPoolCreate(
+            name=POOL, type="process", description=text, base_job_template=template, concurrency_limit=limit
+        )
+        client.create_work_pool(pool)
     except ObjectAlreadyExists:
-        return
+        if client.read_work_pool(POOL).type == "process":
+            client.update_work_pool(POOL, WorkPoolUpdate(base_job_template=template))
 
 
 def _read(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import ConfigError
-from flows.runtime.state_folder import REGISTERED_ONLY, state_folder
+from flows.runtime.server import serve_others
+from flows.runtime.state_folder import state_folder
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -55,8 +56,10 @@ def serve(limit: int = 4) -> None:
 
 def _prepare_environment(address: str) -> None:
     # Runs log to this terminal; other commands silence the console for their progress display.
-    os.environ |= {"PREFECT_API_URL": address, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "INFO", REGISTERED_ONLY: "1"}
-    os.environ["WASP_HOME"] = str(state_folder())
+    os.environ |= {"PREFECT_API_URL": address, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "INFO"}
+    home = state_folder()
+    serve_others(home)
+    os.environ["WASP_HOME"] = str(home)
     os.environ.setdefault("WASP_DATA", str(Path.cwd()))
     os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
 

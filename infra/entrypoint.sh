@@ -36,6 +36,11 @@ fi
 
 export PREFECT_API_AUTH_STRING="$WASP_AUTH" MLFLOW_TRACKING_USERNAME="$user" MLFLOW_TRACKING_PASSWORD="$password"
 
+# Runs of other people may name registered datasets only (flows/runtime/server.py).
+if [ -z "$server" ] && [ -w "${WASP_HOME-}" ] && [ ! -e "$WASP_HOME/server.yaml" ]; then
+    (umask 077 && echo "keys: {}" >"$WASP_HOME/server.yaml")
+fi
+
 case "$server" in
     prefect)
         export PREFECT_SERVER_API_AUTH_STRING="$WASP_AUTH"

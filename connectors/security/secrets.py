@@ -13,6 +13,9 @@ from connectors.interfaces.redaction import remember
 NO_KEY = "none"
 """Reference for servers without keys."""
 
+CLOSED = ("WASP_", "PREFECT_", "MLFLOW_", "AWS_")
+"""Beginnings of variables that no configuration can send to a model's endpoint."""
+
 _REFERENCE = re.compile(r"env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)|prefect:(?P<block>[a-z0-9][a-z0-9-]*)")
 
 
@@ -47,6 +50,8 @@ def variable_of(reference: str, where: str = "key") -> str:
             f"{where} must be a reference to a key: 'env:NAME' (environment variable), 'prefect:block-name' (Secret "
             f"block), or 'none' for a server without keys. Never put a key into a configuration."
         )
+    if (match["variable"] or "").startswith(CLOSED):
+        raise ConfigError(f"{where}: the variable {match['variable']} contains no key of a language model")
     return match["variable"] or "WASP_SECRET_" + match["block"].upper().replace("-", "_")
 
 

@@ -6,13 +6,15 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from connectors.artifacts.atomic_files import write_text_whole
 from deployments.registry import POOL
 from deployments.stack.postgres import url
 from deployments.stack.settings import Settings
 from deployments.stack.supervisor import Service
-from flows.runtime.state_folder import DEFAULTS, REGISTERED_ONLY
+from flows.runtime.server import serve_others
+from flows.runtime.state_folder import DEFAULTS
 
 OWN = ("PREFECT_API_", "PREFECT_PROFILE", "PREFECT_SERVER_API_", "PREFECT_SERVER_DATABASE_", "MLFLOW_TRACKING_",
        "MLFLOW_BACKEND_", "WASP_AUTH", "WASP_BIND")  # fmt: skip
@@ -110,9 +112,9 @@ def _mlflow_auth(settings: Settings, secret: str) -> dict[str, str]:
 
 def worker_service(settings: Settings, ledger: str) -> Service:
     """Return the worker, which starts each run in a new process."""
+    if settings.auth:
+        serve_others(Path(settings.home))
     environment = client_environment(settings, ledger)
-    if settings.auth:  # a stack for others
-        environment[REGISTERED_ONLY] = "1"
     environment |= {"WASP_DATA": settings.data, "PREFECT_WORKER_QUERY_SECONDS": "3"}
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
     return Service("worker", [*command, "--name", "local", "--install-policy", "never"], environment)

@@ -15,6 +15,13 @@ OTHERS = ("WASP_SECRET_", "WASP_STACK", "WASP_ADVISORIES")
 """Beginnings of variables that the pipeline sets itself, and of those of its own checks."""
 
 
+REMOVED = {
+    "WASP_LEDGER_KEY_FILE": "Copy that file to private/ledger.key in the state folder of each machine (mode 0600)",
+    "WASP_REGISTERED_ONLY": "Create the file server.yaml in the state folder with the line: keys: {}",
+}
+"""Variables that earlier versions had, with what to do instead."""
+
+
 class Environment(BaseSettings):
     """Variables of a machine; empty ones count as not set."""
 
@@ -30,10 +37,6 @@ class Environment(BaseSettings):
     ledger_url: str | None = Field(
         None, description="Database of the privacy ledger. Default: a file in the state folder."
     )
-    registered_only: bool = Field(
-        False,
-        description="A server for others: a run may name registered datasets only. `wasp serve` and `make up` set it.",
-    )
     quiet: bool = Field(False, description="Show warnings and results only, as `wasp -q`.")
     bind: str | None = Field(None, description="`make up`: address to listen on. Default: this machine only.")
     public_host: str | None = Field(None, description="`make up`: name of the machine in links.")
@@ -43,11 +46,9 @@ class Environment(BaseSettings):
 
 def environment() -> Environment:
     """Return the current variables; ConfigError if one has no valid value or was removed."""
-    if os.environ.get("WASP_LEDGER_KEY_FILE"):
-        raise ConfigError(
-            "WASP_LEDGER_KEY_FILE: removed in 0.3. Copy that file to private/ledger.key in the state folder of each "
-            "machine (mode 0600) and unset the variable"
-        )
+    for name in REMOVED.keys() & os.environ.keys():
+        if os.environ[name]:
+            raise ConfigError(f"{name}: removed in 0.3. {REMOVED[name]} and unset the variable")
     try:
         return Environment()
     except ValidationError as error:

@@ -19,14 +19,8 @@ from flows.config.paths import model_spec, rows_ref
 from flows.config.rows import PrivateRows
 from flows.config.task_files import load_task
 from flows.config.vocabulary import VocabularyChoice, vocabulary_of
-from flows.engine.datasets import (
-    private_ref,
-    require_apart,
-    require_no_private_file,
-    require_noise,
-    require_person,
-    require_public,
-)
+from flows.engine.datasets import private_ref, require_apart, require_person
+from flows.engine.server import require_listed_keys, require_noise, require_public, require_public_files
 from flows.runtime.stores import open_ledger
 
 if TYPE_CHECKING:
@@ -109,7 +103,7 @@ def _check_task(task: str) -> None:
 # --- rows
 def _source_checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
     root = config.data_root
-    yield f"files {config!r}", partial(require_no_private_file, config, home)
+    yield f"files {config!r}", partial(require_public_files, config, home)
     yield (
         f"noise {config.private!r} {config.evaluation.fid_reference} {config.filtering!r}",
         partial(require_noise, config),
@@ -167,6 +161,7 @@ def _check_model(plm: Plm, root: str | None) -> None:
     from connectors.models.base.registry import check_model
 
     spec = model_spec(plm, root)
+    require_listed_keys(spec)
     check_model(spec)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from connectors.interfaces.errors import ConfigError, PlaceError
 from connectors.interfaces.redaction import redact
@@ -15,10 +14,10 @@ from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
 from flows.config.base import AnyConfig
 from flows.config.datasets import DatasetView
 from flows.config.files import check_config
-from flows.config.paths import dataset_name, place, rows_ref
+from flows.config.paths import dataset_name, rows_ref
 from flows.config.rows import PrivateRows
-from flows.runtime.state_folder import registered_only, who
-from flows.runtime.stores import open_ledger as open_home_ledger
+from flows.runtime.server import server_policy
+from flows.runtime.state_folder import who
 from tasks.private.data.quarantine import sealed, write_for_owner, write_table_for_owner
 from tasks.private.data.rows import Zone, check_source, identify
 from tasks.private.data.survey import Survey, split, survey
@@ -98,7 +97,7 @@ def private_ref(private: PrivateRows, open_ledger: OpenLedger, root: str | None,
     """
     chosen = rows_ref(private, root, seed)
     if private.dataset is None:
-        if registered_only() and not private.path.startswith(BUILTIN):
+        if server_policy() is not None and not private.path.startswith(BUILTIN):
             raise ConfigError(
                 "private.path: this server accepts registered datasets only. Let the owner of the rows register them "
                 "(wasp dataset add NAME --path PATH) and write private: NAME"
@@ -129,31 +128,12 @@ def require_person(config: AnyConfig, where: RowsRef) -> None:
         )
 
 
-def require_public(field: str, where: RowsRef, home: Path) -> None:
-    """Raise ConfigError if public rows are in a file or database of a registered dataset, on a server for others.
-
-    The private zone of the state folder and the ledger are as private.
-    """
-    from connectors.rows.places import bases_of
-
-    if not registered_only():
-        return
-    if where.path.startswith("duckdb"):
-        raise ConfigError(f"{field}.path: DuckDB reads files that its address does not name. Use a file or a database.")
-    bases = set(bases_of(where))
-    if any(_is_private(home, base.removeprefix("sqlite ")) for base in bases):
-        raise ConfigError(f"{field}.path: this is in the private zone of the server. Use other rows.")
-    for name, view in _views(open_home_ledger(home)):
-        if bases & set(bases_of(view)):
-            raise ConfigError(f"{field}.path: these are private rows of dataset '{name}'. Use other rows.")
-
-
 def require_apart(field: str, where: RowsRef, private: RowsRef) -> None:
     """Raise ConfigError if public rows and private rows are read from one file, or by one query of a database.
 
     Public rows are read, measured and shown without noise. Only locations are compared, no rows.
     """
-    if registered_only() or private.public:  # `require_public` compares with all registered datasets
+    if server_policy() is not None or private.public:  # `require_public` compares with all registered datasets
         return
     if _sources_of(where) & _sources_of(private):
         raise ConfigError(
@@ -172,70 +152,6 @@ def _sources_of(where: RowsRef) -> set[str]:
         return set(places_of(where))
     except PlaceError:  # the check of this source reports it
         return set()
-
-
-def require_noise(config: AnyConfig) -> None:
-    """Raise ConfigError if a run measures the private rows without noise, on a server for others.
-
-    A user who may start any number of runs would learn the rows from such numbers, which cost no budget.
-    """
-    if not registered_only() or config.private is None:
-        return
-    refused = {
-        "evaluation.fid_reference: is 'private'": config.evaluation.fid_reference == "private",
-        "discriminator.test_teachers: is true": config.filtering is not None and config.filtering.test_teachers,
-    }
-    for setting in (name for name, is_set in refused.items() if is_set):
-        raise ConfigError(
-            f"{setting}, which is computed without noise. A server for others does not measure private rows. Change "
-            "it, or let their owner run it."
-        )
-
-
-def require_no_private_file(config: AnyConfig, home: Path) -> None:
-    """Raise ConfigError if a value of a configuration is a file of a registered dataset, on a server for others.
-
-    A vocabulary or recorded completions are read without noise, like public rows.
-    """
-    from connectors.rows.places import bases_of
-    from connectors.rows.sources import inside_package
-
-    if not registered_only():
-        return
-    files = {base: name for name, view in _views(open_home_ledger(home)) for base in bases_of(view)}
-    rows = {"private", "test", "public", "few_shot"}  # `require_public` checks them
-    for field, value in _texts(config.model_dump(mode="json", exclude=rows)):
-        if "\0" in value:
-            continue
-        path = os.path.realpath(
-            Path(place(inside_package(value.removeprefix("file://")), config.data_root)).expanduser()
-        )
-        if path in files:
-            raise ConfigError(f"{field}: this is a private file of dataset '{files[path]}'. Use another file.")
-        if _is_private(home, path):
-            raise ConfigError(f"{field}: this is in the private zone of the server. Use another file.")
-
-
-def _is_private(home: Path, path: str) -> bool:
-    """Return True for the private zone of a state folder and for its ledger."""
-    private = [Path(os.path.realpath(home)) / name for name in ("private", "ledger.db")]
-    return any(Path(path).is_relative_to(part) for part in private)
-
-
-def _views(ledger: PrivacyLedger) -> list[tuple[str, RowsRef]]:
-    """Return name and location of every registered dataset."""
-    views = ledger.views().items()
-    return [(name, rows_ref(check_config(DatasetView, view, f"dataset {name}"), None)) for name, (_, view) in views]
-
-
-def _texts(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text of nested values, with its field."""
-    if isinstance(value, str):
-        yield field, value
-    elif isinstance(value, (dict, list)):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for name, part in items:
-            yield from _texts(part, f"{field}.{name}" if field else str(name))
 
 
 def notify_owner(ledger: PrivacyLedger, dataset: str, home: Path) -> None:

@@ -27,7 +27,8 @@ from flows.runtime.failure import Story, ends_the_process, in_words, told
 from flows.runtime.left_tasks import end_left_tasks
 from flows.runtime.manifest import RunBook, held, in_use, now, open_book
 from flows.runtime.run_events import reported_end
-from flows.runtime.state_folder import check_room, registered_only, state_folder, who
+from flows.runtime.server import server_policy
+from flows.runtime.state_folder import check_room, state_folder, who
 from flows.runtime.terminal_progress import display
 from flows.storage.removal import standing
 from tasks.prefect import page
@@ -159,6 +160,6 @@ def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
     display().status(0, run.iterations)
     for warning in prepared.warnings:
         display().say(f"warning: {warning}")
-    if prepared.config.private is not None and not registered_only():  # said always: it depends on no row
+    if prepared.config.private is not None and server_policy() is None:  # said always: it depends on no row
         file = problems_file(run.tools.zone, run.tools.private)
         display().say(f"private rows that cannot be used, if any, are listed in {file}")

@@ -39,14 +39,6 @@ DEFAULTS = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 
-REGISTERED_ONLY = "WASP_REGISTERED_ONLY"
-"""Variable that `wasp serve` and `make up` set."""
-
-
-def registered_only() -> bool:
-    """Return True if this process executes runs of other people."""
-    return environment().registered_only
-
 
 def state_path() -> Path:
     """Return the state folder's path: WASP_HOME, else `.wasp` in the working folder."""

@@ -1,13 +1,16 @@
 """Registration at a real Prefect server: only what is out of date is written; schedules of people always stay."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import WorkPoolUpdate
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.workers.process import ProcessJobConfiguration
 
-from deployments.register import main, register
+from deployments.register import MOST_RUNS, main, pool_template, register
 from deployments.registry import deployments
 from tests.support.runs.served_flow import Refused, ask
 from tests.support.servers.prefect import prefect_server
@@ -42,11 +45,32 @@ def test_a_server_has_every_deployment_as_prefect_yaml_says(client: SyncPrefectC
         assert (stored.work_pool_name, stored.schedules) == ("wasp", [])
         assert stored.global_concurrency_limit is not None
         assert stored.global_concurrency_limit.limit == 1
-        assert stored.job_variables["env"] == {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+        assert stored.job_variables == {}
     demo = client.read_deployment_by_name("wasp/demo")
     body = {"parameters": {"config": demo.parameters["config"] | {"private": {"rows": 0}}}}
     with pytest.raises(Refused, match="config.private"):
         ask(str(client.api_url).rstrip("/"), f"/deployments/{demo.id}/create_flow_run", body)
+
+
+def test_a_run_chooses_neither_command_nor_environment(client: SyncPrefectClient) -> None:
+    demo = client.read_deployment_by_name("wasp/demo")
+    for variables in ({"env": {"WASP_HOME": "/tmp/other"}}, {"command": "sh -c id"}, {"working_dir": "/"}):
+        body = {"parameters": demo.parameters, "job_variables": variables}
+        with pytest.raises(Refused, match="Additional properties|additionalProperties|not allowed"):
+            ask(str(client.api_url).rstrip("/"), f"/deployments/{demo.id}/create_flow_run", body)
+        # Where a server does not refuse it: the worker takes nothing from it.
+        started = asyncio.run(started_with(client.read_work_pool("wasp").base_job_template, variables))
+        assert started.command is None
+        assert not {"WASP_HOME"} & started.env.keys()
+    client.update_work_pool("wasp", WorkPoolUpdate(base_job_template={}))
+    assert main() == 0
+    pool = client.read_work_pool("wasp")
+    assert (pool.base_job_template, pool.concurrency_limit) == (pool_template(), MOST_RUNS)
+
+
+async def started_with(template: dict[str, Any], variables: dict[str, Any]) -> ProcessJobConfiguration:
+    async with get_client() as client:
+        return await ProcessJobConfiguration.from_template_and_values(template, variables, client=client)
 
 
 def test_edits_stay_until_the_form_changes_and_schedules_always(client: SyncPrefectClient) -> None:

@@ -99,6 +99,13 @@ class VendorModel(ABC, Generic[Options]):
         """The hosts that receive prompts."""
         return tuple(dict.fromkeys(target.host for target in self.targets))
 
+    @property
+    def foreign_keys(self) -> list[tuple[str, str]]:
+        """Hosts other than the vendor's own with its own key, and the references to the keys that they receive."""
+        own = Address(self.url, self.key)
+        pairs = [(address.host, address.key) for address in self.options.endpoints if address.key != NO_KEY]
+        return [pair for pair in pairs if pair != (own.host, own.key)]
+
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Return one completion per prompt, in order; call `keep` at once in this thread.
 

@@ -15,17 +15,15 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) ->
     assert environment().data == Path("rows")
 
 
-@pytest.mark.parametrize(("value", "expected"), [("1", True), ("true", True), ("0", False), ("", False)])
-def test_a_server_for_others_is_one_by_its_variable(
-    value: str, expected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WASP_REGISTERED_ONLY", value)
-    assert environment().registered_only == expected
+def test_a_removed_variable_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASP_LEDGER_KEY_FILE", "key")
+    with pytest.raises(ConfigError, match=r"WASP_LEDGER_KEY_FILE: removed in 0\.3\. Copy that file"):
+        environment()
 
 
 def test_an_invalid_value_is_refused_with_the_variable_s_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASP_REGISTERED_ONLY", "perhaps")
-    with pytest.raises(ConfigError, match=r"WASP_REGISTERED_ONLY: .*perhaps"):
+    monkeypatch.setenv("WASP_QUIET", "perhaps")
+    with pytest.raises(ConfigError, match=r"WASP_QUIET: .*perhaps"):
         environment()
 
 

@@ -2,52 +2,29 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.cli import dataset_commands
 from flows.compare.cells import _stamps
-from flows.config.files import check_config, load_config
 from flows.config.rows import PrivateRows
 from flows.engine.checks import problems_of
 from flows.engine.datasets import private_ref
 from flows.engine.plan import numbers_of
 from flows.engine.tools import RunTools
-from flows.methods.wasp.config import WaspConfig
-from flows.runtime.state_folder import REGISTERED_ONLY
 from flows.runtime.stores import open_ledger, open_zone
-from tests.support.paths import ROOT
-
-DEMO = ROOT / "deployments/configs/demo.yaml"
+from tests.support.registered import add, demo, write_notes
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    with (tmp_path / "notes.csv").open("w", newline="") as file:
-        labels = ("billing_question", "slow_internet")
-        rows = [
-            (f"my {word} is late", labels[n % 2], f"p{n}") for n, word in enumerate(["bill", "box", "modem", "refund"])
-        ]
-        csv.writer(file).writerows([("note", "kind", "who"), *rows])
-    (tmp_path / "notes.csv").chmod(0o600)
+    write_notes(tmp_path)
     return tmp_path / "home"
-
-
-def add(name: str = "clinic", epsilon: float | None = None, **changed: Any) -> dict[str, Any]:
-    view = {"path": "notes.csv", "text": "note", "label": "kind", "person": "who", "declared_rows": 500} | changed
-    return dataset_commands.add(name, view, epsilon, 1e-5)
-
-
-def demo(private: Any, **changed: Any) -> WaspConfig:
-    values = load_config(WaspConfig, DEMO).model_dump(mode="json") | {"private": private} | changed
-    return check_config(WaspConfig, values, "demo")
 
 
 def test_a_registered_name_leads_to_the_owners_view(home: Path) -> None:
@@ -160,59 +137,6 @@ def test_persons_need_a_person_column_of_the_owner(home: Path) -> None:
     assert problems_of(demo("persons", privacy=privacy), home) == []
     (problem,) = problems_of(demo("records", privacy=privacy), home)
     assert "--person" in str(problem)
-
-
-def test_a_server_for_others_accepts_registered_names_only(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    add()
-    monkeypatch.setenv(REGISTERED_ONLY, "1")
-    inline = {"path": "notes.csv", "text": "note", "label": "kind"}
-    for private in (inline, {**inline, "rows": 2, "rows_are_public": True}):
-        (problem,) = problems_of(demo(private), home)
-        assert "wasp dataset add" in str(problem)
-    assert problems_of(demo("clinic"), home) == []
-    assert problems_of(load_config(WaspConfig, DEMO), home) == [], "the package's own rows are fictitious"
-    (problem,) = problems_of(demo("clinic", test={**inline, "text": "note"}), home)
-    assert "private rows of dataset 'clinic'" in str(problem)
-
-
-def test_private_rows_are_not_measured_without_noise_on_a_server_for_others(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add()
-    config = demo("clinic", evaluation={"fid_reference": "private"})
-    assert problems_of(config, home) == [], "on the owner's own machine it is allowed, and marked"
-    monkeypatch.setenv(REGISTERED_ONLY, "1")
-    assert [str(problem).partition(":")[0] for problem in problems_of(config, home)] == ["evaluation.fid_reference"]
-
-
-@pytest.mark.parametrize("query", [None, "select kind as text, who as label from ledger_entries"])
-def test_the_private_zone_and_the_ledger_are_no_public_rows_on_a_server_for_others(
-    home: Path, monkeypatch: pytest.MonkeyPatch, query: str | None
-) -> None:
-    add()
-    (home / "private" / "answers.csv").write_text("text,label\nhello,login_problem\n")
-    path = str(home / "private" / "answers.csv") if query is None else f"sqlite:///{home}/ledger.db"
-    config = demo("clinic", test={"path": path, **({"query": query} if query else {})})
-    monkeypatch.setenv(REGISTERED_ONLY, "1")
-    assert any("test.path: this is in the private zone" in str(problem) for problem in problems_of(config, home))
-
-
-def test_no_field_of_a_configuration_reads_a_private_file_on_a_server_for_others(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add()
-    file = home.parent / "notes.csv"
-    (home.parent / "link.csv").symlink_to(file)
-    recorded = [{"name": "clerk", "connector": "recorded", "model": str(home.parent / "link.csv")}]
-    before = [str(problem) for problem in problems_of(demo("clinic", plms=recorded), home)]
-    assert not any("private file" in problem for problem in before), "on the owner's own machine it is allowed"
-    monkeypatch.setenv(REGISTERED_ONLY, "1")
-    problems = [str(problem) for problem in problems_of(demo("clinic", plms=recorded), home)]
-    assert any("plms.0.model: this is a private file of dataset 'clinic'" in problem for problem in problems)
-    assert any(
-        "DuckDB" in str(problem)
-        for problem in problems_of(demo("clinic", test={"path": "duckdb:///:memory:", "query": "select 1"}), home)
-    )
 
 
 def test_changed_rows_of_a_registered_dataset_make_another_cell_of_a_comparison(home: Path) -> None:
