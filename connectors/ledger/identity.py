@@ -85,13 +85,12 @@ def register_rows(db: Connection, request: Registration, write: Write) -> str:
 def _related(db: Connection, request: Registration) -> dict[str, set[str]]:
     """Return the datasets with the same people, and why: an equal place or person, or a share of equal texts or rows.
 
-    Places and persons do not count if the owner declared them separate.
+    If the owner declared them separate, only half of the texts or rows counts: a copy is no other dataset.
     """
     marks, related = request.marks, defaultdict[str, set[str]](set)
-    short = frozenset(marks.short)
-    for owner in _sharing(db, RECORDS, request.records, short):
+    for owner in _sharing(db, RECORDS, request.records, marks):
         related[owner].add("same texts")
-    for owner in _sharing(db, MARKS, marks.rows, short):
+    for owner in _sharing(db, MARKS, marks.rows, marks):
         related[owner].add("same rows")
     if not marks.separate:
         for reason, hashes in (("same place", marks.places), ("same persons", marks.persons)):
@@ -100,8 +99,8 @@ def _related(db: Connection, request: Registration) -> dict[str, set[str]]:
     return related
 
 
-def _sharing(db: Connection, table: Table, hashes: Collection[str], short: frozenset[str]) -> Iterator[str]:
-    """Yield the datasets that share enough of `hashes`; `short` are those of short texts."""
+def _sharing(db: Connection, table: Table, hashes: Collection[str], marks: Marks) -> Iterator[str]:
+    """Yield the datasets that share enough of `hashes`."""
     common = defaultdict[str, set[str]](set)
     for owner, hash_ in _matches(db, table, hashes):
         common[owner].add(hash_)
@@ -109,7 +108,8 @@ def _sharing(db: Connection, table: Table, hashes: Collection[str], short: froze
         query = select(func.count()).select_from(table).where(table.c.dataset == owner)
         registered = db.execute(query.where(table.c.kind == "row") if table is MARKS else query).scalar_one()
         smaller = min(registered, len(hashes))
-        if len(shared - short) >= max(LEAST, SHARE * smaller) or len(shared) >= MOST * smaller:
+        long = () if marks.separate else shared.difference(marks.short)
+        if len(long) >= max(LEAST, SHARE * smaller) or len(shared) >= MOST * smaller:
             yield owner
 
 

@@ -36,7 +36,7 @@ def verify_bundle(
     key: Annotated[Path | None, typer.Option(help="The sender's public key, obtained through another channel.")] = None,
     json_: Json = False,
 ) -> None:
-    """Check signature and files of a bundle; exit with code 1 on a difference."""
+    """Check signature and files of a bundle; exit with code 1 on a difference, 3 if its key is unknown."""
     from flows.cli import commands
     from flows.publish import bundle
 
@@ -44,3 +44,5 @@ def verify_bundle(
     answer(result, json_, bundle.format_verification)
     if result["problems"]:
         raise SystemExit(1)
+    if not result["key_known"]:
+        raise SystemExit(3)

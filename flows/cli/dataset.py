@@ -30,7 +30,7 @@ def dataset_add(  # noqa: PLR0913 - the options of a command
     epsilon_cap: Annotated[float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")] = None,
     delta_cap: Annotated[float, typer.Option(help="Delta of the cap.")] = 1e-5,
     separate: Annotated[
-        bool, typer.Option("--separate", help="The people differ from those of the same place or person column.")
+        bool, typer.Option("--separate", help="The people differ from those of the same place, person column or texts.")
     ] = False,
     json_: Json = False,
 ) -> None:

@@ -42,7 +42,7 @@ class DatasetView(Rows):
 
 def check_name(name: str) -> str:
     """Return the name of a dataset to register; ConfigError unless it is a plain word."""
-    if re.match(DATASET_NAME, name) is None:
+    if re.fullmatch(DATASET_NAME, name) is None:
         raise ConfigError(
             f"NAME: '{name}' is not a name of a dataset. Use up to 100 letters, digits, dots, hyphens and underscores"
         )

@@ -184,7 +184,7 @@ class PrivateRows(Rows):
             raise ValueError("no rows are named. Write the name of a registered dataset (private: NAME), or set path")
         if self.dataset is None:
             return self
-        if re.match(DATASET_NAME, self.dataset) is None:
+        if re.fullmatch(DATASET_NAME, self.dataset) is None:
             raise ValueError(
                 f"'{self.dataset}' is not a name of a dataset. List the registered ones with: wasp dataset list"
             )

@@ -78,7 +78,7 @@ def format_verification(result: Mapping[str, Any]) -> str:
     whose = (
         "a key that you specified or own"
         if result["key_known"]
-        else "an unverified key from the bundle itself; compare"
+        else "an unverified key from the bundle itself. Get the sender's key through another channel and use --key"
     )
     return f"the bundle of run {result['run_id']} is valid; signed by {whose}: {result['key']}"
 

@@ -67,7 +67,6 @@ def export_run(
     rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
     check_student(student)
     gate.require_sound_ledger(home, manifest["dataset"])
-    overlap = gate.search(home, artifacts, manifest, rows) if options.overlap_check else None
     card = load_task(manifest["config"]["task"])
     stored = artifacts.read_text(f"{run}/student.json")  # older ones do not state what the student read
     facts = BundleFacts(
@@ -76,7 +75,6 @@ def export_run(
         manifest,
         made=now(),
         license=options.license,
-        overlap=overlap,
         unsearched=_unsearched(manifest, options),
         audits=audits,
         never_audited=never,
@@ -86,9 +84,11 @@ def export_run(
         **_measured(home, manifest, rows, card),
     )
     if options.approve is not None:
-        approval = options.approve(facts)
+        facts = replace(facts, approved=(who(), options.approve(facts)), made=now())
         gate.require_sound_ledger(home, manifest["dataset"])  # the approval can take days
-        facts = replace(facts, made=now(), approved=(who(), approval))
+    if options.overlap_check:  # last: its answer has no noise
+        overlap = gate.search(home, artifacts, manifest, rows)
+        facts = replace(facts, overlap=overlap, unsearched="" if overlap else "this run opened no private row")
     secret = open_signing_key(home)
 
     def fill(scratch: Path) -> None:
@@ -125,14 +125,12 @@ def _measured(home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, card:
 
 
 def _unsearched(manifest: Mapping[str, Any], options: ExportOptions) -> str:
-    """Return why texts were not searched for passages of private rows, where they were not."""
+    """Return why texts are not searched for passages of private rows; empty if they are."""
+    if options.overlap_check:
+        return ""
     if manifest["config"].get("parties"):
         return "only the parties of the run have the private rows and could search (--no-overlap-check)"
-    return (
-        "this run opened no private row"
-        if options.overlap_check
-        else "the search was switched off (--no-overlap-check)"
-    )
+    return "the search was switched off (--no-overlap-check)"
 
 
 def _rows(file: Path) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ def require_server() -> None:
 
 def _approve(facts: BundleFacts, requester: str, minutes: int) -> Approval:
     text = _text(facts, requester, minutes)
-    contract = digest([facts.report.run_id, facts.license, requester, asdict(facts.overlap) if facts.overlap else None])
+    contract = digest([facts.report.run_id, facts.license, requester, facts.unsearched])
     key = f"export-{contract[:16]}"
     answer, at = ask_in_prefect(Question("this export", key, minutes, text, NOTHING, ExportAnswer))
     if _plain(answer.by) == _plain(requester):
@@ -85,9 +84,7 @@ def _plain(name: str) -> str:
 
 def _text(facts: BundleFacts, requester: str, minutes: int) -> str:
     report, happened = facts.report, facts.report.happened
-    search = facts.unsearched
-    if facts.overlap is not None:
-        search = f"no text repeats {facts.overlap.words} words of a private row ({facts.overlap.mark})"
+    search = facts.unsearched or "after the approval; a text that repeats a passage of a private row stops the export"
     lines = [
         f"run           {report.run_id} of dataset '{facts.book['dataset']}'",
         f"texts         {happened.samples}, and the student",

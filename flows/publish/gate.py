@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import (
     ArtifactError,
     AuditError,
@@ -106,8 +107,8 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
 
     None for a run without a release.
 
-    The ledger records the access before the rows are opened. Raises ConfigError if there are such passages
-    (PRIVATE-OVERLAP), and if the rows changed or cannot be opened.
+    The ledger records the access before the rows are opened; equal texts of a run are searched once. Raises ConfigError
+    if there are such passages (PRIVATE-OVERLAP), and if the rows changed or cannot be opened.
     """
     fingerprint = _fingerprint(artifacts, manifest["run_id"])
     if fingerprint is None:
@@ -122,7 +123,9 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
     tools = RunTools(config, home, RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], fingerprint))
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
     what, where = "whether texts repeat passages of the private rows", "answer of wasp export, manifest of the bundle"
-    open_ledger(home).look(Look(manifest["dataset"], who(), manifest["flow"], manifest["run_id"], what, where))
+    names = (manifest["dataset"], who(), manifest["flow"], manifest["run_id"])
+    slot = f"search {digest({str(sample): text for sample, text in by_id.items()})[:16]}"
+    open_ledger(home).look(Look(*names, what, where, slot))
     try:
         overlap = search_copies(tools, fingerprint, by_id, list(_public(tools, load_task(config.task))))
     except (PlaceError, PrivateInputError) as error:

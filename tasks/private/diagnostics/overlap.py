@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from connectors.interfaces.content_keys import digest
 from connectors.interfaces.text_forms import normal_form
 from tasks.core.refs import Overlap
 from tasks.private.data.quarantine import sealed, write_for_owner
@@ -63,9 +63,13 @@ def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], publ
 
     Reads the rows of the run with this fingerprint; PrivateInputError (PRIVATE-CHANGED) if they changed. The passages
     are written to private/problems for the owner; only the yes/no result leaves. It is a function of private rows
-    without noise and not part of epsilon.
+    without noise and not part of epsilon. The same texts are searched once: their stored answer is read back.
     """
-    words = chance_words(texts.values(), public)
+    words, path = chance_words(texts.values(), public), tools.zone.folder / f"overlap-{tools.run_id}.json"
+    key = digest([fingerprint, {str(sample): text for sample, text in texts.items()}, list(public)])
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if stored.get("key") == key:
+        return Overlap(not stored["problems"], words, path if stored["problems"] else None)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
         private = _all_passages(rows.texts, words) - _all_passages(public, words)
@@ -75,15 +79,10 @@ def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], publ
             for passage in dict.fromkeys(passages(text, words))
             if passage in private
         ]
-        return Overlap(not copies, words, _write_copies(tools, words, copies) if copies else None)
+        details = {"code": "PRIVATE-OVERLAP", "run_id": tools.run_id, "words": words, "key": key, "problems": copies}
+        write_for_owner(path, json.dumps(details, indent=2, ensure_ascii=False))
+        return Overlap(not copies, words, path if copies else None)
 
 
 def _all_passages(texts: Iterable[str], words: int) -> set[str]:
     return {passage for text in texts for passage in passages(text, words)}
-
-
-def _write_copies(tools: Tools, words: int, copies: list[dict[str, object]]) -> Path:
-    path = tools.zone.folder / f"overlap-{tools.run_id}.json"
-    details = {"code": "PRIVATE-OVERLAP", "run_id": tools.run_id, "words": words, "problems": copies}
-    write_for_owner(path, json.dumps(details, indent=2, ensure_ascii=False))
-    return path

@@ -134,6 +134,8 @@ def test_a_bundle_holds_for_its_maker_and_for_a_stranger_with_the_key(
     found = verify_bundle(bundle, stranger)
     assert (found["problems"], found["key_known"]) == ([], False)
     assert "an unverified key from the bundle itself" in format_verification(found)
+    unknown = Pipeline(stranger).call("verify-bundle", str(bundle))
+    assert (unknown.returncode, "unverified key" in unknown.stdout) == (3, True)
     found = verify_bundle(bundle, stranger, Path(shutil.copy(bundle / "public_key.pem", tmp_path / "sender.pem")))
     assert (found["problems"], found["key_known"]) == ([], True)
     assert not stranger.exists(), "checking makes no key"

@@ -49,9 +49,9 @@ class Owner:
     def query(self, query: str, person: str | None = "patient") -> RowsRef:
         return RowsRef(f"sqlite:///{self.database}", text="note", label="category", person=person, query=query)
 
-    def run(self, name: str, where: RowsRef) -> bool:
+    def run(self, name: str, where: RowsRef, separate: bool = False) -> bool:
         """Register the rows and release them once; False if the budget refuses it."""
-        identity = identify(self.zone, PrivateRef(name, where), ("a", "b"), ())
+        identity = identify(self.zone, PrivateRef(name, where, separate), ("a", "b"), ())
         marks, key = identity.marks, self.zone.key
         dataset = self.ledger.register(name, identity.fingerprint, identity.records, key=key, marks=marks)
         if self.ledger.status(dataset).cap != 4.0:
@@ -114,18 +114,19 @@ def test_another_column_of_copied_rows_has_one_budget(owner: Owner, tmp_path: Pa
     assert owner.ledger.status("copy").reasons == ("same rows",)
 
 
-@pytest.mark.parametrize(("own", "together"), [(200, False), (30, True)])
+@pytest.mark.parametrize(
+    ("own", "separate", "together"), [(200, False, False), (30, False, True), (30, True, False), (3, True, True)]
+)
 def test_a_common_answer_is_no_identity_and_common_long_texts_are(
-    owner: Owner, tmp_path: Path, own: int, together: bool
+    owner: Owner, tmp_path: Path, own: int, separate: bool, together: bool
 ) -> None:
     """The red team's one_word_group.py: both lists contain "ok", and five letters of forty characters or more."""
     common = [("ok", "a"), ("yes", "a"), *((f"{row[0]}, as always", row[3]) for row in ROWS[: 4 if own == 200 else 5])]
     for name in ("clinic", "shop"):
         rows = [(f"{name} wrote about number {n} on another day", "a") for n in range(own)]
         (tmp_path / name).mkdir()
-        assert owner.run(name, write_csv(tmp_path / name / "rows.csv", ["note", "category"], [*common, *rows])) != (
-            together and name == "shop"
-        )
+        where = write_csv(tmp_path / name / "rows.csv", ["note", "category"], [*common, *rows])
+        assert owner.run(name, where, separate) != (together and name == "shop")
     assert owner.ledger.status("shop").members == (("clinic",) if together else ())
 
 

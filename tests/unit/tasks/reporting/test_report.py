@@ -1,6 +1,8 @@
 """The report of a run: one golden page, and what it must state or leave out in other runs."""
 
+import base64
 import dataclasses
+import hashlib
 import html.parser
 import json
 import math
@@ -18,6 +20,7 @@ from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report import render
 from tasks.reporting.report_model import ClassShare, Happened, Sample, Scores, Touched, from_json, to_json
+from tasks.reporting.text_browser import TextRow
 from tasks.reporting.text_map import map_plot
 from tests.support.data.reports import made_up_report, one_iteration
 from tests.support.golden_pages import check_page
@@ -107,6 +110,15 @@ def test_the_page_loads_nothing_from_outside(page):
     assert all(value.startswith("#") for value in references)
     assert "script" not in read.tags
     assert not re.search(r"@import|url\((?!#)", page)
+
+
+def test_a_page_runs_its_own_script_and_no_other(page):
+    shown = render(made_up_report(), [TextRow(f"text number {n}", "a", "clerk", 0) for n in range(3)])
+    script = re.search(r"<script>(.*?)</script>", shown, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    for text in (page, shown):
+        assert "default-src 'none'; base-uri 'none'; form-action 'none'" in text
+        assert f"script-src 'sha256-{digest}'" in text
 
 
 def test_equal_reports_give_equal_pages_in_another_process_too(page):

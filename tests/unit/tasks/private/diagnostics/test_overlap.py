@@ -10,6 +10,7 @@ import pytest
 from connectors.interfaces.errors import PrivateInputError
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from tasks.private.data.rows import Zone, identify
+from tasks.private.diagnostics import overlap
 from tasks.private.diagnostics.overlap import chance_words, passages, search_copies
 from tests.support.data.private_zone import zone
 
@@ -46,6 +47,17 @@ def test_eight_words_in_a_row_are_a_copy_whatever_case_and_punctuation(tools, te
     assert found.mark == "not private"
     if not passes:
         assert {one["sample_id"] for one in json.loads(found.details.read_text())["problems"]} == {7}
+
+
+def test_equal_texts_are_searched_once_and_their_answer_is_read_back(tools, monkeypatch) -> None:
+    texts = {7: "my router fell from the shelf and now!"}
+    first = search_copies(tools[0], tools[1], texts, [])
+    with monkeypatch.context() as patch:
+        patch.setattr(overlap, "open_rows", None)
+        assert search_copies(tools[0], tools[1], texts, []) == first
+        with pytest.raises(PrivateInputError):
+            search_copies(tools[0], tools[1], {7: "other text"}, [])
+    assert search_copies(tools[0], tools[1], {7: "other text"}, []).passed
 
 
 def test_what_stands_in_a_public_text_is_no_copy(tools) -> None:
