@@ -77,13 +77,15 @@ class Choices:
     epsilon: float
     cap: float | None
     endpoint: str | None = None
+    language: str | None = None
+    is_accepted: bool = False
 
 
 def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
     """Register the dataset NAME and write NAME.yaml and NAME_task.yaml in the working folder.
 
-    Nothing is registered or written if one of the files exists or a check fails. The owner, who runs the command, sees
-    the classes and the number of rows; the files contain the classes and a rounded number.
+    Nothing is registered or written if one of the files exists or a check fails. Classes, number of rows and language
+    become public: they are those of the options, or of a proposal that the owner confirms.
 
     Raises:
         ConfigError: a file or the dataset exists, an option is invalid, no row can be used, or fewer than two classes
@@ -110,9 +112,10 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
             private = written(stored_rows(home, name))
             records = split_view(zone, view, source.test_share, classes, (private, files["test"]))
             view = DatasetView(path=str(private), person=person and "person")
-        view = view.model_copy(update={"declared_rows": choices.declared_rows or records.declared_rows})
+        declared, language = _declarations(choices, classes, records)
+        view = view.model_copy(update={"declared_rows": declared})
         task_values: dict[str, Any] = {"labels": [{"name": label, "description": ""} for label in classes]}
-        task_values |= {"name": name.replace("-", "_"), "item": choices.item, "language": records.language}
+        task_values |= {"name": name.replace("-", "_"), "item": choices.item, "language": language}
         values = _run_values(files, name, choices, models, classes)
         values |= {"test": {"path": str(files["test"])}} if source.test_share is not None else {}
         values["privacy"] |= {"protects": "person"} if person else {}
@@ -132,12 +135,39 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
         "person": person,
         "persons": records.persons,
         "declared_rows": view.declared_rows,
-        "language": records.language,
+        "language": language,
         "models": [f"{model['connector']}:{model['model']}" for model in models],
         "models_because": reason,
         "cap": registered["cap"],
         "warnings": [*notice, *registered["warnings"]],
     } | dataset_commands.seen_by_owner(records)
+
+
+def _declarations(choices: Choices, classes: Sequence[str], records: Survey) -> tuple[int, str]:
+    """Return the public number of rows or persons and the language: of the options, or as the owner confirms.
+
+    Raises ConfigError, which names nothing of the rows, if an option is missing and nobody can be asked or agrees.
+    """
+    declared, language = choices.declared_rows or records.declared_rows, choices.language or records.language
+    flags = {"--class LABEL": choices.classes, "--declared-rows N": choices.declared_rows}
+    flags |= {"--language CODE": choices.language}
+    missing = [flag for flag, value in flags.items() if not value]
+    if not missing or choices.is_accepted:
+        return declared, language
+    if not sys.stdin.isatty():
+        raise ConfigError(
+            f"{', '.join(missing)}: not set. These values become public, so the owner of the rows declares them. Write "
+            "the options, run wasp init on a terminal, which proposes them, or accept what it would propose with --yes"
+        )
+    import typer
+
+    print("These values were read from your rows, and become public with every run:")
+    print(f"  classes   {', '.join(classes)}")
+    print(f"  number    {declared} {'rows' if records.persons is None else 'persons'}, rounded")
+    print(f"  language  {language}")
+    if not typer.confirm("Declare them?", default=False):
+        raise ConfigError(f"Nothing was registered or written. Write your own declarations with {', '.join(missing)}")
+    return declared, language
 
 
 def _run_values(
@@ -207,6 +237,12 @@ def _person(requested: str | None, records: Survey) -> tuple[str | None, list[st
     if likely is not None:
         raise ConfigError(f"{about} {likely}. Otherwise write --person {NO_PERSON}")
     return None, [f"{about} COLUMN"]
+
+
+def public_part(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of `wasp init` without what only the owner may see, for scripts."""
+    closed = {"left_out", "persons", "rows", "left_out_rows", "noticed", "not_utf8"}
+    return {name: part for name, part in value.items() if name not in closed}
 
 
 def described(value: dict[str, Any]) -> str:

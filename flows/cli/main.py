@@ -132,6 +132,10 @@ def init(  # noqa: PLR0913 - the options of the command
     declared_rows: Annotated[
         int | None, typer.Option(min=1, help="Public number of rows, or of persons if protected. Default: rounded.")
     ] = None,
+    language: Annotated[str | None, typer.Option(help="Language of the texts (ISO 639-1). Default: proposed.")] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Declare the proposed classes, number and language: they become public.")
+    ] = False,
     epsilon: Annotated[float, typer.Option(help="Epsilon of a run.")] = 4.0,
     epsilon_cap: Annotated[float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")] = None,
     json_: Json = False,
@@ -140,8 +144,11 @@ def init(  # noqa: PLR0913 - the options of the command
     from flows.cli import init_command
 
     source = init_command.Source(data, query, text, label, person, test_share)
-    choices = init_command.Choices(class_ or [], item, model or [], declared_rows, epsilon, epsilon_cap, endpoint)
-    _answer(init_command.init(name, source, choices), json_, init_command.described)
+    choices = init_command.Choices(
+        class_ or [], item, model or [], declared_rows, epsilon, epsilon_cap, endpoint, language, yes
+    )
+    result = init_command.init(name, source, choices)
+    _answer(init_command.public_part(result) if json_ else result, json_, init_command.described)
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """`wasp init`: what it refuses, and what it writes."""
 
 import io
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -66,7 +67,7 @@ class Terminal(io.StringIO):
 def test_a_wrong_option_registers_and_writes_nothing(
     folder: Path, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused = called(folder, monkeypatch, "init", "triage", "--data", "notes.csv", *words)
+    refused = called(folder, monkeypatch, "init", "triage", "--data", "notes.csv", "--yes", *words)
     assert refused == 2
     assert message in capsys.readouterr().err
     assert [file.name for file in folder.iterdir() if file.name != "home"] == ["notes.csv"]
@@ -78,7 +79,7 @@ def test_an_init_that_fails_at_its_last_step_leaves_nothing(
 ) -> None:
     (folder / "home").mkdir(mode=0o700)
     (folder / "home" / "schema").write_text("a file where a folder should be")
-    words = ("init", "triage", "--data", "notes.csv", "--test-share", "0.2")
+    words = ("init", "triage", "--data", "notes.csv", "--yes", "--test-share", "0.2")
     assert called(folder, monkeypatch, *words) == 1
     assert "schema" in capsys.readouterr().err
     assert sorted(file.name for file in folder.iterdir()) == ["home", "notes.csv"]
@@ -99,7 +100,7 @@ def clinic(tmp_path: Path) -> Path:
     return tmp_path
 
 
-INIT = ("init", "triage", "--data", "notes.csv", "--text", "note", "--label", "kind")
+INIT = ("init", "triage", "--data", "notes.csv", "--text", "note", "--label", "kind", "--yes")
 
 
 def test_a_column_of_persons_needs_a_decision(
@@ -119,6 +120,35 @@ def test_a_column_of_persons_is_a_question_on_a_terminal(
     monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
     assert called(clinic, monkeypatch, *INIT) == 0
     assert yaml.safe_load((clinic / "triage.yaml").read_text())["privacy"].get("protects") == protects
+
+
+UNCONFIRMED = (*INIT[:-1], "--person", "none")
+
+
+@pytest.mark.parametrize("words", [(), ("--class", "a", "--class", "b"), ("--declared-rows", "50", "--language", "en")])
+def test_a_script_declares_classes_number_and_language_or_learns_nothing(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    assert called(clinic, monkeypatch, *UNCONFIRMED, "--json", *words) == 2
+    out, error = capsys.readouterr()
+    assert "become public, so the owner of the rows declares them" in error
+    assert not any(secret in out + error for secret in ("60", "20", "a, b"))
+    assert not (clinic / "triage.yaml").exists()
+    full = ("--class", "a", "--class", "b", "--declared-rows", "50", "--language", "de")
+    assert called(clinic, monkeypatch, *UNCONFIRMED, "--json", *full) == 0
+    assert not {"rows", "left_out", "persons"} & json.loads(capsys.readouterr().out).keys()
+    assert yaml.safe_load((clinic / "triage_task.yaml").read_text())["language"] == "de"
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 2), ("y", 0)])
+def test_a_proposal_is_written_after_the_owners_yes(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str, code: int
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
+    assert called(clinic, monkeypatch, *UNCONFIRMED) == code
+    assert "classes   a, b" in capsys.readouterr().out
+    assert (clinic / "triage.yaml").exists() == (code == 0)
+    assert bool(open_ledger(clinic / "home").datasets()) == (code == 0)
 
 
 def test_a_person_column_protects_and_declares_persons(
