@@ -52,7 +52,8 @@ class DpSteps(Strict):
         seeds = [name for name in SEEDS if isinstance(values, dict) and name in values]
         if seeds:
             raise ValueError(
-                f"{seeds[0]} is not allowed: noise and sampling use randomness of the operating system. Remove it"
+                f"{seeds[0]} is not allowed: noise and sampling use randomness of the operating system, because a "
+                "known seed would allow removing the noise. Remove it; execution.seed sets everything else"
             )
         return values
 

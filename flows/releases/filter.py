@@ -15,8 +15,8 @@ from tasks.core.refs import Written
 from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.usefulness import Accuracy
 from tasks.steps.discriminator import DiscriminatorTestJob, SelectSpec
-from tasks.steps.students.dp_classifier import ClassifySpec
 from tasks.steps.teachers import TeacherSpec
+from tasks.students.recipe import ClassifySpec
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge

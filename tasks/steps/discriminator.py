@@ -21,9 +21,10 @@ from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
 from tasks.private.releases.teachers import CLASSES, PublicTexts
 from tasks.steps.held_out import HeldOut, held_out
-from tasks.steps.students.dp_classifier import ClassifySpec, shown_to_classifier
+from tasks.steps.students.dp_classifier import shown_to_classifier
 from tasks.steps.teachers import TeacherSpec, embedder_of, queries_of, sure_of, test_rows
 from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.students.recipe import ClassifySpec
 from tasks.students.spec import TrainingRows, settings
 from tasks.students.train import load_student, train_student
 from tasks.text.class_balance import Shares, texts_per_class

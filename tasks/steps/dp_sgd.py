@@ -14,35 +14,19 @@ import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import LedgerError
-from tasks.accounting.dp_sgd import TrainingNoise, accounted
+from tasks.accounting.dp_sgd import accounted
 from tasks.core.reuse import step_key
 from tasks.core.tools import Tools
 from tasks.private.training.progress import StepsTaken
-from tasks.private.training.tuned_writer import TOLD, Payable, TuneJob, pay, payments, train_writer
-from tasks.students.recipe import Adapter, Recipe
+from tasks.private.training.tuned_writer import TOLD, pay, payments, train_writer
+from tasks.students.recipe import PaidTraining, TuneSpec
 from tasks.text.prompts import TaskCard, zero_shot
 
 CONTROL = "Text about {label}:\n"
 """Prefix of each training text, later used as the prompt; it names the class."""
 
-
-@dataclass(frozen=True, slots=True)
-class TuneSpec:
-    """One training of the model `plm`; `fingerprint` and `dataset` as in VoteSpec.
-
-    `tokens`: maximum row length including the control text. `seed` initialises LoRA, never noise or sampling.
-    """
-
-    plm: str
-    dataset: str
-    fingerprint: str
-    noise: TrainingNoise
-    recipe: Recipe
-    adapter: Adapter
-    tokens: int
-    card: TaskCard
-    seed: int
-    respend: bool
+Own = tuple[str, dict[str, object], dict[str, str]]
+"""Name of a step, its parameters and the hashes of its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,68 +54,61 @@ def tune(tools: Tools, spec: TuneSpec) -> tuple[Tuned, str]:
     exist: weights without an entry mean that the ledger was replaced.
     """
     base = tools.weights(spec.plm)
-    job = _job(spec, base.folder)
+    parameters = {
+        "adapter": asdict(spec.adapter),
+        "tokens": spec.tokens,
+        "controls": dict(spec.controls),
+        "seed": spec.seed,
+    }
     return trained_once(
         tools,
-        job,
-        (spec.noise, spec.recipe),
-        lambda payment: _key(tools, spec, base.content, payment),
-        lambda taken, folder: train_writer(tools, job, taken, folder),
+        spec,
+        ("tune", parameters, {"base": base.content}),
+        lambda taken, folder: train_writer(tools, spec, base.folder, taken, folder),
     )
 
 
 def trained_once(
-    tools: Tools,
-    job: Payable,
-    plan: tuple[TrainingNoise, Recipe],
-    key_of: Callable[[int], StepKey],
-    train: Callable[[StepsTaken, Path], None],
+    tools: Tools, spec: PaidTraining, own: Own, train: Callable[[StepsTaken, Path], None]
 ) -> tuple[Tuned, str]:
     """Return weights that are charged once: reused, resumed, or trained by `train`.
 
-    `key_of(n)`: the key of the n-th payment. `plan`: the noise and the steps.
+    `own`: name, parameters and inputs of the step, in addition to those of any paid training.
     """
-    key = key_of(0)
+
+    def keys(payment: int) -> str:
+        return _key(tools, spec, own, payment).key
+
+    key = _key(tools, spec, own, 0)
     model_path, path = f"models/{key.key[:32]}", f"runs/{tools.run_id}/training/release.parquet"
     model = tools.artifacts.find(model_path, key)
     why = tools.artifacts.why(model_path, key)
-    if model is not None and not tools.ledger.released(job.dataset, key.key):
+    if model is not None and not tools.ledger.released(spec.dataset, key.key):
         raise LedgerError(
-            f"{model_path}: the ledger of dataset '{job.dataset}' has no entry for the training of these weights; the "
+            f"{model_path}: the ledger of dataset '{spec.dataset}' has no entry for the training of these weights; the "
             "ledger was lost or replaced. Restore it from a backup. Nothing was trained."
         )
     release = tools.artifacts.find(path, key)
     if model is not None and release is not None:
         return Tuned(replace(release, reused=True), replace(model, reused=True)), why
 
-    def keys(payment: int) -> str:
-        return key_of(payment).key
-
     if model is None:
-        paid = pay(tools, job, keys)
+        paid = pay(tools, spec, keys)
         model = tools.artifacts.write_folder(model_path, lambda folder: train(paid.taken, folder), key)
         paid.taken.forget()
         entry = paid.entry
     else:
-        model, entry = replace(model, reused=True), payments(tools, job, keys)[-1].entry_hash
+        model, entry = replace(model, reused=True), payments(tools, spec, keys)[-1].entry_hash
     steps = json.loads((tools.artifacts.read_folder(model) / TOLD).read_text(encoding="utf-8"))
-    table = pd.DataFrame([_public_facts(plan, steps)])
+    table = pd.DataFrame([_public_facts(spec, steps)])
     lost = steps["steps_begun"] - steps["steps_in_weights"]
     release = tools.artifacts.write_table(path, table, key, {"ledger_entry": entry, "lost": lost})
     return Tuned(release, model), why
 
 
-def recipe_of(recipe: Recipe) -> dict[str, object]:
-    """Return the settings of a recipe that change the result, for a step's key."""
-    settings = asdict(recipe)
-    for name in ("rows_at_once", "checkpoint_every"):
-        settings.pop(name)
-    return settings
-
-
-def _public_facts(plan: tuple[TrainingNoise, Recipe], steps: Mapping[str, int]) -> dict[str, object]:
+def _public_facts(spec: PaidTraining, steps: Mapping[str, int]) -> dict[str, object]:
     """Return the public facts: step counts and epsilon, but never a training loss."""
-    noise, training, begun = plan[0], plan[1].training, steps["steps_begun"]
+    noise, training, begun = spec.noise, spec.recipe.training, steps["steps_begun"]
     rate, sigma = training.sample_rate, noise.noise_multiplier
     delta = noise.own[1] if noise.own else noise.delta
     return {
@@ -145,32 +122,16 @@ def _public_facts(plan: tuple[TrainingNoise, Recipe], steps: Mapping[str, int]) 
     }
 
 
-def _key(tools: Tools, spec: TuneSpec, base: str, payment: int) -> StepKey:
-    parameters: dict[str, object] = {
+def _key(tools: Tools, spec: PaidTraining, own: Own, payment: int) -> StepKey:
+    """Return the key of the n-th payment of a training."""
+    name, parameters, inputs = own
+    recipe = asdict(spec.recipe)
+    for setting in ("rows_at_once", "checkpoint_every"):  # they do not change the result
+        recipe.pop(setting)
+    common = {
         "event": spec.noise.event,
-        "recipe": recipe_of(spec.recipe),
-        "adapter": asdict(spec.adapter),
-        "tokens": spec.tokens,
-        "controls": controls_of(spec.card),
+        "recipe": recipe,
         "private": spec.fingerprint,
         "rows": tools.private.where.choice,
-        "seed": spec.seed,
     }
-    if payment:
-        parameters["payment"] = payment
-    return step_key("tune", parameters, {"base": base})
-
-
-def _job(spec: TuneSpec, base: Path) -> TuneJob:
-    return TuneJob(
-        dataset=spec.dataset,
-        fingerprint=spec.fingerprint,
-        charge=spec.noise.charge,
-        base=base,
-        controls=controls_of(spec.card),
-        tokens=spec.tokens,
-        recipe=spec.recipe,
-        adapter=spec.adapter,
-        seed=spec.seed,
-        respend=spec.respend,
-    )
+    return step_key(name, {**common, **parameters, **({"payment": payment} if payment else {})}, inputs)

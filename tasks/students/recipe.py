@@ -1,10 +1,12 @@
-"""The public settings of a training by DP-SGD."""
+"""The public settings of the trainings by DP-SGD: of a language model, and of a classifier."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tasks.accounting.dp_sgd import Clipping, Training
+from tasks.accounting.dp_sgd import Clipping, Training, TrainingNoise
+from tasks.students.spec import StudentSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +32,45 @@ class Adapter:
 
     rank: int
     alpha: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaidTraining:
+    """One training: its dataset (`fingerprint` names the rows), its noise, which is charged in full, and its steps.
+
+    `respend`: a training whose checkpoint is lost may be charged again.
+    """
+
+    dataset: str
+    fingerprint: str
+    noise: TrainingNoise
+    recipe: Recipe
+    respend: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneSpec(PaidTraining):
+    """The training of the model `plm`.
+
+    `controls`: the control text of each class, a prefix of every text of the class. `tokens`: the length to which rows
+    are cut or padded, with the control text. `seed` initialises LoRA, never noise or sampling.
+    """
+
+    plm: str
+    controls: Mapping[str, str]
+    tokens: int
+    adapter: Adapter
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassifySpec(PaidTraining):
+    """The training of a classifier, a linear head or a transformer; the student's seed affects initial weights only.
+
+    `labels`: the task's classes. Without labels the classifier separates private rows from at most `against` generated
+    texts.
+    """
+
+    student: StudentSpec
+    labels: tuple[str, ...]
+    against: int

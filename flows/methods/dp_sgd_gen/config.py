@@ -2,55 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.config.base import OwnRowsConfig
-from flows.config.dp_steps import SEEDS, TrainingPrivacy
+from flows.config.dp_steps import DpSteps, TrainingPrivacy
 from flows.config.method import AnyMethod, Casting
 from flows.config.models import Plm
 from flows.config.privacy import Calibration
-from tasks.accounting.dp_sgd import Clipping, Training
 
 
-class DpSgdMethod(AnyMethod):
+class DpSgdMethod(DpSteps, AnyMethod):
     """Method settings of DP-SGD + generation."""
 
     iterations: Literal[1] = Field(1, description="Fixed: one training, one release.")
     samples: int = Field(6000, ge=1, le=10_000_000, description="Total number of synthetic texts (N).")
-    declared_rows: int = Field(
-        ge=2,
-        description="Rounded number of private rows. It is PUBLIC: plan, ledger and report show it, and it sets the "
-        "sampling probability of a row. Use a rounded number, never the exact count.",
-    )
     batch_rows: int = Field(
         32, ge=1, description="Average number of rows in a step; each row is sampled independently."
     )
     steps: int = Field(200, ge=1, le=1_000_000, description="Number of steps; each adds noise and costs epsilon.")
-    clip: float = Field(
-        1.0, gt=0, le=1e6, description="Maximum L2 norm of a row's gradient (C); larger ones are clipped."
-    )
     learning_rate: float = Field(1e-3, gt=0, le=10, description="Step size of Adam.")
     rank: int = Field(8, ge=0, le=1024, description="Rank of the trained LoRA matrices (r); 0: train all weights.")
     alpha: int = Field(8, ge=1, le=4096, description="Scale of the LoRA matrices (alpha).")
     tokens: int = Field(128, ge=8, le=4096, description="Maximum tokens of a row, including the control text.")
-    clipping: Clipping = Field(
-        "hooks", description="hooks: one gradient per row in memory; ghost: only its norm, slower, much less memory."
-    )
     rows_at_once: int = Field(32, ge=1, le=4096, description="Rows in memory at once at most; does not affect results.")
     checkpoint_every: int = Field(10, ge=1, description="Steps between checkpoints, which a crash can lose.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_seed(cls, values: Any) -> Any:
-        seeds = [name for name in SEEDS if isinstance(values, dict) and name in values]
-        if seeds:
-            raise ValueError(
-                f"{seeds[0]}: not allowed, because a known seed would allow removing the noise. Noise and sampling use "
-                "the operating system's random numbers. Set execution.seed for everything else"
-            )
-        return values
 
     @model_validator(mode="after")
     def _batch_fits(self) -> Self:
@@ -62,11 +39,6 @@ class DpSgdMethod(AnyMethod):
     def casting(self) -> Casting:
         """No votes of private records."""
         return Casting(0)
-
-    @property
-    def tuning(self) -> Training:
-        """Training steps in the terms of the accountant."""
-        return Training(self.steps, self.batch_rows, self.declared_rows, self.clip)
 
 
 class DpSgdGenConfig(OwnRowsConfig):

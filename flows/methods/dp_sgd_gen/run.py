@@ -12,8 +12,8 @@ from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.core.refs import Written
 from tasks.core.slots import TRAINING
-from tasks.steps.dp_sgd import Tuned, TuneSpec, control_card
-from tasks.students.recipe import Adapter, Recipe
+from tasks.steps.dp_sgd import Tuned, control_card, controls_of
+from tasks.students.recipe import Adapter, TuneSpec
 from tasks.text.prompts import TaskCard
 
 
@@ -27,23 +27,15 @@ class DpSgdRun(Run):
         """Return the specification of the training."""
         method, name, noise = self.config.method, self.tools.called, self.prepared.noise
         assert isinstance(noise, TrainingNoise)
-        recipe = Recipe(
-            training=method.tuning,
-            noise_multiplier=noise.noise_multiplier,
-            learning_rate=method.learning_rate,
-            clipping=method.clipping,
-            rows_at_once=method.rows_at_once,
-            checkpoint_every=method.checkpoint_every,
-        )
         return TuneSpec(
             plm=self.plms[0],
             dataset=name.dataset,
             fingerprint=name.fingerprint,
             noise=noise,
-            recipe=recipe,
+            recipe=method.recipe(noise.noise_multiplier),
             adapter=Adapter(method.rank, method.alpha),
             tokens=method.tokens,
-            card=self.prepared.card,
+            controls=controls_of(self.prepared.card),
             seed=self.config.execution.seed,
             respend=self.config.privacy.respends,
         )

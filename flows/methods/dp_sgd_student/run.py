@@ -9,7 +9,7 @@ from flows.engine.run import Run
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
 from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.core.slots import TRAINING
-from tasks.steps.students.dp_classifier import ClassifySpec
+from tasks.students.recipe import ClassifySpec
 from tasks.students.spec import StudentSpec
 
 

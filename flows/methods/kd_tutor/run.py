@@ -14,7 +14,7 @@ from tasks.core.refs import Written
 from tasks.core.slots import TRAINING
 from tasks.prefect.private import classify
 from tasks.prefect.runtime import run_step
-from tasks.steps.students.dp_classifier import ClassifySpec
+from tasks.students.recipe import ClassifySpec
 
 
 class KdRun(Run):

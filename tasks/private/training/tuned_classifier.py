@@ -7,7 +7,6 @@ The release is the weights: a linear head on frozen embeddings, or a fine-tuned 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,59 +14,55 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.ledger import Charge
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
+from tasks.private.releases.teachers import CLASSES, PublicTexts
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.tuned_writer import TOLD, lock_training, write_step_counts
 from tasks.private.voting.release import usable_rows
 from tasks.students.heads import save_layers
 from tasks.students.loop import import_torch, seeded
-from tasks.students.recipe import Recipe
-from tasks.students.spec import StudentSpec
+from tasks.students.recipe import ClassifySpec
 from tasks.students.train import write_card
 from tasks.students.transformer import hide_output, open_network, save_network
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tasks.core.tools import Tools
-    from tasks.private.releases.teachers import PublicTexts
     from tasks.private.training.progress import StepsTaken
+    from tasks.students.transformer import Transformer
 
 
-@dataclass(frozen=True, slots=True)
-class ClassifierJob:
-    """One training: its dataset, classes and steps.
-
-    `against`: generated texts of the first of two classes, while the private rows are of the second; None: the rows
-    keep their labels. `student`: a linear head or a transformer; its seed affects the initial weights only.
-    """
-
-    dataset: str
-    fingerprint: str
-    charge: Charge
-    classes: tuple[str, ...]
-    student: StudentSpec
-    recipe: Recipe
-    against: PublicTexts | None = None
-    respend: bool = False
-
-
-def train_classifier(tools: Tools, job: ClassifierJob, taken: StepsTaken, folder: Path) -> None:
+def train_classifier(
+    tools: Tools, spec: ClassifySpec, against: PublicTexts | None, taken: StepsTaken, folder: Path
+) -> None:
     """Train the classifier and write it to `folder`, ready for `load_student`.
 
-    Error details are written to the private zone, never to the message.
+    `against`: generated texts of the first of two classes, while the private rows are of the second; None: the rows
+    keep their labels. Error details are written to the private zone, never to the message.
     """
     with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
-        rows = open_rows(tools.zone, tools.private, job.fingerprint)
-        rows = rows if job.against is not None else rows.of(job.classes)
+        rows = open_rows(tools.zone, tools.private, spec.fingerprint)
+        rows = rows if against is not None else rows.of(spec.labels)
         folder.mkdir(parents=True, exist_ok=True)
-        with tools.progress("train under DP", job.recipe.training.steps) as advance:
-            if job.student.kind == "finetune":
-                done = _transformer(job, rows, taken, folder, advance)
+        with tools.progress("train under DP", spec.recipe.training.steps) as advance:
+            if spec.student.kind == "finetune":
+                network, encoded = _transformer(spec, rows, against)
+                done = train_privately(network.modules, encoded, spec.recipe, taken, advance)
+                network.modules.cpu()
+                save_network(network, folder)
             else:
-                done = _head(tools, job, rows, taken, folder, advance)
-        write_card(folder, job.student, job.classes)
+                model, encoded = _head(tools, spec, rows, against)
+                done = train_privately(model, encoded, spec.recipe, taken, advance)
+                save_layers(folder, [(model.layer.weight.detach().numpy(), model.layer.bias.detach().numpy())])
+        write_card(folder, spec.student, classes_of(spec))
         write_step_counts(folder / TOLD, taken.begun, done)
+
+
+def classes_of(spec: ClassifySpec) -> tuple[str, ...]:
+    """Return the classes: the task's, or generated and private texts."""
+    return spec.labels or CLASSES
 
 
 def vector_head(dimension: int, classes: int, seed: int) -> Any:
@@ -92,38 +87,30 @@ def vector_head(dimension: int, classes: int, seed: int) -> Any:
         return VectorHead()
 
 
-def _head(tools: Tools, job: ClassifierJob, rows: OpenedRows, taken: StepsTaken, folder: Path, advance: Any) -> int:
+def _head(tools: Tools, spec: ClassifySpec, rows: OpenedRows, against: PublicTexts | None) -> tuple[Any, EncodedRows]:
     rows, vectors = usable_rows(tools, rows)
-    if job.against is not None and job.against.vectors is not None:
-        vectors = np.concatenate([vectors, job.against.vectors])
-    model = vector_head(vectors.shape[1], len(job.classes), job.student.seed)
+    if against is not None and against.vectors is not None:
+        vectors = np.concatenate([vectors, against.vectors])
+    model = vector_head(vectors.shape[1], len(classes_of(spec)), spec.student.seed)
     mask = np.ones((len(vectors), 1), dtype=np.int64)
-    encoded = EncodedRows(vectors.astype(np.float32), mask, _targets(job, rows))
-    done = train_privately(model, encoded, job.recipe, taken, advance)
-    layer = model.layer
-    save_layers(folder, [(layer.weight.detach().numpy(), layer.bias.detach().numpy())])
-    return done
+    return model, EncodedRows(vectors.astype(np.float32), mask, _targets(spec, rows, against))
 
 
-def _transformer(job: ClassifierJob, rows: OpenedRows, taken: StepsTaken, folder: Path, advance: Any) -> int:
+def _transformer(spec: ClassifySpec, rows: OpenedRows, against: PublicTexts | None) -> tuple[Transformer, EncodedRows]:
     torch = import_torch()
-    with hide_output(), seeded(job.student.seed):
-        network = open_network(job.student, job.classes)
+    with hide_output(), seeded(spec.student.seed):
+        network = open_network(spec.student, classes_of(spec))
     if network.features is not None:
         raise ConfigError(
-            f"student.model: '{job.student.model}' is a sentence encoder without a classification head; use a "
+            f"student.model: '{spec.student.model}' is a sentence encoder without a classification head; use a "
             "classification model (for example bert-base-uncased or roberta-base), or student.kind: linear"
         )
-    texts = [*rows.texts, *(job.against.texts if job.against is not None else ())]
-    encoded = _encoded(network, texts, _targets(job, rows))
+    texts = [*rows.texts, *(against.texts if against is not None else ())]
     network.modules.to("cuda" if torch.cuda.is_available() else "cpu")
-    done = train_privately(network.modules, encoded, job.recipe, taken, advance)
-    network.modules.cpu()
-    save_network(network, folder)
-    return done
+    return network, _encoded(network, texts, _targets(spec, rows, against))
 
 
-def _encoded(network: Any, texts: Sequence[str], targets: Any) -> EncodedRows:
+def _encoded(network: Transformer, texts: Sequence[str], targets: NDArray[np.int64]) -> EncodedRows:
     """Tokenise texts, cut or padded to a length that does not depend on the rows."""
     ids = np.full((len(texts), network.max_length), network.tokenizer.pad_token_id, dtype=np.int64)
     mask = np.zeros_like(ids)
@@ -133,8 +120,8 @@ def _encoded(network: Any, texts: Sequence[str], targets: Any) -> EncodedRows:
     return EncodedRows(ids, mask, targets)
 
 
-def _targets(job: ClassifierJob, rows: OpenedRows) -> Any:
-    if job.against is not None:
-        return np.array([1] * len(rows.texts) + [0] * len(job.against.texts), dtype=np.int64)
-    codes = {name: code for code, name in enumerate(job.classes)}
+def _targets(spec: ClassifySpec, rows: OpenedRows, against: PublicTexts | None) -> NDArray[np.int64]:
+    if against is not None:
+        return np.array([1] * len(rows.texts) + [0] * len(against.texts), dtype=np.int64)
+    codes = {name: code for code, name in enumerate(spec.labels)}
     return np.array([codes[label] for label in rows.labels], dtype=np.int64)

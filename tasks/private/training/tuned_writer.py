@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError, LedgerError, LostArtifactsError, MissingPackageError
-from connectors.interfaces.ledger import Charge, ReleaseRequest, StoredRelease
+from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from tasks.core.slots import TRAINING
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.students.loop import import_torch, seeded
-from tasks.students.recipe import Adapter, Recipe
+from tasks.students.recipe import Adapter, PaidTraining, TuneSpec
 from tasks.students.transformer import hide_output
 
 if TYPE_CHECKING:
@@ -38,42 +38,6 @@ TOLD = "training.json"
 
 
 @dataclass(frozen=True, slots=True)
-class TuneJob:
-    """One training: its dataset, model and steps.
-
-    `controls`: the control text of each class, a prefix of every text of the class. `tokens`: the length to which rows
-    are cut or padded. `seed` affects the initial values of the LoRA matrices only.
-    """
-
-    dataset: str
-    fingerprint: str
-    charge: Charge
-    base: Path
-    controls: Mapping[str, str]
-    tokens: int
-    recipe: Recipe
-    adapter: Adapter
-    seed: int
-    respend: bool = False
-
-
-class Payable(Protocol):
-    """The fields of a training that a payment needs."""
-
-    @property
-    def dataset(self) -> str:
-        """Dataset whose ledger is charged."""
-
-    @property
-    def charge(self) -> Charge:
-        """Cost of the whole training."""
-
-    @property
-    def respend(self) -> bool:
-        """Permission to charge a training again after its checkpoint is lost."""
-
-
-@dataclass(frozen=True, slots=True)
 class Paid:
     """A paid training: its step count and its ledger entry."""
 
@@ -81,20 +45,20 @@ class Paid:
     entry: str
 
 
-def pay(tools: Tools, job: Payable, keys: Callable[[int], str]) -> Paid:
+def pay(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> Paid:
     """Return the payment of a training that can still run; charge a new one in full.
 
     `keys(n)`: the step key of the n-th payment. A payment whose count or checkpoint is gone is lost: it stays charged,
     and another payment requires `respend`. Raises BudgetError, LedgerError or LostArtifactsError.
     """
-    before = payments(tools, job, keys)
+    before = payments(tools, spec, keys)
     if before:
         release = before[-1]
         receipt = json.loads(release.output)
         taken = StepsTaken.find(tools.artifacts, receipt["folder"], receipt["token"])
         if taken is not None and not taken.forgotten:
             return Paid(taken, release.entry_hash)
-        if not job.respend:
+        if not spec.respend:
             raise LostArtifactsError(
                 f"The training of run {tools.run_id} is charged, but its checkpoint is not in the private zone of this "
                 "machine: it started on another machine, or was removed. Resume it there, or set "
@@ -109,34 +73,34 @@ def pay(tools: Tools, job: Payable, keys: Callable[[int], str]) -> Paid:
         begun.append(StepsTaken.start(tools.artifacts, folder, token))
         return json.dumps({"folder": folder, "token": token}).encode()
 
-    release = tools.ledger.release_once(_request(tools, job, key, len(before)), begin)
+    release = tools.ledger.release_once(_request(tools, spec, key, len(before)), begin)
     if release.reused:
         raise LedgerError("Another process is charging this training; resume the run.")
     return Paid(begun[0], release.entry_hash)
 
 
-def payments(tools: Tools, job: Payable, keys: Callable[[int], str]) -> list[StoredRelease]:
+def payments(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> list[StoredRelease]:
     """Return the ledger's releases of this training, one per payment."""
     releases: list[StoredRelease] = []
-    while tools.ledger.released(job.dataset, keys(len(releases))):
+    while tools.ledger.released(spec.dataset, keys(len(releases))):
         number = len(releases)
-        releases.append(tools.ledger.release_once(_request(tools, job, keys(number), number), _never_begin))
+        releases.append(tools.ledger.release_once(_request(tools, spec, keys(number), number), _never_begin))
     return releases
 
 
-def train_writer(tools: Tools, job: TuneJob, taken: StepsTaken, folder: Path) -> None:
-    """Train the model; write weights (LoRA merged) and tokenizer to `folder`.
+def train_writer(tools: Tools, spec: TuneSpec, base: Path, taken: StepsTaken, folder: Path) -> None:
+    """Train the model in `base`; write weights (LoRA merged) and tokenizer to `folder`.
 
     Error details are written to the private zone, never to the message.
     """
     with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
-        rows = open_rows(tools.zone, tools.private, job.fingerprint).of(job.controls)
+        rows = open_rows(tools.zone, tools.private, spec.fingerprint).of(spec.controls)
         with hide_output():
-            model, tokenizer = open_writer(job.base, job.adapter, job.seed)
-            encoded = encode(tokenizer, rows, job.controls, job.tokens)
-            with tools.progress("train under DP", job.recipe.training.steps) as advance:
-                done = train_privately(model, encoded, job.recipe, taken, advance)
-            merged = model.merge_and_unload() if job.adapter.rank else model
+            model, tokenizer = open_writer(base, spec.adapter, spec.seed)
+            encoded = encode(tokenizer, rows, spec.controls, spec.tokens)
+            with tools.progress("train under DP", spec.recipe.training.steps) as advance:
+                done = train_privately(model, encoded, spec.recipe, taken, advance)
+            merged = model.merge_and_unload() if spec.adapter.rank else model
             merged.cpu().save_pretrained(folder)
             tokenizer.save_pretrained(folder)
             write_step_counts(folder / TOLD, taken.begun, done)
@@ -194,8 +158,8 @@ def _with_adapter(model: Any, adapter: Adapter) -> Any:
         ) from None
 
 
-def _request(tools: Tools, job: Payable, key: str, number: int) -> ReleaseRequest:
-    return ReleaseRequest(job.dataset, tools.run_id, TRAINING, key, job.charge, respend=number > 0)
+def _request(tools: Tools, spec: PaidTraining, key: str, number: int) -> ReleaseRequest:
+    return ReleaseRequest(spec.dataset, tools.run_id, TRAINING, key, spec.noise.charge, respend=number > 0)
 
 
 def _never_begin() -> bytes:

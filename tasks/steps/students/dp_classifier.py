@@ -6,63 +6,39 @@ Only tasks/private/training/tuned_classifier.py reads private rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from connectors.interfaces.artifacts import ArtifactRef, StepKey
-from tasks.accounting.dp_sgd import TrainingNoise
+from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
-from tasks.private.releases.teachers import CLASSES, PublicTexts
-from tasks.private.training.tuned_classifier import ClassifierJob, train_classifier
-from tasks.steps.dp_sgd import Tuned, recipe_of, trained_once
+from tasks.private.releases.teachers import PublicTexts
+from tasks.private.training.tuned_classifier import train_classifier
+from tasks.steps.dp_sgd import Tuned, trained_once
 from tasks.steps.students.evaluation import test_on
 from tasks.steps.texts import content, read_samples, read_vectors
-from tasks.students.recipe import Recipe
-from tasks.students.spec import StudentSpec, settings
+from tasks.students.recipe import ClassifySpec
+from tasks.students.spec import settings
 from tasks.text.prompts import seed_of
 from tasks.text.usable_texts import require_usable
 
 
-@dataclass(frozen=True, slots=True)
-class ClassifySpec:
-    """One training of a classifier; `fingerprint` and `dataset` as in VoteSpec.
-
-    `labels`: the task's classes. Without labels the classifier separates private rows from at most `against` generated
-    texts.
-    """
-
-    dataset: str
-    fingerprint: str
-    noise: TrainingNoise
-    recipe: Recipe
-    student: StudentSpec
-    labels: tuple[str, ...]
-    against: int
-    respend: bool
-
-
 def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) -> tuple[Tuned, str]:
     """Train a classifier on the private rows and charge the ledger, both once."""
-    job = ClassifierJob(
-        dataset=spec.dataset,
-        fingerprint=spec.fingerprint,
-        charge=spec.noise.charge,
-        classes=spec.labels or CLASSES,
-        student=spec.student,
-        recipe=spec.recipe,
-        against=None if spec.labels else _against(tools, spec, written),
-        respend=spec.respend,
-    )
-
-    def key(payment: int) -> StepKey:
-        return _key(tools, spec, written, payment)
-
+    against = None if spec.labels else _against(tools, spec, written)
+    parameters = {
+        "student": settings(spec.student),
+        "labels": list(spec.labels),
+        "against": spec.against,
+        "embedder": _embedder(tools, spec),
+    }
     return trained_once(
-        tools, job, (spec.noise, spec.recipe), key, lambda taken, folder: train_classifier(tools, job, taken, folder)
+        tools,
+        spec,
+        ("classify", parameters, {"samples": content([entry.samples for entry in written])}),
+        lambda taken, folder: train_classifier(tools, spec, against, taken, folder),
     )
 
 
@@ -93,23 +69,6 @@ def _against(tools: Tools, spec: ClassifySpec, written: Sequence[Written]) -> Pu
     rows = shown_to_classifier(len(samples), spec)
     vectors = read_vectors(tools, written)[rows] if spec.student.kind != "finetune" else None
     return PublicTexts(samples["text"].to_numpy()[rows].tolist(), vectors)
-
-
-def _key(tools: Tools, spec: ClassifySpec, written: Sequence[Written], payment: int) -> StepKey:
-    where = tools.private.where
-    parameters: dict[str, object] = {
-        "event": spec.noise.event,
-        "recipe": recipe_of(spec.recipe),
-        "student": settings(spec.student),
-        "labels": list(spec.labels),
-        "against": spec.against,
-        "private": spec.fingerprint,
-        "rows": where.choice,
-        "embedder": _embedder(tools, spec),
-    }
-    if payment:
-        parameters["payment"] = payment
-    return step_key("classify", parameters, {"samples": content([entry.samples for entry in written])})
 
 
 def _embedder(tools: Tools, spec: ClassifySpec) -> str:
