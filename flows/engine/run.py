@@ -21,7 +21,7 @@ from flows.runtime.terminal_progress import display
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
 from tasks.core.allocation import LEAST_SHARE
-from tasks.core.refs import Weights, Written
+from tasks.core.refs import Payer, Weights, Written
 from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.iteration_record import Facts, facts_of, line, with_privacy
 from tasks.prefect.federation import federated_vote
@@ -259,18 +259,15 @@ class Run:
         """Candidates of a vote: the texts of this round ("latest") or all so far ("all")."""
         return "latest"
 
+    @property
+    def payer(self) -> Payer:
+        """The private dataset that releases are charged to."""
+        name = self.tools.called
+        return Payer(name.dataset, name.fingerprint, self.config.privacy.respends)
+
     def vote_spec(self, iteration: int) -> VoteSpec:
         """Return the specification of one iteration's vote."""
-        name = self.tools.called
-        return VoteSpec(
-            iteration=iteration,
-            dataset=name.dataset,
-            fingerprint=name.fingerprint,
-            noise=self.prepared.noise,
-            scope=self.vote_scope,
-            respend=self.config.privacy.respends,
-            needed=self.needed,
-        )
+        return VoteSpec(iteration, self.payer, self.prepared.noise, self.vote_scope, self.needed)
 
     def vote(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:
         """Return the noisy votes of the private records, of this run or of several parties, on texts."""

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flows.engine.method import Release, Releases
 from flows.releases.filter import TeacherAnswersRelease
-from flows.releases.label_counts import LabelCountsRelease
+from flows.releases.sums import SumRelease
 from flows.releases.training import TrainingRelease, training_noise
 from flows.releases.votes import VotesRelease, vote_noise
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.dp_sgd import TrainingNoise
+from tasks.accounting.sums import SumNoise, calibrate_sums
 from tasks.accounting.teachers import (
-    PartNoise,
     TeacherPrivacy,
-    calibrate_part,
     epsilon_share,
     paper_part,
     remaining_epsilon,
@@ -49,7 +48,7 @@ def share_budget(
     own: Callable[[Any], Noise] = calibrate
     noise = add_teacher_releases(config, own)
     choice = config.filtering
-    labels = [LabelCountsRelease(part) for part in noise.beside if part.privacy.part == "labels"]
+    labels = [SumRelease(part) for part in noise.beside if part.privacy.part == "labels"]
     teaching = [part for part in noise.beside if part.privacy.part in ("checks", "answers")]
     answers = [TeacherAnswersRelease(part, choice, config.public is not None) for part in teaching if choice]
     return Releases(noise, (*labels, *wrap(noise), *answers))
@@ -81,20 +80,20 @@ def add_teacher_releases(config: RunConfig, own: Callable[[RunConfig], Noise]) -
     epsilon, delta = config.privacy.epsilon, config.privacy.delta
     trained = config.method.tuning is not None
     own_delta = delta / 2 if trained else delta
-    spent = [part.epsilon_stated for part in parts if part.privacy.kind != "none"]
+    spent = [part.epsilon_stated for part in parts if part.kind != "none"]
     # in kd_tutor the teachers already use the epsilon left by label counts: the method releases nothing else
     alone = config.teaches_alone and not trained
     rest = epsilon if alone else remaining_epsilon(epsilon, own_delta, spent, _basic(config))
     privacy = config.privacy.model_copy(update={"epsilon": rest, "delta": own_delta})
     noise = own(config.model_copy(update={"privacy": privacy})).with_own_delta(own_delta)
-    noise = replace(noise, beside=parts, delta=delta, epsilon_stated=config.epsilon)
+    noise = replace(noise, beside=(*parts, *noise.beside), delta=delta, epsilon_stated=config.epsilon)
     exact = epsilon_of([charge.event for charge in noise.charges], delta)
     return replace(noise, epsilon_exact=_rounded(exact, config.epsilon))
 
 
-def _parts(config: RunConfig) -> tuple[PartNoise, ...]:
+def _parts(config: RunConfig) -> tuple[SumNoise[TeacherPrivacy], ...]:
     delta = config.privacy.delta / 2 if config.method.tuning is not None else config.privacy.delta
-    parts: list[PartNoise] = []
+    parts: list[SumNoise[TeacherPrivacy]] = []
     if config.class_balance != "balanced":
         epsilon = _tutor_epsilon(config)
         parts.append(
@@ -110,7 +109,7 @@ def _parts(config: RunConfig) -> tuple[PartNoise, ...]:
 
 def _teacher_noise(
     config: RunConfig, discriminator: Discriminator, spent: list[float], delta: float
-) -> list[PartNoise]:
+) -> list[SumNoise[TeacherPrivacy]]:
     """Return the noise of the checks, if there are any, and of the teachers' answers."""
     budget = config.privacy.epsilon
     spent = [epsilon for epsilon in spent if math.isfinite(epsilon)]
@@ -129,13 +128,13 @@ def _teacher_noise(
     return [_calibrated(config, first), _calibrated(config, second)]
 
 
-def _calibrated(config: RunConfig, promise: TeacherPrivacy) -> PartNoise:
+def _calibrated(config: RunConfig, promise: TeacherPrivacy) -> SumNoise[TeacherPrivacy]:
     exact = promise.part == "labels" and config.epsilon == math.inf
     if exact or math.isinf(promise.epsilon):
-        return calibrate_part(replace(promise, kind="none"))
+        return calibrate_sums(replace(promise, kind="none"))
     if config.teaches_alone and config.privacy.calibration == "paper":
         return paper_part(promise)
-    return calibrate_part(promise)
+    return calibrate_sums(promise)
 
 
 def _tutor_epsilon(config: RunConfig) -> float:

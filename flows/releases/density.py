@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
+from flows.engine.method import ReleaseOutcome, ReleasePlan
 from flows.releases.opening import Opening, opening_lines
-from flows.releases.parts import part_audits
-from tasks.accounting.density import GuidanceNoise, calibrate_density, describe_density
+from flows.releases.sums import SumRelease
+from tasks.accounting.density import calibrate_density, describe_density
 from tasks.reporting.report_model import Touched
 
 if TYPE_CHECKING:
-    from connectors.interfaces.ledger import Charge
     from flows.methods.wasp.config import WaspConfig
     from tasks.accounting.sensitivity import VotePrivacy
     from tasks.text.prompts import TaskCard
@@ -23,16 +22,10 @@ TYPICAL_SHIFT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class DensityRelease(Release):
+class DensityRelease(SumRelease):
     """The noisy density of a run."""
 
     config: WaspConfig
-    noise: GuidanceNoise
-    name: ClassVar[str] = "guidance"
-
-    def charges(self) -> tuple[Charge, ...]:
-        """Return the charge of the density."""
-        return (self.noise.charge,)
 
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
         """Return the noise and the uses of the density."""
@@ -43,7 +36,7 @@ class DensityRelease(Release):
             *(opening_lines(opening) if opening is not None else []),
             "releases      1 density of the private rows per class (the average of their vectors), for all iterations; "
             f"one {noise.privacy.protects} changes it by at most {noise.sensitivity:.4f} (L2)",
-            f"noise         sigma {noise.sigma:.4f}, of features of length 1",
+            f"noise         sigma {noise.scale:.4f}, of features of length 1",
             "reuse         a later run with the same rows and privacy settings reuses this release without a charge",
         ]
         if moves:
@@ -53,9 +46,9 @@ class DensityRelease(Release):
     def warnings(self, card: TaskCard) -> list[str]:
         """Warn when the noise exceeds the density, or when too few texts are available as examples."""
         rows = self.config.private.public_number if self.config.private else None
-        if rows is None or self.noise.sigma <= 0:
+        if rows is None or self.noise.scale <= 0:
             return []
-        return density_warnings(self.config, rows, len(card.labels), self.noise)
+        return density_warnings(self.config, rows, len(card.labels), self.noise.scale)
 
     def outcome(self) -> ReleaseOutcome:
         """Return the density as a sentence."""
@@ -64,15 +57,11 @@ class DensityRelease(Release):
             kind="density",
             text=describe_density(self.noise),
             affected="the noisy density: selected examples, weights, prompts, selected texts, student",
-            unnoised=(exposed,) if self.noise.non_private else (),
+            unnoised=(exposed,) if self.noise.kind == "none" else (),
         )
 
-    def audits(self) -> tuple[AuditCase, ...]:
-        """Return the audit of the density."""
-        return part_audits("guidance density", self.noise, self.noise.charge)
 
-
-def density_warnings(config: WaspConfig, rows: int, classes: int, noise: GuidanceNoise) -> list[str]:
+def density_warnings(config: WaspConfig, rows: int, classes: int, sigma: float) -> list[str]:
     """Return warnings about likely problems of a density; they contain public numbers only.
 
     The signal index compares the common shift of all classes, from texts to private rows, with its noise along one
@@ -80,7 +69,7 @@ def density_warnings(config: WaspConfig, rows: int, classes: int, noise: Guidanc
     shows, nearly all of them become examples and the density has no effect.
     """
     warnings, method = [], config.method
-    index = density_index(rows, classes, noise)
+    index = density_index(rows, classes, sigma)
     if index < 1:
         warnings.append(
             f"signal index {index:.2f} < 1: with {rows} rows the noise exceeds the difference between private rows "
@@ -97,9 +86,9 @@ def density_warnings(config: WaspConfig, rows: int, classes: int, noise: Guidanc
     return warnings
 
 
-def density_index(rows: int, classes: int, noise: GuidanceNoise) -> float:
+def density_index(rows: int, classes: int, sigma: float) -> float:
     """Return the ratio of a typical shift from texts to private rows to its noise; below 1 it is lost."""
-    return TYPICAL_SHIFT * rows / (noise.sigma * math.sqrt(classes))
+    return TYPICAL_SHIFT * rows / (sigma * math.sqrt(classes))
 
 
 def density_hint(config: WaspConfig, rows: int, classes: int, promise: VotePrivacy) -> str:

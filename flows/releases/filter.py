@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.artifacts import ArtifactRef
-from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
+from flows.engine.method import ReleasePlan
 from flows.engine.spending import look_at_teachers
-from flows.releases.parts import part_audits, part_line, part_noise, part_outcome, part_values
-from tasks.accounting.teachers import PartNoise, affordable_answers, survival
+from flows.releases.sums import SumRelease
+from tasks.accounting.teachers import affordable_answers, survival
 from tasks.core.refs import Written
 from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.usefulness import Accuracy
@@ -19,7 +19,6 @@ from tasks.steps.teachers import TeacherSpec
 from tasks.students.recipe import ClassifySpec
 
 if TYPE_CHECKING:
-    from connectors.interfaces.ledger import Charge
     from flows.config.discriminator import Discriminator
     from flows.engine.run import Run
     from tasks.text.prompts import TaskCard
@@ -35,34 +34,24 @@ GENERATED_ONLY = (
 
 
 @dataclass(frozen=True, slots=True)
-class TeacherAnswersRelease(Release):
+class TeacherAnswersRelease(SumRelease):
     """The noisy answers of the teachers, or the noisy checks of their confidence before them."""
 
-    noise: PartNoise
     choice: Discriminator
     has_public: bool
 
-    @property
-    def name(self) -> str:
-        """Name of the release: "answers" or "checks"."""
-        return self.noise.privacy.part
-
-    def charges(self) -> tuple[Charge, ...]:
-        """Return the charge of all answers together."""
-        return (self.noise.charge,)
-
-    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+    def plan(self, card: TaskCard) -> ReleasePlan:
         """Return the noise, and the probability that a unanimous answer survives it."""
-        values = part_values(self.noise)
-        lines = [part_line(values)]
-        if self.name == "answers":
-            teachers, chance = self.choice.teachers, survival(self.choice.teachers, self.noise)
-            values |= {"teachers": teachers, "survival": chance}
-            lines.append(
-                f"              {teachers} teachers; an answer on which all agree survives the noise with "
-                f"probability {chance:.3f}"
-            )
-        return ReleasePlan({"beside": [values]}, tuple(lines))
+        plan = super(TeacherAnswersRelease, self).plan(card)
+        if self.name != "answers":
+            return plan
+        teachers, chance = self.choice.teachers, survival(self.choice.teachers, self.noise)
+        line = (
+            f"              {teachers} teachers; an answer on which all agree survives the noise with probability "
+            f"{chance:.3f}"
+        )
+        values = plan.values["beside"][0] | {"teachers": teachers, "survival": chance}
+        return ReleasePlan({"beside": [values]}, (*plan.lines, line))
 
     def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
         """Warn when noise changes even unanimous answers too often, or when all queries are generated."""
@@ -73,7 +62,7 @@ class TeacherAnswersRelease(Release):
         generated = [] if self.has_public else [GENERATED_ONLY]
         if chance >= LEAST_SURVIVAL:
             return generated
-        gaussian = noise.privacy.kind == "gaussian"
+        gaussian = noise.kind == "gaussian"
         fewer = affordable_answers(teachers / 1.8125, noise.epsilon_stated, noise.delta) if gaussian else 0
         hint = f"; {fewer} queries would reach {LEAST_SURVIVAL:g}" if 1 < fewer < noise.privacy.numbers else ""
         return [
@@ -81,14 +70,6 @@ class TeacherAnswersRelease(Release):
             f"an answer on which all {teachers} teachers agree survives the noise with probability {chance:.3f}. Use "
             f"more teachers (each on fewer rows), a larger epsilon or fewer discriminator.queries{hint}",
         ]
-
-    def outcome(self) -> ReleaseOutcome:
-        """Return the answers as a sentence."""
-        return part_outcome(self.noise)
-
-    def audits(self) -> tuple[AuditCase, ...]:
-        """Return the audit of answers or checks."""
-        return part_audits(f"kd {self.name}", self.noise, self.noise.charge)
 
 
 def filter_texts(run: Run, written: Sequence[Written]) -> tuple[list[Written], list[ArtifactRef]]:
@@ -151,22 +132,21 @@ def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | No
 
 
 def _teacher_spec(run: Run) -> TeacherSpec:
-    config, name, answers = run.config, run.tools.called, part_noise(run, "answers")
+    config, noise = run.config, run.prepared.noise
+    answers = noise.part("answers")
     assert config.filtering is not None
     assert answers is not None
     discriminator = config.filtering
     return TeacherSpec(
-        dataset=name.dataset,
-        fingerprint=name.fingerprint,
+        payer=run.payer,
         answers=answers,
-        checks=part_noise(run, "checks"),
+        checks=noise.part("checks"),
         teachers=discriminator.teachers,
         queries=discriminator.queries,
         negatives=discriminator.negatives,
         sure=discriminator.sure or 0.0,
         student=discriminator.student(config.execution.seed),
         seed=config.execution.seed,
-        respend=run.config.privacy.respends,
         test=run.prepared.test if discriminator.test_teachers else None,
         public=run.prepared.public,
     )

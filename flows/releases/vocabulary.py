@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.vocabulary import terms_ref, vocabulary_of
-from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
-from flows.releases.parts import part_audits
-from tasks.accounting.keyphrases import KeyphraseNoise, part_charge
+from flows.engine.method import ReleaseOutcome, ReleasePlan
+from flows.releases.sums import SumRelease
 from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
 
 if TYPE_CHECKING:
-    from connectors.interfaces.ledger import Charge
     from flows.engine.run import Run
     from flows.engine.tools import RunTools
     from tasks.text.prompts import TaskCard
 
 
 @dataclass(frozen=True, slots=True)
-class VocabularyRelease(Release):
-    """The noisy counts of public terms."""
-
-    noise: KeyphraseNoise
-    name: ClassVar[str] = "vocabulary"
-
-    def charges(self) -> tuple[Charge, ...]:
-        """Return the charge of the counts."""
-        return (part_charge(self.noise),)
+class VocabularyRelease(SumRelease):
+    """The noisy counts of public terms; their audit is that of DP-KPS, which makes the same release."""
 
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
         """Return the number of terms per record and the noise."""
@@ -49,25 +40,13 @@ class VocabularyRelease(Release):
             f"{noise.epsilon_exact:.4g})",
         )
 
-    def audits(self) -> tuple[AuditCase, ...]:
-        """Return the audit of the DP-KPS vocabulary, which is the same release."""
-        return part_audits("dp_kps vocabulary", self.noise, part_charge(self.noise))
 
-
-def vocabulary_spec(run: Run, noise: KeyphraseNoise, count: int, threshold: float) -> VocabularySpec:
+def vocabulary_spec(run: Run, count: int, threshold: float) -> VocabularySpec:
     """Return the specification of a vocabulary release; ConfigError without a public vocabulary."""
-    choice, name = vocabulary_of(run.config), run.tools.called
-    if choice is None:
+    choice, noise = vocabulary_of(run.config), run.prepared.noise.part("vocabulary")
+    if choice is None or noise is None:
         raise ConfigError("vocabulary: not set. Set vocabulary.path to a public vocabulary.")
-    return VocabularySpec(
-        dataset=name.dataset,
-        fingerprint=name.fingerprint,
-        noise=noise,
-        where=terms_ref(choice, run.config.data_root),
-        kept=count,
-        threshold=threshold,
-        respend=run.config.privacy.respends,
-    )
+    return VocabularySpec(run.payer, noise, terms_ref(choice, run.config.data_root), count, threshold)
 
 
 def vocabulary_content(tools: RunTools, needed: int = 1) -> list[str]:

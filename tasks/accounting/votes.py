@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from connectors.interfaces.ledger import ABOUT, Charge
 from tasks.accounting.composition import (
@@ -29,12 +29,10 @@ from tasks.accounting.sensitivity import (
     total_sensitivity,
     vote_sensitivity,
 )
+from tasks.accounting.sums import LEAST_SCALE_INT, SumNoise, least_noise
 
-if TYPE_CHECKING:
-    from tasks.accounting.teachers import PartNoise
-
-LEAST_SIGMA_INT: Final = 16.0
-"""Below this the noise has only a few integer values and protects nobody."""
+BEFORE: Final = ("labels", "vocabulary")
+"""Releases beside those of a method that precede them."""
 
 PAPER_L1_PER_SIDE: Final = 2.0
 """The paper takes the L1 norm of one row's votes, 2 per histogram, where the L2 norm is correct (Theorem D.2)."""
@@ -49,8 +47,9 @@ class Noise:
 
     `sigma` in votes (the largest single vote is 1), `sigma_int` in integer steps (`scale` steps are one vote),
     `noise_multiplier` = sigma / sensitivity. `epsilon_stated`: the requested epsilon. `epsilon_exact`: the exact joint
-    cost of all releases at `delta`. `beside`: label counts before, and teachers' answers after, the releases of the
-    method; each has its own noise.
+    cost of all releases at `delta`. `sums`: the releases of a method that does not vote; the fields above describe the
+    last of them. `beside`: label counts and a vocabulary before, and teachers' answers after, the releases of the
+    method. Each of them has its own noise.
     """
 
     privacy: VotePrivacy
@@ -64,7 +63,8 @@ class Noise:
     epsilon_exact: float
     delta: float
     calibration: str
-    beside: tuple[PartNoise, ...] = ()
+    sums: tuple[SumNoise[Any], ...] = ()
+    beside: tuple[SumNoise[Any], ...] = ()
 
     @property
     def non_private(self) -> bool:
@@ -101,14 +101,20 @@ class Noise:
     @property
     def charges(self) -> tuple[Charge, ...]:
         """All releases as ledger charges, in order."""
-        before = tuple(part.charge for part in self.beside if part.privacy.part == "labels")
-        after = tuple(part.charge for part in self.beside if part.privacy.part != "labels")
+        before = tuple(part.charge for part in self.beside if part.privacy.part in BEFORE)
+        after = tuple(part.charge for part in self.beside if part.privacy.part not in BEFORE)
         return (*before, *self.own_charges, *after)
+
+    def part(self, name: str) -> SumNoise[Any] | None:
+        """Return the noise of a release of sums by its name; None if the run does not make it."""
+        return next((release for release in (*self.sums, *self.beside) if release.privacy.part == name), None)
 
     @property
     def own_charges(self) -> tuple[Charge, ...]:
         """The releases of the method itself, in order."""
-        return (self.charge,) * self.releases if self.releases else ()
+        if self.sums or not self.releases:
+            return tuple(release.charge for release in self.sums)
+        return (self.charge,) * self.releases
 
 
 # --- noise
@@ -127,12 +133,26 @@ def calibrate(privacy: VotePrivacy) -> Noise:
         need(noise.epsilon_exact <= privacy.epsilon, "calibration", "tight: the paper's formula fails here", "paper")
         return noise
     least = gaussian_sigma(privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases)
-    widening = 1e-6
-    while True:
-        noise = _noise(privacy, least * (1 + widening))
-        if noise.epsilon_exact <= privacy.epsilon:
-            return noise
-        widening *= 2
+    return least_noise(least, privacy.epsilon, lambda sigma: _noise(privacy, sigma))
+
+
+def noise_of_sums(privacy: VotePrivacy, sums: tuple[SumNoise[Any], ...], epsilon_exact: float) -> Noise:
+    """Return the noise of a run whose method makes the releases `sums`, with joint cost `epsilon_exact`."""
+    last = sums[-1]
+    return Noise(
+        privacy=privacy,
+        sigma=last.scale,
+        sigma_int=last.scale_int,
+        scale=last.steps,
+        sensitivity=last.sensitivity,
+        noise_multiplier=last.scale / last.sensitivity,
+        releases=len(sums),
+        epsilon_stated=privacy.epsilon,
+        epsilon_exact=epsilon_exact,
+        delta=privacy.delta,
+        calibration=last.privacy.calibration,
+        sums=sums,
+    )
 
 
 def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, share: float = 0.03) -> float:
@@ -179,7 +199,7 @@ def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
     sensitivity, scale = total_sensitivity(privacy), scale_of(privacy)
     sigma_int, multiplier = sigma * scale, sigma / sensitivity
     if sigma > 0:
-        need(sigma_int >= LEAST_SIGMA_INT, "epsilon", "a smaller number, or inf for no protection", privacy.epsilon)
+        need(sigma_int >= LEAST_SCALE_INT, "epsilon", "a smaller number, or inf for no protection", privacy.epsilon)
         epsilon = epsilon_of([discrete_gaussian_event(multiplier, sigma_int, privacy.releases)], privacy.delta)
     else:
         epsilon = math.inf if privacy.releases else 0.0

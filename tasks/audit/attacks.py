@@ -82,11 +82,6 @@ def run_attack(attack: Attack, advance: Advance = ignore_progress) -> AttackResu
     return AttackResult(attack, tuple(strengths), freshness, number)
 
 
-def attack_on(name: str, noise: Any, case: SumsCase, trials: int, confidence: float) -> Attack:
-    """Return the attack on a release of sums."""
-    return Attack(name, noise, trials, confidence, run=case.attack, likely=case.likely)
-
-
 def vote_attack(noise: Noise, trials: int, confidence: float, parties: Parties | None = None) -> Attack:
     """Return the attack on the votes of a run."""
     kind = "federated" if parties else "pe" if noise.privacy.sides == 1 else f"wasp {noise.calibration}"

@@ -19,6 +19,19 @@ Weights = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
+class Payer:
+    """The private dataset that a release is charged to.
+
+    `dataset`: its name in the ledger; `fingerprint`: the keyed name of its content. `respend` allows a second paid
+    release if the files of the first are lost.
+    """
+
+    dataset: str
+    fingerprint: str
+    respend: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """The texts of one PLM in one iteration, with their embeddings once these exist.
 

@@ -15,19 +15,19 @@ import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
-from connectors.interfaces.ledger import StoredRelease
-from tasks.accounting.density import GuidanceNoise
-from tasks.core.refs import Written
+from tasks.accounting.density import DensityPrivacy
+from tasks.accounting.sums import SumNoise
+from tasks.core.refs import Payer, Written
 from tasks.core.reuse import make_once, step_key
-from tasks.core.slots import GUIDANCE
 from tasks.core.tools import Tools
 from tasks.density.kernels import KERNEL, body, features_of
 from tasks.density.matching import TINY, Density, Expected, examples, expect, tilted, witness
-from tasks.private.releases.density import GuidanceJob, release_guidance
+from tasks.private.releases.density import release_guidance
+from tasks.private.releases.sums import SumJob
 from tasks.selection.examples import concat_examples, example_table
 from tasks.selection.weights import Weighting, weigh
 from tasks.steps import selection
-from tasks.steps.release_artifact import sums_table, write_release
+from tasks.steps.release_artifact import write_sums
 from tasks.steps.selection import SelectJob, WeighJob
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.text.cleaning import normalised
@@ -45,13 +45,11 @@ UNMOVED = 4
 
 @dataclass(frozen=True, slots=True)
 class GuideSpec:
-    """The release of the density of the private rows; other fields as in VoteSpec."""
+    """The release of the density of the private rows; `needed` as in VoteSpec."""
 
-    dataset: str
-    fingerprint: str
-    noise: GuidanceNoise
+    payer: Payer
+    noise: SumNoise[DensityPrivacy]
     labels: tuple[str, ...]
-    respend: bool
     needed: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -93,42 +91,27 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
     `written`: the texts of the first round with vectors, of which only the dimension is used. The same rows, guarantee
     and embedder give the same release in any run.
     """
-    privacy, where = spec.noise.privacy, tools.private.where
+    privacy = spec.noise.privacy
     dimension = int(read_vectors(tools, written[:1]).shape[1])
     parameters: dict[str, object] = {
         "event": spec.noise.event,
-        "sigma_int": spec.noise.sigma_int,
-        "steps": spec.noise.scale,
+        "sigma_int": spec.noise.scale_int,
+        "steps": spec.noise.steps,
         "adjacency": privacy.adjacency,
         "protects": [privacy.protects, privacy.rows_per_person],
-        "private": spec.fingerprint,
-        "rows": where.choice,
+        "private": spec.payer.fingerprint,
+        "rows": tools.private.where.choice,
         "kernel": KERNEL,
         "labels": list(spec.labels),
         "embedder": tools.embedder.identity,
     }
-    key = step_key("guidance", parameters, {})
-    job = GuidanceJob(
-        dataset=spec.dataset,
-        fingerprint=spec.fingerprint,
-        step_key=key.key,
-        noise=spec.noise,
-        charge=spec.noise.charge,
-        labels=spec.labels,
-        dimension=dimension,
-        respend=spec.respend,
-    )
-
-    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
-        table, info = sums_table(output)
-        return table, info | {"labels": list(spec.labels)}
-
-    def draw() -> StoredRelease:
-        return release_guidance(tools, job)
-
-    target = f"runs/{tools.run_id}/{GUIDANCE}/release.parquet", key
-    return write_release(
-        tools, spec.dataset, target, draw, read_output, lambda: require_usable(tools, written, spec.needed)
+    job = SumJob(spec.payer, spec.noise, step_key("guidance", parameters, {}))
+    return write_sums(
+        tools,
+        job,
+        lambda: release_guidance(tools, job, spec.labels, dimension),
+        {"labels": list(spec.labels)},
+        lambda: require_usable(tools, written, spec.needed),
     )
 
 

@@ -12,22 +12,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import InputError
 from connectors.interfaces.ledger import StoredRelease
 from connectors.interfaces.models import Usage
 from connectors.interfaces.rows import TermsRef
-from tasks.accounting.keyphrases import KeyphraseNoise
-from tasks.core.refs import Written
+from tasks.accounting.keyphrases import PartPrivacy
+from tasks.accounting.sums import SumNoise
+from tasks.core.refs import Payer, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
 from tasks.keyphrases.densities import DensityMember, Shape, members_of
 from tasks.keyphrases.phrases import Vocabulary, as_text, vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice, draw_sequences
-from tasks.private.releases.keyphrases import KeyphraseReleaseJob, release_density, release_vocabulary
+from tasks.private.releases.keyphrases import release_density, release_vocabulary
+from tasks.private.releases.sums import SumJob
 from tasks.steps.embed import embed_texts
 from tasks.steps.generate import ROW_TYPES
-from tasks.steps.release_artifact import sums_table, write_release
+from tasks.steps.release_artifact import sum_job, write_sums
 from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.keyphrase_prompts import read_sequences
 from tasks.text.prompts import seed_of
@@ -35,19 +37,17 @@ from tasks.text.prompts import seed_of
 
 @dataclass(frozen=True, slots=True)
 class VocabularySpec:
-    """The release of a vocabulary; `fingerprint` and `dataset` as in VoteSpec.
+    """The release of a vocabulary.
 
     `where`: the public vocabulary. `kept`: maximum number of terms (N in the paper); `threshold`: minimum count in
     standard deviations of the noise.
     """
 
-    dataset: str
-    fingerprint: str
-    noise: KeyphraseNoise
+    payer: Payer
+    noise: SumNoise[PartPrivacy]
     where: TermsRef
     kept: int
     threshold: float
-    respend: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,13 @@ class DensitySpec:
     `count`: sequences per class. `seed` controls frequencies and draws, never noise.
     """
 
-    dataset: str
-    fingerprint: str
-    noise: KeyphraseNoise
+    payer: Payer
+    noise: SumNoise[PartPrivacy]
     shape: Shape
     choice: SequenceChoice
     labels: tuple[str, ...]
     count: int
     seed: int
-    respend: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +85,8 @@ def public_vocabulary(tools: Tools, where: TermsRef) -> Vocabulary:
 def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
     """Release the document counts of public terms to vocabulary/release.parquet."""
     vocabulary = public_vocabulary(tools, spec.where)
-    key = _release_key(tools, spec, {"vocabulary": vocabulary.content}, {})
-    target = f"runs/{tools.run_id}/vocabulary/release.parquet", key
-
-    def draw() -> StoredRelease:
-        return release_vocabulary(tools, _job(spec, key), vocabulary)
-
-    return write_release(tools, spec.dataset, target, draw, sums_table)
+    job = _job(tools, spec, {"vocabulary": vocabulary.content}, {})
+    return write_sums(tools, job, lambda: release_vocabulary(tools, job, vocabulary))
 
 
 def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tuple[Terms, str]:
@@ -114,14 +107,12 @@ def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[A
     chosen = _private_vocabulary(tools, terms)
     public = {"shape": asdict(spec.shape), "labels": list(spec.labels), "seed": spec.seed}
     public["embedder"] = tools.term_embedder.identity
-    key = _release_key(tools, spec, {"terms": chosen.content}, public)
-    target = f"runs/{tools.run_id}/density/release.parquet", key
+    job = _job(tools, spec, {"terms": chosen.content}, public)
 
     def draw() -> StoredRelease:
-        members = _members(tools, spec, terms)
-        return release_density(tools, _job(spec, key), chosen, members, spec.labels)
+        return release_density(tools, job, chosen, _members(tools, spec, terms), spec.labels)
 
-    return write_release(tools, spec.dataset, target, draw, sums_table)
+    return write_sums(tools, job, draw)
 
 
 def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> tuple[ArtifactRef, str]:
@@ -150,27 +141,12 @@ def _common(where: TermsRef) -> list[str]:
     return sorted(ENGLISH_STOP_WORDS)
 
 
-def _release_key(
+def _job(
     tools: Tools, spec: VocabularySpec | DensitySpec, inputs: dict[str, str], public: dict[str, object]
-) -> StepKey:
-    noise, privacy, where = spec.noise, spec.noise.privacy, tools.private.where
-    parameters: dict[str, object] = {
-        "event": noise.event,
-        "setting": privacy.setting,
-        "scale_int": noise.scale_int,
-        "steps": noise.steps,
-        "adjacency": privacy.adjacency,
-        "terms": privacy.terms,
-        "keyphrases": privacy.keyphrases,
-        "private": spec.fingerprint,
-        "rows": where.choice,
-        **public,
-    }
-    return step_key(privacy.part, parameters, inputs)
-
-
-def _job(spec: VocabularySpec | DensitySpec, key: StepKey) -> KeyphraseReleaseJob:
-    return KeyphraseReleaseJob(spec.dataset, spec.fingerprint, key.key, spec.noise, spec.respend)
+) -> SumJob[PartPrivacy]:
+    privacy = spec.noise.privacy
+    sizes: dict[str, object] = {"setting": privacy.setting, "terms": privacy.terms, "keyphrases": privacy.keyphrases}
+    return sum_job(tools, spec.payer, spec.noise, sizes | public, inputs)
 
 
 def _chosen(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> pd.DataFrame:

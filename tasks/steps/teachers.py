@@ -13,17 +13,18 @@ import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import InputError
-from connectors.interfaces.ledger import Look, StoredRelease
-from tasks.accounting.teachers import PartNoise
-from tasks.core.refs import Reference, Written
+from connectors.interfaces.ledger import Look
+from tasks.accounting.sums import SumNoise
+from tasks.accounting.teachers import TeacherPrivacy
+from tasks.core.refs import Payer, Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
 from tasks.metrics.usefulness import Accuracy
 from tasks.private.diagnostics.teachers import teachers_accuracy
-from tasks.private.releases.parts import TeacherReleaseJob
+from tasks.private.releases.sums import SumJob
 from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
 from tasks.steps.held_out import HeldOut, held_out
-from tasks.steps.release_artifact import release_key, sums_table, write_release
+from tasks.steps.release_artifact import sum_job, write_sums
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, settings
 from tasks.text.prompts import seed_of
@@ -44,17 +45,15 @@ class TeacherSpec:
     on without noise, None without such a test.
     """
 
-    dataset: str
-    fingerprint: str
-    answers: PartNoise
-    checks: PartNoise | None
+    payer: Payer
+    answers: SumNoise[TeacherPrivacy]
+    checks: SumNoise[TeacherPrivacy] | None
     teachers: int
     queries: int
     negatives: int
     sure: float
     student: StudentSpec
     seed: int
-    respend: bool
     test: Reference | None = None
     public: Reference | None = None
 
@@ -100,13 +99,13 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
 
     Both are stored in the private zone, with its answers to the rows of a test.
     """
-    if spec.test is None and tools.ledger.released(spec.dataset, answers_key(tools, spec, written).key):
+    if spec.test is None and tools.ledger.released(spec.payer.dataset, answers_key(tools, spec, written).key):
         return None, "not needed: the answers of all teachers are already released"
     require_usable(tools, written)
     samples = read_samples(tools, written)
     queries, shown = queries_of(tools, spec, written, samples), shown_to(len(samples), number, spec)
     key = _teacher_key(tools, spec, number, written)
-    job = TeacherJob(spec.fingerprint, number, spec.teachers, spec.student, spec.seed, key)
+    job = TeacherJob(spec.payer.fingerprint, number, spec.teachers, spec.student, spec.seed, key)
     teacher, why = train_teacher(tools, job, texts_of(tools, spec, written, samples, shown.negatives))
     ask_teacher(tools, teacher, queries, _answers_path(tools, spec, number, written))
     rows = None if spec.test is None else test_rows(tools, spec, written, spec.test)
@@ -130,7 +129,7 @@ def test_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], l
     assert test is not None
     path = f"runs/{tools.run_id}/teachers_accuracy.json"
     keys = [_teacher_key(tools, spec, number, written).key for number in range(spec.teachers)]
-    noise = {"kind": spec.answers.privacy.kind, "scale": spec.answers.scale_int}
+    noise = {"kind": spec.answers.kind, "scale": spec.answers.scale_int}
     key = step_key("test_teachers", {"teachers": keys, "noise": noise}, {"test": test.content})
 
     def make() -> ArtifactRef:
@@ -148,8 +147,7 @@ def test_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], l
 def check(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Release the teachers' agreement on each query to checks/release.parquet."""
     assert spec.checks is not None
-    key = _part_key(tools, spec, spec.checks, written, {})
-    return _released(tools, spec, spec.checks, key, written, None)
+    return _released(tools, spec, _part_job(tools, spec, spec.checks, written, {}), written, None)
 
 
 def answer(
@@ -162,7 +160,7 @@ def answer(
             f"discriminator.sure: no query reached {spec.sure:g} of the teachers in the noisy checks. Lower it or "
             "remove it. The checks are charged and will be reused."
         )
-    return _released(tools, spec, spec.answers, answers_key(tools, spec, written), written, queries)
+    return _released(tools, spec, _answers_job(tools, spec, written), written, queries)
 
 
 def sure_of(tools: Tools, spec: TeacherSpec, checks: ArtifactRef) -> list[int]:
@@ -173,16 +171,25 @@ def sure_of(tools: Tools, spec: TeacherSpec, checks: ArtifactRef) -> list[int]:
 
 def answers_key(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> StepKey:
     """Return the key of the release of all answers."""
+    return _answers_job(tools, spec, written).key
+
+
+def _answers_job(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> SumJob[TeacherPrivacy]:
     parameters: dict[str, object] = {}
     if spec.checks is not None:
-        parameters = {"sure": spec.sure, "checks": _part_key(tools, spec, spec.checks, written, {}).key}
-    return _part_key(tools, spec, spec.answers, written, parameters)
+        parameters = {"sure": spec.sure, "checks": _part_job(tools, spec, spec.checks, written, {}).key.key}
+    return _part_job(tools, spec, spec.answers, written, parameters)
 
 
-def _part_key(
-    tools: Tools, spec: TeacherSpec, noise: PartNoise, written: Sequence[Written], more: dict[str, object]
-) -> StepKey:
-    return release_key(tools, spec.fingerprint, noise, _parameters(tools, spec) | more, _inputs(written))
+def _part_job(
+    tools: Tools,
+    spec: TeacherSpec,
+    noise: SumNoise[TeacherPrivacy],
+    written: Sequence[Written],
+    more: dict[str, object],
+) -> SumJob[TeacherPrivacy]:
+    parameters = {"numbers": noise.privacy.numbers} | _parameters(tools, spec) | more
+    return sum_job(tools, spec.payer, noise, parameters, _inputs(written))
 
 
 def _parameters(tools: Tools, spec: TeacherSpec) -> dict[str, object]:
@@ -208,7 +215,7 @@ def embedder_of(tools: Tools, spec: TeacherSpec) -> str:
 
 def _teacher_key(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> StepKey:
     where = tools.private.where
-    more: dict[str, object] = {"number": number, "private": spec.fingerprint}
+    more: dict[str, object] = {"number": number, "private": spec.payer.fingerprint}
     more["rows"] = where.choice
     return step_key("teach", _parameters(tools, spec) | more, _inputs(written))
 
@@ -259,17 +266,9 @@ def queries_of(tools: Tools, spec: TeacherSpec, written: Sequence[Written], samp
 def _released(
     tools: Tools,
     spec: TeacherSpec,
-    noise: PartNoise,
-    key: StepKey,
+    job: SumJob[TeacherPrivacy],
     written: Sequence[Written],
     queries: Sequence[int] | None,
 ) -> tuple[ArtifactRef, str]:
-    job = TeacherReleaseJob(spec.dataset, spec.fingerprint, key.key, noise, spec.respend)
     paths = [_answers_path(tools, spec, number, written) for number in range(spec.teachers)]
-
-    def draw() -> StoredRelease:
-        return release_answers(tools, job, paths, queries)
-
-    return write_release(
-        tools, spec.dataset, (f"runs/{tools.run_id}/{noise.privacy.part}/release.parquet", key), draw, sums_table
-    )
+    return write_sums(tools, job, lambda: release_answers(tools, job, paths, queries))

@@ -5,8 +5,9 @@ Only tasks/private/voting/release.py reads private rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -15,11 +16,11 @@ from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import Noise, vote_charge
-from tasks.core.refs import Written
+from tasks.accounting.votes import Noise
+from tasks.core.refs import Payer, Written
 from tasks.core.reuse import step_key
 from tasks.core.tools import Tools
-from tasks.private.voting.release import VoteJob, release_votes
+from tasks.private.voting.release import release_votes
 from tasks.private.voting.votes import NoisyVotes
 from tasks.steps.release_artifact import write_release
 from tasks.steps.selection import candidates
@@ -31,38 +32,49 @@ from tasks.text.usable_texts import require_usable
 class VoteSpec:
     """One vote of the private rows: noise, votes per record (Q) and candidates.
 
-    `fingerprint`: keyed name of the private dataset; `dataset`: its name in the ledger. `needed`: the minimum number of
-    usable texts per class for a release (`tasks.text.usable_texts`).
+    `needed`: the minimum number of usable texts per class for a release (`tasks.text.usable_texts`).
     """
 
     iteration: int
-    dataset: str
-    fingerprint: str
+    payer: Payer
     noise: Noise
     scope: str
-    respend: bool
     needed: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def slot(self) -> str:
+        """The ledger name of the release."""
+        return f"vote-{self.iteration}"
 
 
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Release the noisy votes for `written` once and write them to release.parquet."""
-    path = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet"
-    key = _key(tools, spec, written)
+    key = vote_key("vote", tools, spec, written, {"rows": tools.private.where.choice})
+
+    def draw() -> StoredRelease:
+        return release_votes(tools, spec.payer, spec.slot, key, spec.noise, candidates(tools, written))
+
+    return write_votes(tools, spec, key, written, draw)
+
+
+def write_votes(
+    tools: Tools,
+    spec: VoteSpec,
+    key: StepKey,
+    written: Sequence[Written],
+    draw: Callable[[], StoredRelease],
+    facts: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[ArtifactRef, str]:
+    """Write the votes of `draw` once, with the facts that it has gathered."""
 
     def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
         votes = NoisyVotes.from_bytes(output)
-        return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int}
+        return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int} | dict(facts)
 
-    def draw() -> StoredRelease:
-        return release_votes(tools, _job(spec, key), candidates(tools, written))
-
+    target = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet", key
     return write_release(
-        tools, spec.dataset, (path, key), draw, read_output, lambda: require_usable(tools, written, spec.needed)
+        tools, spec.payer.dataset, target, draw, read_output, lambda: require_usable(tools, written, spec.needed)
     )
-
-
-def _key(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> StepKey:
-    return vote_key("vote", tools, spec, written, {"rows": tools.private.where.choice})
 
 
 def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written], more: Mapping[str, Any]) -> StepKey:
@@ -77,7 +89,7 @@ def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written]
         "adjacency": noise.privacy.adjacency,
         **_persons(noise.privacy),
         "scope": spec.scope,
-        "private": spec.fingerprint,
+        "private": spec.payer.fingerprint,
         "embedder": tools.embedder.identity,
         **more,
     }
@@ -92,15 +104,3 @@ def _persons(privacy: VotePrivacy) -> dict[str, Any]:
     if privacy.protects == "record":
         return {}
     return {"rows_per_person": privacy.rows_per_person, "aggregation": privacy.aggregation}
-
-
-def _job(spec: VoteSpec, key: StepKey) -> VoteJob:
-    return VoteJob(
-        iteration=spec.iteration,
-        dataset=spec.dataset,
-        fingerprint=spec.fingerprint,
-        step_key=key.key,
-        noise=spec.noise,
-        charge=vote_charge(spec.noise),
-        respend=spec.respend,
-    )

@@ -14,8 +14,7 @@ from flows.config.form import rule
 from flows.config.method import AnyMethod, Asks, Casting
 from flows.config.privacy import Calibration, Privacy
 from flows.config.vocabulary import VocabularyChoice
-from tasks.accounting.keyphrase_budget import split_epsilon
-from tasks.accounting.keyphrases import PartPrivacy
+from tasks.accounting.keyphrases import PartPrivacy, split_epsilon
 
 NO_VOCABULARY = (
     "method.keywords: private_vocabulary needs a public vocabulary whose terms are counted in the private rows. "

@@ -9,7 +9,7 @@ from flows.engine.method import Release, Releases
 from flows.releases.budget import share_budget
 from flows.releases.vocabulary import VocabularyRelease
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
-from tasks.accounting.keyphrase_budget import WordsNoise, calibrate_words, split_epsilon
+from tasks.accounting.keyphrases import calibrate_words, split_epsilon
 
 if TYPE_CHECKING:
     from flows.methods.aug_pe.config import AugPeConfig
@@ -20,9 +20,8 @@ def aug_pe_releases(config: AugPeConfig) -> Releases:
     """Return the releases of an Aug-PE run."""
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
-        votes = VotesRelease(config, noise)
-        vocabulary = noise.vocabulary if isinstance(noise, WordsNoise) else None
-        return (votes,) if vocabulary is None else (VocabularyRelease(vocabulary), votes)
+        words = [VocabularyRelease(part) for part in noise.beside if part.privacy.part == "vocabulary"]
+        return (*words, VotesRelease(config, noise))
 
     return share_budget(config, _noise, wrap)
 

@@ -9,7 +9,6 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.evolution import EvolutionRun
 from flows.releases.vocabulary import vocabulary_spec
-from tasks.accounting.keyphrase_budget import WordsNoise
 from tasks.core.refs import Weights, Written
 from tasks.prefect.private import count_terms
 from tasks.prefect.public import choose_terms
@@ -37,10 +36,9 @@ class AugPeRun(EvolutionRun):
 
     def release_words(self) -> list[ArtifactRef]:
         """Release the private vocabulary for the prompts of new texts, if configured."""
-        noise, method = self.prepared.noise, self.config.method
-        if not isinstance(noise, WordsNoise) or noise.vocabulary is None:
+        if not self.config.counts_words:
             return []
-        spec = vocabulary_spec(self, noise.vocabulary, method.vocabulary_terms, 0.0)
+        spec = vocabulary_spec(self, self.config.method.vocabulary_terms, 0.0)
         release = run_step(count_terms, self.tools, spec)
         self.words = run_step(choose_terms, self.tools, spec, release)
         self.guides_all = True

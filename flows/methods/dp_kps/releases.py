@@ -14,17 +14,17 @@ from flows.config.vocabulary import terms_ref
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan, Releases
 from flows.engine.text import epsilon
 from flows.releases.budget import share_budget
-from flows.releases.parts import part_audits
+from flows.releases.sums import sum_audits
 from flows.releases.vocabulary import vocabulary_content
-from tasks.accounting.keyphrase_budget import (
+from tasks.accounting.keyphrases import (
     SETTING_TEXTS,
-    KeyphrasesNoise,
+    PartPrivacy,
     calibrate_keyphrases,
     describe_keyphrases,
     split_epsilon,
 )
-from tasks.accounting.keyphrases import KeyphraseNoise, part_charge
 from tasks.accounting.no_noise import finite
+from tasks.accounting.sums import SumNoise
 from tasks.steps.keyphrases import public_vocabulary
 from tasks.text.keyphrase_prompts import Seeding
 
@@ -43,22 +43,22 @@ PREVIEWED = 20
 class KeyphrasesRelease(Release):
     """The noisy vocabulary and the noisy densities of a run."""
 
-    noise: KeyphrasesNoise
+    noise: Noise
     sequences: str
     name: ClassVar[str] = "keyphrases"
 
     def charges(self) -> tuple[Charge, ...]:
         """Return the charges of the vocabulary and of the densities."""
-        return tuple(part_charge(part) for part in self.noise.parts)
+        return tuple(part.charge for part in self.noise.sums)
 
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
         """Return both releases and their noise."""
-        vocabulary, density = self.noise.parts
+        vocabulary, density = self.noise.sums
         setting = self.noise.calibration
         values = {
             "setting": setting,
             "in_words": SETTING_TEXTS[setting],
-            "parts": [_part_values(part) for part in self.noise.parts],
+            "parts": [_part_values(part) for part in self.noise.sums],
             "sequences": self.sequences,
         }
         return ReleasePlan(
@@ -67,7 +67,7 @@ class KeyphrasesRelease(Release):
                 f"releases      2: the number of documents with each public term (first {vocabulary.privacy.terms} of "
                 f"each), and {density.privacy.members} densities per class of the first {density.privacy.keyphrases} "
                 "phrases of each",
-                *(_noise_line(part) for part in self.noise.parts),
+                *(_noise_line(part) for part in self.noise.sums),
                 f"setting       {setting}: {SETTING_TEXTS[setting]}",
                 f"sequences     {self.sequences}",
             ),
@@ -80,7 +80,7 @@ class KeyphrasesRelease(Release):
             return []
         return [
             "privacy.setting is paper: its noise covers one phrase, but a document adds up to "
-            f"{noise.parts[1].privacy.keyphrases}, so the stated epsilon {noise.epsilon_stated:g} is NO guarantee for "
+            f"{noise.sums[1].privacy.keyphrases}, so the stated epsilon {noise.epsilon_stated:g} is NO guarantee for "
             f"a document; the ledger is charged {noise.epsilon_exact:.4g}"
         ]
 
@@ -94,24 +94,19 @@ class KeyphrasesRelease(Release):
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audits of both releases."""
-        return tuple(
-            case
-            for part in self.noise.parts
-            for case in part_audits(f"dp_kps {part.privacy.part}", part, part_charge(part))
-        )
+        return tuple(case for part in self.noise.sums for case in sum_audits(part))
 
 
 def keyphrase_releases(config: DpKpsConfig) -> Releases:
     """Return the releases of a DP-KPS run."""
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
-        assert isinstance(noise, KeyphrasesNoise)
         return (KeyphrasesRelease(noise, config.method.sampling_text),)
 
     return share_budget(config, _noise, wrap)
 
 
-def _noise(config: DpKpsConfig) -> KeyphrasesNoise:
+def _noise(config: DpKpsConfig) -> Noise:
     privacy = config.privacy
     first, second = split_epsilon(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
     return calibrate_keyphrases(
@@ -119,12 +114,12 @@ def _noise(config: DpKpsConfig) -> KeyphrasesNoise:
     )
 
 
-def _part_values(part: KeyphraseNoise) -> dict[str, Any]:
+def _part_values(part: SumNoise[PartPrivacy]) -> dict[str, Any]:
     return {
         "part": part.privacy.part,
         "epsilon_stated": part.epsilon_stated,
         "epsilon_exact": finite(part.epsilon_exact),
-        "noise": "Gaussian" if part.gaussian else "Laplace",
+        "noise": part.kind.capitalize(),
         "scale": part.scale,
         "sensitivity": part.sensitivity,
         "terms": part.privacy.terms,
@@ -134,8 +129,8 @@ def _part_values(part: KeyphraseNoise) -> dict[str, Any]:
     }
 
 
-def _noise_line(part: KeyphraseNoise) -> str:
-    kind = "Gaussian" if part.gaussian else "Laplace"
+def _noise_line(part: SumNoise[PartPrivacy]) -> str:
+    kind = part.kind.capitalize()
     return (
         f"noise         {part.privacy.part}: {kind}, scale {part.scale:.4f} at sensitivity {part.sensitivity:.4f}, "
         f"epsilon stated {part.epsilon_stated:.4f}, exact {epsilon(finite(part.epsilon_exact))}"

@@ -10,8 +10,6 @@ from connectors.interfaces.content_keys import digest
 from flows.engine.run import Run
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.releases.vocabulary import vocabulary_spec
-from tasks.accounting.keyphrase_budget import KeyphrasesNoise
-from tasks.accounting.keyphrases import KeyphraseNoise
 from tasks.core.refs import Reference, Written
 from tasks.prefect.public import embed_samples, phrases_as_texts
 from tasks.prefect.runtime import run_step
@@ -27,32 +25,23 @@ class DpKpsRun(Run):
     guides_all = True
 
     @property
-    def noises(self) -> tuple[KeyphraseNoise, KeyphraseNoise]:
-        """The noise of vocabulary and densities."""
-        noise = self.prepared.noise
-        assert isinstance(noise, KeyphrasesNoise)
-        return noise.parts
-
-    @property
     def vocabulary_spec(self) -> VocabularySpec:
         """Specification of the vocabulary release."""
         method = self.config.method
-        return vocabulary_spec(self, self.noises[0], method.vocabulary_terms, method.threshold)
+        return vocabulary_spec(self, method.vocabulary_terms, method.threshold)
 
     @property
     def density_spec(self) -> DensitySpec:
         """Specification of the density release and of the sampling of sequences."""
-        method, name = self.config.method, self.tools.called
+        method = self.config.method
         return DensitySpec(
-            dataset=name.dataset,
-            fingerprint=name.fingerprint,
-            noise=self.noises[1],
+            payer=self.payer,
+            noise=self.prepared.noise.sums[1],
             shape=self.config.shape,
             choice=method.choice,
             labels=self.prepared.card.label_names,
             count=max(texts_per_class(method.samples, self.prepared.card.label_names, shares=self.shares).values()),
             seed=self.config.execution.seed,
-            respend=self.config.privacy.respends,
         )
 
     @property

@@ -13,7 +13,7 @@ from flows.releases.density import DensityRelease, density_hint
 from flows.releases.density_expected import expected_lines, expected_of
 from flows.releases.opening import LABEL_WIDTH, ClosedRows, opening_lines
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
-from tasks.accounting.density import GuidanceNoise, calibrate_density
+from tasks.accounting.density import calibrate_density
 from tasks.accounting.no_noise import no_release
 from tasks.reporting.report_model import Section
 
@@ -73,7 +73,7 @@ def wasp_releases(config: WaspConfig) -> Releases:
         return Releases(no_release(), closed)
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
-        return (WaspDensity(config, noise) if isinstance(noise, GuidanceNoise) else WaspVotes(config, noise),)
+        return (WaspDensity(noise.sums[0], config) if noise.sums else WaspVotes(config, noise),)
 
     return share_budget(config, _noise, wrap)
 

@@ -9,7 +9,6 @@ from typing import cast
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
-from tasks.accounting.density import GuidanceNoise
 from tasks.core.refs import Weights, Written
 from tasks.core.slots import GUIDANCE
 from tasks.prefect.private import estimate_density
@@ -73,16 +72,7 @@ class WaspRun(Run):
     @property
     def guide_spec(self) -> GuideSpec:
         """Specification of the density release."""
-        name, noise = self.tools.called, self.prepared.noise
-        assert isinstance(noise, GuidanceNoise)
-        return GuideSpec(
-            dataset=name.dataset,
-            fingerprint=name.fingerprint,
-            noise=noise,
-            labels=self.prepared.card.label_names,
-            respend=self.config.privacy.respends,
-            needed=self.needed,
-        )
+        return GuideSpec(self.payer, self.prepared.noise.sums[0], self.prepared.card.label_names, self.needed)
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Return the training job, with the density if the student adapts to it."""

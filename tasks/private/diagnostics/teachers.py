@@ -9,21 +9,22 @@ import numpy as np
 
 from tasks.private.data.quarantine import sealed
 from tasks.private.diagnostics.diagnose import NotPrivate
-from tasks.private.releases.parts import noisy
+from tasks.private.releases.sums import add_noise
 from tasks.private.releases.teachers import clean_answers, stored_answers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from connectors.interfaces.ledger import Look
-    from tasks.accounting.teachers import PartNoise
+    from tasks.accounting.sums import SumNoise
+    from tasks.accounting.teachers import TeacherPrivacy
     from tasks.core.tools import Tools
 
     Bools = NDArray[np.bool_]
 
 
 def teachers_accuracy(
-    tools: Tools, paths: Sequence[str], is_private: Bools, noise: PartNoise, look: Look
+    tools: Tools, paths: Sequence[str], is_private: Bools, noise: SumNoise[TeacherPrivacy], look: Look
 ) -> dict[str, NotPrivate]:
     """Return the share of right answers of the summed teachers, and of their sums with the noise of a release.
 
@@ -34,7 +35,7 @@ def teachers_accuracy(
     tools.ledger.look(look)
     with sealed(tools.zone.folder):
         clean = clean_answers([stored_answers(tools, path) for path in paths])
-        sums = {"teachers": clean.sums, "noisy_teachers": noisy(clean, noise).sums}
+        sums = {"teachers": clean.sums, "noisy_teachers": add_noise(clean, noise).sums}
         why = "accuracy of the teachers on held-out rows, not charged"
         return {name: NotPrivate(_share(table, is_private), why) for name, table in sums.items()}
 

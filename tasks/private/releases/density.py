@@ -17,20 +17,17 @@ Only noisy integers leave.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.ledger import MOST_BYTES, Charge, ReleaseRequest, StoredRelease
+from connectors.interfaces.ledger import MOST_BYTES, StoredRelease
 from tasks.accounting.density import COUNTING
 from tasks.core.slots import GUIDANCE
 from tasks.density.kernels import features_of
-from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
-from tasks.private.noise.discrete import add_discrete_gaussian
-from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
+from tasks.private.releases.sums import CleanSums, SumJob, release_sums, require_part
 from tasks.private.voting.ballot import Ballot
 from tasks.private.voting.persons import selected_rows
 from tasks.private.voting.release import private_vectors
@@ -38,7 +35,8 @@ from tasks.private.voting.release import private_vectors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tasks.accounting.density import GuidanceNoise
+    from tasks.accounting.density import DensityPrivacy
+    from tasks.accounting.sums import SumNoise
     from tasks.core.tools import Tools
 
     Ints = NDArray[np.int64]
@@ -48,61 +46,37 @@ SAFELY: Final = 1 - 1e-12
 """Factor of the features; it prevents floating-point rounding from making any longer than 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuidanceJob:
-    """One density: its dataset, noise and key; `labels`: the classes; `dimension`: of the texts' vectors."""
-
-    dataset: str
-    fingerprint: str
-    step_key: str
-    noise: GuidanceNoise
-    charge: Charge
-    labels: tuple[str, ...]
-    dimension: int
-    respend: bool = False
-
-
-def release_guidance(tools: Tools, job: GuidanceJob) -> StoredRelease:
+def release_guidance(tools: Tools, job: SumJob[DensityPrivacy], labels: Sequence[str], dimension: int) -> StoredRelease:
     """Return the noisy sums of all classes, drawn now or read from the ledger.
 
-    Raises ConfigError before any row is read if the sums do not fit into the ledger; BudgetError, LedgerError or
-    PrivateInputError. Error details are written to the private zone, never to the message.
+    `labels`: the classes; `dimension`: of the texts' vectors. Raises ConfigError before any row is read if the sums do
+    not fit into the ledger.
     """
-    size = 8 * len(job.labels) * (job.dimension + 1)
+    size = 8 * len(labels) * (dimension + 1)
     if size > MOST_BYTES:
         raise ConfigError(
-            f"The density of {len(job.labels)} classes takes {size / 1e6:.1f} MB in the ledger, the limit is "
+            f"The density of {len(labels)} classes takes {size / 1e6:.1f} MB in the ledger, the limit is "
             f"{MOST_BYTES / 1e6:g} MB; use an embedder with fewer dimensions"
         )
-    request = ReleaseRequest(
-        dataset=job.dataset,
-        run_id=tools.run_id,
-        slot=GUIDANCE,
-        step_key=job.step_key,
-        charge=job.charge,
-        respend=job.respend,
-    )
-    return tools.ledger.release_once(request, lambda: _draw(tools, job))
+
+    def clean() -> CleanSums:
+        rows = open_rows(tools.zone, tools.private, job.payer.fingerprint)
+        vectors = private_vectors(tools, rows)
+        persons = rows.persons if job.noise.privacy.protects == "person" else None
+        return clean_sums(Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1), labels, job.noise)
+
+    return release_sums(tools, job, clean)
 
 
-def noisy_density(ballot: Ballot, labels: Sequence[str], noise: GuidanceNoise) -> NoisySums:
-    """Return the noisy sums of features, a row per label; fresh noise on every number.
-
-    Nothing in `ballot` can make it fail. Raises ConfigError if the noise is for persons and the rows name none, or vice
-    versa.
-    """
-    if (noise.privacy.protects == "person") != (ballot.persons is not None):
-        raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")
-    clean = clean_sums(ballot, labels, noise)
-    sums = add_discrete_gaussian(clean.sums, noise.sigma_int, non_private=noise.non_private)
-    return NoisySums(sums, noise.scale, noise.sigma_int)
-
-
-def clean_sums(ballot: Ballot, labels: Sequence[str], noise: GuidanceNoise) -> CleanSums:
+def clean_sums(ballot: Ballot, labels: Sequence[str], noise: SumNoise[DensityPrivacy]) -> CleanSums:
     """Return the sums without noise, (classes, width), in steps; private.
 
-    A row of an unknown class, or whose vector is not finite or zero, adds nothing.
+    A row of an unknown class, or whose vector is not finite or zero, adds nothing: no row can make it fail. Raises
+    ConfigError if the noise is for persons and the rows name none, or vice versa.
     """
+    require_part(noise, GUIDANCE)
+    if (noise.privacy.protects == "person") != (ballot.persons is not None):
+        raise ConfigError("Persons are protected if, and only if, the ballot names the person of each row.")
     codes = {label: code for code, label in enumerate(labels)}
     sums = np.zeros((len(labels), ballot.vectors.shape[1] + 1), dtype=np.int64)
     selected = selected_rows(ballot, noise.privacy.rows_per_person)
@@ -110,7 +84,7 @@ def clean_sums(ballot: Ballot, labels: Sequence[str], noise: GuidanceNoise) -> C
         unit_sums = np.zeros_like(sums)
         for row in rows:
             if ballot.labels[row] in codes:
-                unit_sums[codes[ballot.labels[row]]] += _steps(ballot, row, noise.scale)
+                unit_sums[codes[ballot.labels[row]]] += _steps(ballot, row, noise.steps)
         sums += np.sign(unit_sums) * (np.abs(unit_sums) // len(rows))  # truncation towards zero shortens
     return CleanSums(sums)
 
@@ -130,12 +104,3 @@ def _steps(ballot: Ballot, row: int, scale: int) -> Ints:
     features = features_of(ballot.vectors[row : row + 1])[0] * (scale * SAFELY)
     steps = np.trunc(features).astype(np.int64)
     return steps if int((steps[1:] ** 2).sum()) <= (1 - COUNTING) * scale**2 else np.zeros_like(steps)
-
-
-def _draw(tools: Tools, job: GuidanceJob) -> bytes:
-    with sealed(tools.zone.folder):
-        rows = open_rows(tools.zone, tools.private, job.fingerprint)
-        vectors = private_vectors(tools, rows)
-        persons = rows.persons if job.noise.privacy.protects == "person" else None
-        ballot = Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1)
-        return noisy_density(ballot, job.labels, job.noise).to_bytes()

@@ -1,102 +1,153 @@
-"""The two releases of DP-KPS: document counts of public terms, and densities of documents near term sequences.
+"""Releases the two parts of DP-KPS: document counts of public terms, densities of documents near term sequences.
 
-Nagesh et al. 2025. In each, the ledger charge, reading of rows, sums and noise are one transaction; only noisy integers
-leave. A document's contribution depends on that document, on public terms and on public frequencies only.
+The vocabulary histogram counts the documents that contain each public term. The density contains, per class, sums of
+random Fourier features of keyphrase vectors (Wagner et al. 2023; Nagesh et al. 2025). They are sums, never means: a
+sequence is drawn with probability proportional to <sums, features>, so the private number of documents is not needed.
+A document's contribution depends on that document, on public terms and on public frequencies only. `PartPrivacy` of
+tasks/accounting/keyphrases.py bounds it; every function here respects that bound for any input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
-from tasks.accounting.keyphrases import KeyphraseNoise, part_charge
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.ledger import StoredRelease
 from tasks.keyphrases.densities import DensityMember, windows
-from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
-from tasks.private.releases.keyphrase_release import contribution, features_at, noisy_density, noisy_vocabulary
+from tasks.private.releases.sums import CleanSums, SumJob, release_sums, require_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tasks.accounting.keyphrases import PartPrivacy
+    from tasks.accounting.sums import SumNoise
     from tasks.core.tools import Tools
     from tasks.keyphrases.phrases import Matcher, Vocabulary
 
+    Floats = NDArray[np.float64]
 
-@dataclass(frozen=True, slots=True)
-class KeyphraseReleaseJob:
-    """One of the two releases: its dataset, noise and key. The name of the part is its slot in the run."""
-
-    dataset: str
-    fingerprint: str
-    step_key: str
-    noise: KeyphraseNoise
-    respend: bool = False
+LONGEST: Final = 1e9
+"""Features are clipped to this value to prevent overflow of squares; a clipped document is still too long to count."""
 
 
-def release_vocabulary(tools: Tools, job: KeyphraseReleaseJob, vocabulary: Vocabulary) -> StoredRelease:
+def release_vocabulary(tools: Tools, job: SumJob[PartPrivacy], vocabulary: Vocabulary) -> StoredRelease:
     """Return noisy document counts of each term, drawn now or read from the ledger.
 
-    A document counts for its first S distinct terms. Raises BudgetError, LedgerError or PrivateInputError. Error
-    details are written to the private zone, never to the message.
+    A document counts for its first S distinct terms.
     """
     matcher = vocabulary.matcher
 
-    def draw() -> bytes:
-        with sealed(tools.zone.folder):
-            rows = open_rows(tools.zone, tools.private, job.fingerprint)
-            documents = [matcher.find(text) for text in rows.texts]
-            return noisy_vocabulary(documents, len(vocabulary.terms), job.noise).to_bytes()
+    def clean() -> CleanSums:
+        rows = open_rows(tools.zone, tools.private, job.payer.fingerprint)
+        documents = [matcher.find(text) for text in rows.texts]
+        return clean_vocabulary(documents, len(vocabulary.terms), job.noise)
 
-    return tools.ledger.release_once(_request(tools, job), draw)
+    return release_sums(tools, job, clean)
 
 
 def release_density(
     tools: Tools,
-    job: KeyphraseReleaseJob,
+    job: SumJob[PartPrivacy],
     vocabulary: Vocabulary,
     members: Sequence[DensityMember],
     labels: Sequence[str],
 ) -> StoredRelease:
-    """Return noisy feature sums per class and density, drawn or read from the ledger.
+    """Return noisy feature sums per class and density, drawn now or read from the ledger.
 
     `vocabulary`: the private vocabulary, released before. A document adds the average over the sequences of its first M
-    distinct phrases from it. Raises the same errors as `release_vocabulary`.
+    distinct phrases from it.
     """
     matcher, codes = vocabulary.matcher, {label: code for code, label in enumerate(labels)}
 
-    def draw() -> bytes:
-        with sealed(tools.zone.folder):
-            rows = open_rows(tools.zone, tools.private, job.fingerprint)
-            features = _features(rows.texts, matcher, members, job.noise.privacy)
-            classes = [codes.get(label, -1) for label in rows.labels]
-            return noisy_density(features, classes, len(labels), job.noise).to_bytes()
+    def clean() -> CleanSums:
+        rows = open_rows(tools.zone, tools.private, job.payer.fingerprint)
+        features = _features(rows.texts, matcher, members, job.noise.privacy)
+        return clean_density(features, [codes.get(label, -1) for label in rows.labels], len(labels), job.noise)
 
-    return tools.ledger.release_once(_request(tools, job), draw)
+    return release_sums(tools, job, clean)
 
 
-def _request(tools: Tools, job: KeyphraseReleaseJob) -> ReleaseRequest:
-    return ReleaseRequest(
-        dataset=job.dataset,
-        run_id=tools.run_id,
-        slot=job.noise.privacy.part,
-        step_key=job.step_key,
-        charge=part_charge(job.noise),
-        respend=job.respend,
-    )
+def features_at(angles: Floats, phases: Floats | None) -> Floats:
+    """Return the features of points by their angles (n, F), shape (n, 2 D).
+
+    Pairs (cos, sin), or sqrt(2) cos(. + phase) if `phases` are given.
+    """
+    if phases is None:
+        return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+    return np.asarray(np.sqrt(2.0) * np.cos(angles + phases))
+
+
+def contribution(features: Floats, privacy: PartPrivacy) -> Floats:
+    """Return a document's contribution from the features of its points (k, width).
+
+    It is the average of at most M points, zero without points. ``paper``: their sum.
+    """
+    points = features[: privacy.keyphrases]
+    if not len(points):
+        return np.zeros(features.shape[1])
+    return np.asarray(points.sum(axis=0) if privacy.setting == "paper" else points.mean(axis=0))
+
+
+def clean_vocabulary(documents: Sequence[Sequence[int]], size: int, noise: SumNoise[PartPrivacy]) -> CleanSums:
+    """Return the histogram without noise, (1, size).
+
+    Each document counts for its first S distinct terms. Terms outside the vocabulary are ignored. ``paper``: the first
+    S terms, including repeated ones.
+    """
+    require_part(noise, "vocabulary")
+    counts = np.zeros((1, size), dtype=np.int64)
+    for terms in documents:
+        in_vocabulary = [term for term in terms if 0 <= term < size]
+        counted = in_vocabulary if noise.privacy.setting == "paper" else list(dict.fromkeys(in_vocabulary))
+        np.add.at(counts[0], counted[: noise.privacy.terms], noise.steps)
+    return CleanSums(counts)
+
+
+def clean_density(
+    features: Iterable[Floats], classes: Sequence[int], number: int, noise: SumNoise[PartPrivacy]
+) -> CleanSums:
+    """Return the sums of features without noise, a row for each of `number` classes.
+
+    `features`: (width,) per document, the concatenated contributions to all ensemble members. They are rounded to
+    integer steps. A document adds nothing if its features are longer than the sensitivity allows or not finite, or if
+    it has no class. Raises ConfigError for features of another width, which no document can cause.
+    """
+    require_part(noise, "density")
+    sums = np.zeros((number, noise.privacy.width), dtype=np.int64)
+    for row, label in zip(features, classes, strict=True):
+        if row.shape != (noise.privacy.width,):
+            raise ConfigError(
+                f"The noise of the density covers {noise.privacy.width} features of each document, but it has "
+                f"{row.size}; calibrate with the same frequencies and members."
+            )
+        rounded = np.rint(np.clip(row, -LONGEST, LONGEST) * noise.steps)
+        if 0 <= label < number and _allowed(rounded, noise):
+            sums[label] += rounded.astype(np.int64)
+    return CleanSums(sums)
+
+
+def _allowed(rounded: Floats, noise: SumNoise[PartPrivacy]) -> bool:
+    """Return whether a contribution is within the sensitivity.
+
+    Replacing a document changes the sums by up to twice as much as adding one.
+    """
+    privacy = noise.privacy
+    most = noise.sensitivity * noise.steps / (2.0 if privacy.adjacency == "replace_one" else 1.0)
+    length = np.sqrt((rounded**2).sum()) if noise.kind == "gaussian" else np.abs(rounded).sum()
+    return bool(length <= most)
 
 
 def _features(
     texts: Sequence[str], matcher: Matcher, members: Sequence[DensityMember], privacy: PartPrivacy
-) -> Iterator[NDArray[np.float64]]:
+) -> Iterator[Floats]:
     for text in texts:
         phrases = matcher.distinct(text, privacy.keyphrases)
         yield np.concatenate([_of_member(phrases, member, privacy) for member in members])
 
 
-def _of_member(phrases: Sequence[int], member: DensityMember, privacy: PartPrivacy) -> NDArray[np.float64]:
+def _of_member(phrases: Sequence[int], member: DensityMember, privacy: PartPrivacy) -> Floats:
     return contribution(features_at(member.of(windows(phrases, member.places)), member.phases), privacy)

@@ -12,43 +12,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from connectors.interfaces.ledger import StoredRelease
-from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
-from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
-from tasks.private.releases.parts import TeacherReleaseJob, noisy, request
+from tasks.private.releases.sums import CleanSums, SumJob, release_sums, require_part
 
 if TYPE_CHECKING:
-    from tasks.accounting.teachers import PartNoise
+    from tasks.accounting.sums import SumNoise
+    from tasks.accounting.teachers import TeacherPrivacy
     from tasks.core.tools import Tools
 
 
-def release_labels(tools: Tools, job: TeacherReleaseJob, classes: Sequence[str]) -> StoredRelease:
-    """Return the noisy number of rows per class, drawn now or read from the ledger.
+def release_labels(tools: Tools, job: SumJob[TeacherPrivacy], classes: Sequence[str]) -> StoredRelease:
+    """Return the noisy number of rows per class, drawn now or read from the ledger."""
 
-    Raises BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone.
-    """
+    def clean() -> CleanSums:
+        rows = open_rows(tools.zone, tools.private, job.payer.fingerprint)
+        return clean_labels(rows.labels, classes, job.noise)
 
-    def draw() -> bytes:
-        with sealed(tools.zone.folder):
-            rows = open_rows(tools.zone, tools.private, job.fingerprint)
-            return noisy_labels(rows.labels, classes, job.noise).to_bytes()
-
-    return tools.ledger.release_once(request(tools, job), draw)
+    return release_sums(tools, job, clean)
 
 
-def clean_labels(labels: Sequence[str], classes: Sequence[str], noise: PartNoise) -> CleanSums:
+def clean_labels(labels: Sequence[str], classes: Sequence[str], noise: SumNoise[TeacherPrivacy]) -> CleanSums:
     """Return the counts without noise, (1, classes), in integer steps.
 
     A row of an unknown class adds nothing.
     """
+    require_part(noise, "labels")
     codes = {name: code for code, name in enumerate(classes)}
     counts = np.zeros((1, len(codes)), dtype=np.int64)
     for label in labels:
         if label in codes:
             counts[0, codes[label]] += noise.steps
     return CleanSums(counts)
-
-
-def noisy_labels(labels: Sequence[str], classes: Sequence[str], noise: PartNoise) -> NoisySums:
-    """Return the noisy counts of all classes, (1, classes)."""
-    return noisy(clean_labels(labels, classes, noise), noise)

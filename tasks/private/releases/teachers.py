@@ -27,8 +27,7 @@ from tasks.accounting.teachers import ANSWER_STEPS
 from tasks.core.reuse import make_once
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
-from tasks.private.releases.keyphrase_release import CleanSums, NoisySums
-from tasks.private.releases.parts import TeacherReleaseJob, noisy, request
+from tasks.private.releases.sums import CleanSums, SumJob, release_sums, require_part
 from tasks.private.voting.ballot import usable
 from tasks.private.voting.release import private_vectors
 from tasks.students.spec import StudentSpec, TrainingRows
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     from connectors.interfaces.artifacts import ArtifactRef
     from connectors.interfaces.embedding import Matrix
-    from tasks.accounting.teachers import PartNoise
+    from tasks.accounting.teachers import TeacherPrivacy
     from tasks.core.tools import Tools
 
     Ints = NDArray[np.int64]
@@ -146,33 +145,21 @@ def clean_checks(answers: Sequence[Floats]) -> CleanSums:
     return CleanSums(clean_answers(answers).sums.max(axis=1, keepdims=True))
 
 
-def noisy_answers(answers: Sequence[Floats], noise: PartNoise, selected: Sequence[int] | None = None) -> NoisySums:
-    """Return the noisy sums of the teachers' probabilities, of `selected` or all."""
-    return noisy(clean_answers(answers, selected), noise)
-
-
-def noisy_checks(answers: Sequence[Floats], noise: PartNoise) -> NoisySums:
-    """Return the noisy confidence of the teachers for each query."""
-    return noisy(clean_checks(answers), noise)
-
-
 def release_answers(
-    tools: Tools, job: TeacherReleaseJob, paths: Sequence[str], selected: Sequence[int] | None = None
+    tools: Tools, job: SumJob[TeacherPrivacy], paths: Sequence[str], selected: Sequence[int] | None = None
 ) -> StoredRelease:
-    """Return the noisy answers or checks of `job`, drawn now or read from the ledger.
+    """Return the noisy answers to `selected` or all queries, or the noisy checks, drawn now or read from the ledger.
 
     `paths`: the files of the teachers' answers in the private zone. All queries are one release: repeated queries are
-    read from the ledger. Raises BudgetError, LedgerError, or ArtifactError if a teacher's answers are gone.
+    read from the ledger. Also raises ArtifactError if a teacher's answers are gone.
     """
+    require_part(job.noise, "answers", "checks")
 
-    def draw() -> bytes:
-        with sealed(tools.zone.folder):
-            answers = [stored_answers(tools, path) for path in paths]
-            if job.noise.privacy.part == "checks":
-                return noisy_checks(answers, job.noise).to_bytes()
-            return noisy_answers(answers, job.noise, selected).to_bytes()
+    def clean() -> CleanSums:
+        answers = [stored_answers(tools, path) for path in paths]
+        return clean_checks(answers) if job.noise.privacy.part == "checks" else clean_answers(answers, selected)
 
-    return tools.ledger.release_once(request(tools, job), draw)
+    return release_sums(tools, job, clean)
 
 
 def stored_answers(tools: Tools, path: str) -> Floats:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.ledger import Charge, ReleaseRequest, StoredRelease
+from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
+from tasks.accounting.votes import vote_charge
 from tasks.private.data.quarantine import sealed, write_error_for_owner
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.voting.ballot import Ballot, Candidates, usable
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from connectors.interfaces.artifacts import StepKey
+    from tasks.accounting.sensitivity import VotePrivacy
     from tasks.accounting.votes import Noise
+    from tasks.core.refs import Payer
     from tasks.core.tools import RowTools, Tools
 
 
@@ -30,34 +33,30 @@ PROBE = "text"
 """Public text that shows whether an embedder works at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class VoteJob:
-    """One vote: its dataset, noise and key."""
-
-    iteration: int
-    dataset: str
-    fingerprint: str
-    step_key: str
-    noise: Noise
-    charge: Charge
-    respend: bool = False
-
-
-def release_votes(tools: Tools, job: VoteJob, candidates: Candidates) -> StoredRelease:
-    """Return the noisy votes of `job`, drawn now or read from the ledger.
+def release_votes(
+    tools: Tools, payer: Payer, slot: str, key: StepKey, noise: Noise, candidates: Candidates
+) -> StoredRelease:
+    """Return the noisy votes on `candidates`, drawn now or read from the ledger.
 
     `candidates`: all texts that receive votes, synthetic only. The votes are near and far, or near only. Raises
     BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone, never to the message.
     """
-    request = ReleaseRequest(
-        dataset=job.dataset,
-        run_id=tools.run_id,
-        slot=f"vote-{job.iteration}",
-        step_key=job.step_key,
-        charge=job.charge,
-        respend=job.respend,
-    )
-    return tools.ledger.release_once(request, lambda: _draw(tools, job, candidates))
+
+    def draw() -> bytes:
+        with sealed(tools.zone.folder):
+            rows = open_rows(tools.zone, tools.private, payer.fingerprint)
+            return noisy_votes(ballot_of(tools, rows, noise.privacy), candidates, noise).to_bytes()
+
+    charge = vote_charge(noise)
+    request = ReleaseRequest(payer.dataset, tools.run_id, slot, key.key, charge, payer.respend)
+    return tools.ledger.release_once(request, draw)
+
+
+def ballot_of(tools: Tools, rows: OpenedRows, privacy: VotePrivacy) -> Ballot:
+    """Return the rows as they vote."""
+    persons = rows.persons if privacy.protects == "person" else None
+    vectors = private_vectors(tools, rows)
+    return Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)
 
 
 def never_draw() -> NoReturn:
@@ -120,12 +119,3 @@ def _vector_name(tools: RowTools, text: str) -> str:
     """Return a keyed hash of the exact text; a record's hash is of its normal form."""
     exact = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return tools.zone.record_hash("vector", exact)
-
-
-def _draw(tools: Tools, job: VoteJob, candidates: Candidates) -> bytes:
-    with sealed(tools.zone.folder):
-        rows = open_rows(tools.zone, tools.private, job.fingerprint)
-        privacy, vectors = job.noise.privacy, private_vectors(tools, rows)
-        persons = rows.persons if privacy.protects == "person" else None
-        ballot = Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)
-        return noisy_votes(ballot, candidates, job.noise).to_bytes()

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ArtifactError, FinalError, PartyError
@@ -37,10 +36,8 @@ from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import never_draw
 from tasks.private.voting.votes import NoisyVotes
 from tasks.steps.federation.party import explain_refusal, registry_digest
-from tasks.steps.release_artifact import write_release
 from tasks.steps.selection import candidates
-from tasks.steps.vote import VoteSpec, vote_key
-from tasks.text.usable_texts import require_usable
+from tasks.steps.vote import VoteSpec, vote_key, write_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,28 +83,21 @@ def vote(
     Nothing is summed in this case.
     """
     spec, parties = job.spec, job.noise.parties
-    path = f"runs/{tools.run_id}/iteration={spec.iteration}/release.parquet"
     more = {"parties": [parties.number, parties.minimum, parties.colluding, job.form]}
     key = vote_key("federated_vote", tools, replace(spec, noise=job.noise.total), written, more)
     charge = shared_charge(job.noise)
-    request = ReleaseRequest(spec.dataset, tools.run_id, f"vote-{spec.iteration}", key.key, charge, spec.respend)
+    request = ReleaseRequest(spec.payer.dataset, tools.run_id, spec.slot, key.key, charge, spec.payer.respend)
     facts: dict[str, Any] = {}
 
     def draw() -> StoredRelease:
-        if tools.ledger.released(spec.dataset, key.key):
+        if tools.ledger.released(spec.payer.dataset, key.key):
             facts["read_back"] = True
             return tools.ledger.release_once(request, never_draw)
         votes, parts = Coordinator(tools, job, key.key, dropped, report).collect_sum(written)
         facts.update(parts)
         return tools.ledger.release_once(request, votes.to_bytes)
 
-    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
-        votes = NoisyVotes.from_bytes(output)
-        return pd.DataFrame(votes.columns()), {"scale": votes.scale, "sigma_int": votes.sigma_int} | facts
-
-    return write_release(
-        tools, spec.dataset, (path, key), draw, read_output, lambda: require_usable(tools, written, spec.needed)
-    )
+    return write_votes(tools, spec, key, written, draw, facts)
 
 
 class DropOutError(Exception):
@@ -234,7 +224,7 @@ class Coordinator:
         last = max(opened, key=lambda at: at.attempt, default=replace(first, attempt=-1))
         data = tools.exchange.read(f"{last.folder}/{File.PLAN}")
         is_aborted = f"{last.folder}/{File.ABORT}" in names
-        if data is None and f"{last.folder}/{File.GO}" in names and not (is_aborted or job.spec.respend):
+        if data is None and f"{last.folder}/{File.GO}" in names and not (is_aborted or job.spec.payer.respend):
             raise FinalError(
                 f"Round {last.folder}: version 0.2 began it, and parties may have paid. Finish the run with version "
                 f"0.2, or start a new round, which charges those parties again: wasp resume {last.run_id} --respend"
@@ -276,7 +266,7 @@ class Coordinator:
             minutes=job.minutes,
             registry=registry_digest(job.registry, parties),
             step=self.step,
-            respend=job.spec.respend,
+            respend=job.spec.payer.respend,
         )
         files.remove([f"{ROUNDS}/{plan.run_id}/{File.ENDED}"])
         files.write(f"{plan.id.folder}/{File.PLAN}", plan.to_message(tools.coordinator_key))
@@ -285,7 +275,7 @@ class Coordinator:
     def _drop(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
         """Abort an attempt after dropouts; raise FinalError if it is the last one."""
         names = "; ".join(f"{party}: {why}" for party, why in sorted(gone.items()))
-        if self.tools.exchange.exists(f"{plan.id.folder}/{File.GO}") and not self.job.spec.respend:
+        if self.tools.exchange.exists(f"{plan.id.folder}/{File.GO}") and not self.job.spec.payer.respend:
             raise FinalError(
                 f"Parties: no masked votes after all parties were ready ({names}). Nothing was summed. Parties that "
                 f"sent votes remain charged. When the others respond: wasp resume {plan.run_id} continues the same "
@@ -298,7 +288,7 @@ class Coordinator:
         self._abort(plan)
         if left < minimum:
             end_run(self.tools.exchange, plan.run_id)
-            self.tools.ledger.finish(self.job.spec.dataset, plan.run_id)
+            self.tools.ledger.finish(self.job.spec.payer.dataset, plan.run_id)
             names = "; ".join(f"{party}: {why}" for party, why in sorted(self.dropped.parties.items()))
             raise FinalError(
                 f"Parties: {left} remain, {minimum} are required ({names}). Iteration {plan.iteration} released "

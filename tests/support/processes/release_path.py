@@ -26,7 +26,7 @@ from sqlalchemy.engine import default
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from flows.engine.prepare import Prepared
 from flows.runtime.manifest import open_book
-from tasks.core.refs import Written
+from tasks.core.refs import Payer, Written
 from tasks.steps.generate import ROW_TYPES
 from tasks.steps.vote import VoteSpec, vote
 from tests.support.paths import ROOT
@@ -106,7 +106,7 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     written: list[Written] = []
     for iteration in range(run.noise.releases):
         written.append(write_texts(run, iteration))
-        spec = VoteSpec(iteration, name.dataset, name.fingerprint, run.noise, "all", False)
+        spec = VoteSpec(iteration, Payer(name.dataset, name.fingerprint), run.noise, "all")
         ref, _ = vote(run.tools, spec, written)
         votes = run.tools.artifacts.read_table(ref)
         tell(f"vote-{iteration} {hashlib.sha256(votes.to_csv().encode()).hexdigest()}")

@@ -22,7 +22,7 @@ from flows.engine.prepare import Prepared
 from flows.federation.partition import PartyFile, partition
 from flows.federation.party import Party, Rounds, load_party
 from flows.runtime.manifest import open_book
-from tasks.core.refs import Written
+from tasks.core.refs import Payer, Written
 from tasks.federation.masked_round import RoundId
 from tasks.federation.partition import Partition
 from tasks.private.data.rows import identify, open_rows
@@ -228,7 +228,7 @@ class Federated:
         run, name = self.run, self.run.tools.called
         assert run.federation is not None
         assert run.shared is not None
-        spec = VoteSpec(iteration, name.dataset, name.fingerprint, run.noise, "all", respend)
+        spec = VoteSpec(iteration, Payer(name.dataset, name.fingerprint, respend), run.noise, "all")
         labels, form = run.card.label_names, run.federation.choice.embeddings
         federation = run.federation
         return FederatedVote(

@@ -18,7 +18,7 @@ from flows.methods.wasp.run import WaspRun
 from flows.releases.votes import vote_privacy_of
 from flows.runtime.manifest import RunBook
 from tasks.accounting.sensitivity import vote_sensitivity
-from tasks.core.refs import Written
+from tasks.core.refs import Payer, Written
 from tasks.selection.weights import Weighting, weigh
 from tests.support.runs.pipeline import SMALL
 
@@ -38,7 +38,7 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
     run = WaspRun(prepared, RunBook(prepared.tools.artifacts, {}), 0.0)
     written = [Written(plm, 0, dataclasses.replace(REF, path=plm, rows=12)) for plm in run.plms]
     equal = {plm: 1 / len(run.plms) for plm in run.plms}
-    vote = dataclasses.replace(run.vote_spec(1), dataset="", fingerprint="")
+    vote = dataclasses.replace(run.vote_spec(1), payer=Payer("", ""))
     return {
         "write": run.write_jobs(1, equal, REF, written),
         "votable": run.votable(1, written),

@@ -10,14 +10,13 @@ from scipy.special import ndtr
 
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import epsilon_of
+from tasks.accounting.sums import calibrate_sums
 from tasks.accounting.teachers import (
     ANSWER_STEPS,
     TeacherPrivacy,
     affordable_answers,
-    calibrate_part,
     epsilon_share,
     paper_part,
-    part_sensitivity,
     remaining_epsilon,
     survival,
 )
@@ -34,7 +33,7 @@ def test_the_papers_sigma_costs_what_the_design_found_and_ours_is_made_for_all_q
     for row in rows("gnmax", "max_queries_sigma6"):
         assert affordable_answers(6.0, row["eps"], row["delta"]) == row["n"]
     for row in rows("gnmax", "sigma_for_n"):
-        noise = calibrate_part(TeacherPrivacy("answers", row["eps"], row["delta"], row["n"]))
+        noise = calibrate_sums(TeacherPrivacy("answers", row["eps"], row["delta"], row["n"]))
         assert noise.scale == pytest.approx(row["sigma"], rel=1e-5)
         assert noise.epsilon_exact <= row["eps"]
         assert epsilon_of([noise.charge.event], row["delta"]) == noise.epsilon_exact
@@ -42,8 +41,8 @@ def test_the_papers_sigma_costs_what_the_design_found_and_ours_is_made_for_all_q
 
 def test_label_counts_need_the_noise_of_the_design() -> None:
     counts = TeacherPrivacy("labels", 0.4, 1e-6, 40)
-    assert calibrate_part(counts).scale == pytest.approx(9.9265, rel=1e-4)
-    exchanged = calibrate_part(TeacherPrivacy("labels", 0.4, 1e-6, 40, adjacency="replace_one"))
+    assert calibrate_sums(counts).scale == pytest.approx(9.9265, rel=1e-4)
+    exchanged = calibrate_sums(TeacherPrivacy("labels", 0.4, 1e-6, 40, adjacency="replace_one"))
     assert exchanged.scale == pytest.approx(14.038, rel=1e-4)
     assert paper_part(counts).scale == pytest.approx(exchanged.scale, rel=1e-4)
 
@@ -59,24 +58,24 @@ def test_one_teacher_never_moves_the_sums_further_than_is_claimed(answers: list[
     assert ((before >= 0) & (before <= ANSWER_STEPS)).all()
     moved = (before - after).astype(np.float64) / ANSWER_STEPS
     queries = len(answers)
-    assert np.linalg.norm(moved) <= part_sensitivity(TeacherPrivacy("answers", 1.0, 1e-5, queries)) + 1e-12
-    assert np.abs(moved).sum() <= part_sensitivity(TeacherPrivacy("answers", 1.0, 1e-5, queries, "laplace")) + 1e-12
+    assert np.linalg.norm(moved) <= TeacherPrivacy("answers", 1.0, 1e-5, queries).sensitivity + 1e-12
+    assert np.abs(moved).sum() <= TeacherPrivacy("answers", 1.0, 1e-5, queries, "laplace").sensitivity + 1e-12
     others = np.random.default_rng(queries).integers(0, 5 * ANSWER_STEPS, (queries, 2))
     checks = ((others + before).max(axis=1) - (others + after).max(axis=1)) / ANSWER_STEPS
-    assert np.linalg.norm(checks) <= part_sensitivity(TeacherPrivacy("checks", 1.0, 1e-5, queries)) + 1e-12
+    assert np.linalg.norm(checks) <= TeacherPrivacy("checks", 1.0, 1e-5, queries).sensitivity + 1e-12
 
 
 def test_the_claimed_sensitivity_is_reached_by_a_teacher_that_turns_round() -> None:
     moved = (in_steps(np.zeros(7)) - in_steps(np.ones(7))) / ANSWER_STEPS
-    assert np.linalg.norm(moved) == pytest.approx(part_sensitivity(TeacherPrivacy("answers", 1.0, 1e-5, 7)))
-    twice = part_sensitivity(TeacherPrivacy("answers", 1.0, 1e-5, 7, adjacency="replace_one"))
+    assert np.linalg.norm(moved) == pytest.approx(TeacherPrivacy("answers", 1.0, 1e-5, 7).sensitivity)
+    twice = TeacherPrivacy("answers", 1.0, 1e-5, 7, adjacency="replace_one").sensitivity
     assert np.linalg.norm(2 * moved) == pytest.approx(twice), "a replaced row may move two teachers"
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_as_many_unanimous_answers_survive_as_is_told(kind: str) -> None:
-    noise = calibrate_part(TeacherPrivacy("answers", 4.0, 1e-6, 12, kind))  # type: ignore[arg-type]
+    noise = calibrate_sums(TeacherPrivacy("answers", 4.0, 1e-6, 12, kind))  # type: ignore[arg-type]
     draws = 20_000
     sums = np.tile(np.array([[15 * ANSWER_STEPS, 0]], dtype=np.int64), (draws, 1))
     add = add_discrete_gaussian if kind == "gaussian" else add_discrete_laplace
@@ -90,10 +89,10 @@ def test_as_many_unanimous_answers_survive_as_is_told(kind: str) -> None:
 
 
 def test_what_is_left_adds_up_to_the_budget() -> None:
-    labels = calibrate_part(TeacherPrivacy("labels", 0.4, 1e-5, 6))
+    labels = calibrate_sums(TeacherPrivacy("labels", 0.4, 1e-5, 6))
     left = remaining_epsilon(4.0, 1e-5, [0.4])
-    checks = calibrate_part(TeacherPrivacy("checks", epsilon_share(left, 1e-5, 0.3), 1e-5, 100))
-    answers = calibrate_part(TeacherPrivacy("answers", epsilon_share(left, 1e-5, 0.7), 1e-5, 50))
+    checks = calibrate_sums(TeacherPrivacy("checks", epsilon_share(left, 1e-5, 0.3), 1e-5, 100))
+    answers = calibrate_sums(TeacherPrivacy("answers", epsilon_share(left, 1e-5, 0.7), 1e-5, 50))
     together = epsilon_of([one.charge.event for one in (labels, checks, answers)], 1e-5)
     assert together == pytest.approx(4.0, abs=1e-4)
     assert together <= 4.0
@@ -101,15 +100,3 @@ def test_what_is_left_adds_up_to_the_budget() -> None:
     assert remaining_epsilon(4.0, 1e-5, [0.4], pure=True) == pytest.approx(3.6)
     with pytest.raises(ConfigError, match="its other releases"):
         remaining_epsilon(1.0, 1e-5, [1.0])
-
-
-def test_numbers_that_promise_nothing_are_refused() -> None:
-    for wrong in ({"epsilon": 0.0}, {"delta": 0.0}, {"numbers": 0}, {"epsilon": math.inf}):
-        values = {"part": "answers", "epsilon": 1.0, "delta": 1e-5, "numbers": 3} | wrong
-        with pytest.raises(ConfigError):
-            calibrate_part(TeacherPrivacy(**values))  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="smaller"):
-        calibrate_part(TeacherPrivacy("answers", 5000.0, 1e-5, 1))
-    bare = calibrate_part(TeacherPrivacy("labels", math.inf, 1e-5, 3, "none"))
-    assert bare.charge.event["type"] == "non_private"
-    assert bare.charge.mechanism == "none"

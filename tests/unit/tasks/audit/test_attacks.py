@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.accounting.density import calibrate_density
+from tasks.accounting.density import DensityPrivacy
 from tasks.accounting.federated import Parties
-from tasks.accounting.keyphrases import PartPrivacy
-from tasks.accounting.keyphrases import calibrate_part as calibrate_keyphrases
+from tasks.accounting.keyphrases import PartPrivacy, calibrate_part
 from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.sums import calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy, paper_part
-from tasks.accounting.teachers import calibrate_part as calibrate_teachers
 from tasks.accounting.votes import calibrate
 from tasks.audit.attacks import run_attack, vote_attack, vote_case
 from tasks.audit.bounds import epsilon_bound, largest_rate, lower_bound
-from tasks.audit.parts import density_case, few_phrases, few_queries, keyphrase_case, part_attack, teacher_case
+from tasks.audit.parts import few_numbers, part_attack, part_case
 from tasks.audit.sums import SumsCase
 from tests.support.paths import ROOT
 
@@ -34,16 +33,16 @@ def votes(**privacy: Any) -> SumsCase:
 
 
 def density(**privacy: Any) -> SumsCase:
-    return density_case(calibrate_density(VotePrivacy(4.0, 1e-5, 1, aggregation="mean", **privacy)))
+    return part_case(calibrate_sums(DensityPrivacy(4.0, 1e-5, **privacy)))
 
 
 def phrases(part: Any, setting: Any, **privacy: Any) -> SumsCase:
     sizes = {"terms": 3, "frequencies": 3, "keyphrases": 4} | privacy
-    return keyphrase_case(calibrate_keyphrases(PartPrivacy(part, 4.0, setting=setting, **sizes)))
+    return part_case(calibrate_part(PartPrivacy(part, 4.0, setting=setting, **sizes)))
 
 
 def teachers(part: Any, kind: Any = "gaussian") -> SumsCase:
-    return teacher_case(calibrate_teachers(TeacherPrivacy(part, 4.0, 1e-5, 6, kind)))
+    return part_case(calibrate_sums(TeacherPrivacy(part, 4.0, 1e-5, 6, kind)))
 
 
 PERSON = {"protects": "person", "rows_per_person": 4}
@@ -171,8 +170,8 @@ def test_noise_that_two_bins_share_is_noticed_in_few_releases(trials: int) -> No
 
 @pytest.mark.statistical
 def test_the_printed_density_does_not_keep_its_epsilon_for_a_document_of_ten_keyphrases() -> None:
-    noise = calibrate_keyphrases(PartPrivacy("density", 2.0, setting="paper", keyphrases=10, frequencies=1))
-    strength = keyphrase_case(noise).attack(1000)[0]
+    noise = calibrate_part(PartPrivacy("density", 2.0, setting="paper", keyphrases=10, frequencies=1))
+    strength = part_case(noise).attack(1000)[0]
     assert strength.bound > 2 * noise.epsilon_stated
     assert strength.passed, "what the ledger is charged, M times eps / 2, does hold"
     assert noise.epsilon_exact == pytest.approx(10.0, rel=1e-3)
@@ -181,8 +180,8 @@ def test_the_printed_density_does_not_keep_its_epsilon_for_a_document_of_ten_key
 @pytest.mark.statistical
 def test_the_papers_sigma_is_proven_to_cost_more_than_its_epsilon_for_many_queries() -> None:
     printed = paper_part(TeacherPrivacy("answers", 4.0, 1e-6, 400))
-    for noise in (printed, few_queries(printed)):
-        found = teacher_case(noise).attack(FEW)
+    for noise in (printed, few_numbers(printed)):
+        found = part_case(noise).attack(FEW)
         assert all(one.passed for one in found), "it keeps what is accounted"
         assert found[0].epsilons(1e-6)[1] > 4.0, "and not what is stated"
 
@@ -190,11 +189,11 @@ def test_the_papers_sigma_is_proven_to_cost_more_than_its_epsilon_for_many_queri
 @pytest.mark.parametrize("setting", ["gaussian", "pure", "paper"])
 @pytest.mark.parametrize("part", ["vocabulary", "density"])
 def test_few_terms_frequencies_or_queries_have_the_noise_of_many(part: Any, setting: Any) -> None:
-    noise = calibrate_keyphrases(PartPrivacy(part, 4.0, setting=setting, frequencies=50, members=2))
-    few = few_phrases(noise)
+    noise = calibrate_part(PartPrivacy(part, 4.0, setting=setting, frequencies=50, members=2))
+    few = few_numbers(noise)
     assert few.scale / few.sensitivity == pytest.approx(noise.scale / noise.sensitivity)
     assert few.privacy.width == 2
-    alone = calibrate_keyphrases(few.privacy)
+    alone = calibrate_part(few.privacy)
     assert (few.scale, few.sensitivity) == pytest.approx((alone.scale, alone.sensitivity), rel=1e-3)
     attack = part_attack(f"dp_kps {part}", noise, 50, 0.99)
     assert attack.name == f"dp_kps {part} {setting}"

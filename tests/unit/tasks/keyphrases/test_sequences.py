@@ -8,7 +8,7 @@ import pytest
 from connectors.interfaces.errors import ConfigError
 from tasks.keyphrases.densities import Shape, members_of, windows
 from tasks.keyphrases.sequences import SequenceChoice, draw, draw_sequences, estimates
-from tasks.private.releases.keyphrase_release import features_at
+from tasks.private.releases.keyphrases import features_at
 
 TERMS = 9
 ALL = SequenceChoice(0, 1.0)

@@ -23,7 +23,8 @@ from tasks.keyphrases.phrases import vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice
 from tasks.private.data.rows import problems_file
 from tasks.private.releases import keyphrases
-from tasks.private.releases.keyphrase_release import NoisySums
+from tasks.private.releases.keyphrases import clean_density, clean_vocabulary, features_at
+from tasks.private.releases.sums import NoisySums
 from tasks.steps import keyphrases as keyphrasing
 from tasks.steps.texts import write_samples
 from tests.support.ledgers import output_of
@@ -144,6 +145,32 @@ def test_another_private_row_is_another_release_and_the_same_draw_is_never_noise
     assert one.key != other.key, "another key names the rows"
     numbers = [run.tools.artifacts.read_table(ref)["sum"].to_numpy() for run, ref in ((first, one), (second, other))]
     assert not np.array_equal(*numbers)
+
+
+def test_a_term_counts_once_per_document_and_only_the_first_ones_count() -> None:
+    steps = calibrate_part(PartPrivacy("vocabulary", 2.0)).steps
+    for setting, document, counts in (
+        ("pure", [3, 3, 5, 7], [0, 0, 0, 1, 0, 1, 0, 0]),
+        ("paper", [3, 3, 5, 7], [0, 0, 0, 2, 0, 0, 0, 0]),
+        ("gaussian", [99, 3], [0, 0, 0, steps, 0, 0, 0, 0]),
+    ):
+        noise = calibrate_part(PartPrivacy("vocabulary", 2.0, setting=setting, terms=2))  # type: ignore[arg-type]
+        assert clean_vocabulary([document], 8, noise).sums[0].tolist() == counts
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_features_estimate_the_gaussian_kernel(paired: bool) -> None:
+    rng = np.random.default_rng(1)
+    weights = np.sqrt(2.0) * rng.standard_normal((20_000, 6))
+    points = rng.standard_normal((2, 6)) / 3
+    first, second = features_at(points @ weights.T, None if paired else rng.uniform(0, 2 * np.pi, len(weights)))
+    assert first @ second / len(weights) == pytest.approx(np.exp(-np.sum((points[0] - points[1]) ** 2)), abs=0.03)
+
+
+def test_features_of_another_width_are_refused() -> None:
+    noise = calibrate_part(PartPrivacy("density", 2.0, frequencies=3))
+    with pytest.raises(ConfigError, match="6 features of each document, but it has 5"):
+        clean_density(np.zeros((1, 5)), [0], 1, noise)
 
 
 def test_what_a_document_adds_hangs_on_it_alone_and_keeps_to_the_bound() -> None:

@@ -15,15 +15,15 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, InputError,
 from flows.engine.spending import look_at_teachers
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.filter import _teacher_spec as teacher_spec
-from tasks.accounting.teachers import TeacherPrivacy, calibrate_part
-from tasks.core.refs import Written
-from tasks.private.releases.keyphrase_release import NoisySums
+from tasks.accounting.sums import calibrate_sums
+from tasks.accounting.teachers import TeacherPrivacy
+from tasks.core.refs import Payer, Written
 from tasks.private.releases.label_counts import clean_labels
+from tasks.private.releases.sums import NoisySums
 from tasks.private.releases.teachers import TeacherJob, clean_answers, shard, shard_of
 from tasks.steps import discriminator, label_counts
 from tasks.steps import teachers as teaching
 from tasks.steps.discriminator import DiscriminatorTestJob, SelectSpec
-from tasks.steps.label_counts import LabelSpec
 from tasks.students.spec import StudentSpec
 from tests.support.data.short_texts import LABELS
 from tests.support.ledgers import output_of
@@ -91,14 +91,13 @@ def test_a_row_more_changes_the_answers_of_one_teacher_alone_bit_for_bit(tmp_pat
     changed = [number for number in range(4) if not np.array_equal(before[number], after[number])]
     assert changed == [shard_of("a new parcel", 4, 0, secret)]
     moved = (clean_answers(before).sums - clean_answers(after).sums) / 1024
-    assert np.linalg.norm(moved) <= calibrate_part(TeacherPrivacy("answers", 1.0, 1e-5, 20)).sensitivity
+    assert np.linalg.norm(moved) <= calibrate_sums(TeacherPrivacy("answers", 1.0, 1e-5, 20)).sensitivity
 
 
 def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: Path) -> None:
     run = opened(tmp_path)
-    name, noise = run.tools.called, run.prepared.noise
-    labels = LabelSpec(name.dataset, name.fingerprint, noise.beside[0], run.prepared.card.label_names, False)
-    counted, _ = label_counts.count_labels(run.tools, labels)
+    noise = run.prepared.noise
+    counted, _ = label_counts.count_labels(run.tools, run.payer, noise.beside[0], run.prepared.card.label_names)
     spec, written = taught(run)
     answered, _ = teaching.answer(run.tools, spec, written, None)
     entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
@@ -204,7 +203,7 @@ def test_a_changed_source_stops_a_teacher_and_its_words_stay_in_the_private_zone
 
 
 def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
-    spec = teaching.TeacherSpec("", "", None, None, 4, 20, 12, 0.0, StudentSpec("linear"), 0, False)  # type: ignore[arg-type]
+    spec = teaching.TeacherSpec(Payer("", ""), None, None, 4, 20, 12, 0.0, StudentSpec("linear"), 0)  # type: ignore[arg-type]
     shown = [teaching.shown_to(48, number, spec) for number in range(4)]
     assert {one.queries for one in shown} == {shown[0].queries}
     for one in shown:
@@ -311,7 +310,7 @@ def test_a_discriminator_without_enough_unseen_texts_is_not_measured(tmp_path: P
 
 
 def test_counts_are_of_labels_in_steps() -> None:
-    noise = calibrate_part(TeacherPrivacy("labels", 1.0, 1e-5, 2))
+    noise = calibrate_sums(TeacherPrivacy("labels", 1.0, 1e-5, 2))
     assert clean_labels(["b", "a", "b", "unknown"], ["a", "b"], noise).sums.tolist() == [[128, 256]]
 
 

@@ -3,23 +3,24 @@
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from connectors.embedders.registry import HashingEmbedder
+from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import PrivateInputError
 from connectors.interfaces.ledger import Look
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
-from tasks.accounting.votes import vote_charge
+from tasks.core.refs import Payer
 from tasks.private.data.rows import OpenedRows
 from tasks.private.diagnostics.internal import fid_against_private
-from tasks.private.voting import release
 from tasks.private.voting.ballot import Candidates
-from tasks.private.voting.release import VoteJob, private_vectors
+from tasks.private.voting.release import private_vectors, release_votes
 from tasks.private.voting.votes import NoisyVotes
 from tests.support.data.elections import squared_bound
 from tests.support.data.short_texts import LABELS, Row, rows
@@ -37,13 +38,14 @@ def opened(home: Path, path: Path, private: list[Row]) -> Prepared:
     return prepare("wasp", check_config(WaspConfig, values, "the test"), home)
 
 
-def job_of(run: Prepared, iteration: int) -> VoteJob:
-    name = run.tools.called
-    return VoteJob(iteration, name.dataset, name.fingerprint, "key", run.noise, vote_charge(run.noise))
-
-
 def clean(run: Prepared, iteration: int, standing: Candidates) -> np.ndarray:
-    votes = NoisyVotes.from_bytes(release._draw(run.tools, job_of(run, iteration), standing))
+    """Return the votes of a run without noise, drawn without a charge."""
+    ledger: Any = SimpleNamespace(release_once=lambda request, draw: draw())
+    names, called = ("zone", "private", "artifacts", "embedder", "run_id"), run.tools.called
+    tools: Any = SimpleNamespace(ledger=ledger, **{name: getattr(run.tools, name) for name in names})
+    payer, key = Payer(called.dataset, called.fingerprint), StepKey("vote", 1, {}, {})
+    drawn: Any = release_votes(tools, payer, f"vote-{iteration}", key, run.noise, standing)
+    votes = NoisyVotes.from_bytes(drawn)
     return np.stack([votes.near, votes.far], axis=1)
 
 
@@ -108,11 +110,11 @@ def test_an_error_of_a_measure_on_private_rows_keeps_its_words(
         raise ValueError(f"cannot encode {texts}")
 
     monkeypatch.setattr(type(run.tools.embedder), "embed_alone", choke)
-    job = job_of(run, 0)
-    look = Look(job.dataset, "Ada", "wasp", "run", "FID", "report", "fid-0")
+    name = run.tools.called
+    look = Look(name.dataset, "Ada", "wasp", "run", "FID", "report", "fid-0")
     with pytest.raises(PrivateInputError, match="PRIVATE-STEP") as refused:
-        fid_against_private(run.tools, job.fingerprint, np.zeros((3, 32), dtype=np.float32), look)
-    assert [(entry.kind, entry.who) for entry in run.tools.ledger.history(job.dataset)][-1] == ("look", "Ada")
+        fid_against_private(run.tools, name.fingerprint, np.zeros((3, 32), dtype=np.float32), look)
+    assert [(entry.kind, entry.who) for entry in run.tools.ledger.history(name.dataset)][-1] == ("look", "Ada")
     assert "quokka" not in str(refused.value)
     assert "quokka" in refused.value.details.read_text()
 

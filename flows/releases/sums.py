@@ -1,0 +1,102 @@
+"""Releases of noisy sums: their charge, their audit, and the text of small ones in plan and report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
+from flows.engine.text import epsilon
+from tasks.accounting.no_noise import finite
+from tasks.accounting.sums import SumNoise
+from tasks.reporting.report_model import Touched
+
+if TYPE_CHECKING:
+    from connectors.interfaces.ledger import Charge
+    from tasks.audit.attacks import Attack
+    from tasks.text.prompts import TaskCard
+
+TEXTS = {
+    "labels": "the number of private rows in each class",
+    "checks": "the confidence of the teachers in each of {numbers} queries",
+    "answers": "the answers of the teachers to {numbers} queries",
+}
+"""Contents of each small release, by its part."""
+
+AUDITED = {
+    "labels": "kd labels",
+    "checks": "kd checks",
+    "answers": "kd answers",
+    "vocabulary": "dp_kps vocabulary",
+    "density": "dp_kps density",
+    "guidance": "guidance density",
+}
+"""First two words of the mechanism in the findings of an audit, by part."""
+
+
+@dataclass(frozen=True, slots=True)
+class SumRelease(Release):
+    """One release of noisy sums; label counts and teachers' answers need no further text."""
+
+    noise: SumNoise[Any]
+
+    @property
+    def name(self) -> str:
+        """Name of the release: its part."""
+        return str(self.noise.privacy.part)
+
+    @property
+    def text(self) -> str:
+        """Contents of the release."""
+        return TEXTS[self.name].format(numbers=self.noise.privacy.numbers)
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return the charge of all sums together."""
+        return (self.noise.charge,)
+
+    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+        """Return the noise of the sums."""
+        noise = self.noise
+        kind = "NONE: NOT PRIVATE" if noise.kind == "none" else noise.kind.capitalize()
+        stated, exact = finite(noise.epsilon_stated), finite(noise.epsilon_exact)
+        values = {
+            "part": self.name,
+            "in_words": self.text,
+            "numbers": noise.privacy.numbers,
+            "noise": kind,
+            "scale": noise.scale,
+            "sensitivity": noise.sensitivity,
+            "epsilon_stated": stated,
+            "epsilon_exact": exact,
+        }
+        line = (
+            f"{self.name:<14}{self.text}: {kind} noise, scale {noise.scale:.4f} at sensitivity "
+            f"{noise.sensitivity:.4f}, epsilon stated {epsilon(stated)}, exact {epsilon(exact)}"
+        )
+        return ReleasePlan({"beside": [values]}, (line,))
+
+    def outcome(self) -> ReleaseOutcome:
+        """Return the release as a sentence, and its values without noise."""
+        where = f"{self.name}/release.parquet", "class_balance: exact, or privacy.epsilon: inf"
+        return ReleaseOutcome(
+            kind="teachers",
+            text=f"{self.text} (epsilon {self.noise.epsilon_exact:.4g})",
+            affected="the noisy label counts and answers: the selected texts, their number per class, the student",
+            unnoised=(Touched(f"{self.text}, without noise", *where),) if self.noise.kind == "none" else (),
+        )
+
+    def audits(self) -> tuple[AuditCase, ...]:
+        """Return the audit of the sums."""
+        return sum_audits(self.noise)
+
+
+def sum_audits(noise: SumNoise[Any]) -> tuple[AuditCase, ...]:
+    """Return the audit of a release of sums; none without noise."""
+    kind = AUDITED[noise.privacy.part]
+
+    def attack(trials: int, confidence: float) -> Attack:
+        from tasks.audit.parts import part_attack
+
+        return part_attack(kind, noise, trials, confidence)
+
+    return () if noise.kind == "none" else (AuditCase(kind, noise.charge, attack=attack),)

@@ -1,0 +1,225 @@
+"""The noise of one release of bounded integer sums: least scale, exact cost, ledger charge.
+
+Label counts, teachers' answers, terms, phrases and densities are one mechanism: each record adds a bounded vector of
+integers, and the sums of all records get integer noise once. A `SumPrivacy` states what is promised and how far one
+record moves the sums; its proof is in the docstring of `sensitivity`. Votes share `least_noise`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+
+from connectors.interfaces.ledger import Charge
+from tasks.accounting.composition import (
+    Adjacency,
+    Event,
+    discrete_gaussian_event,
+    discrete_laplace_event,
+    epsilon_of,
+    gaussian_sigma,
+    non_private_event,
+)
+from tasks.accounting.sensitivity import Protects, need
+
+Kind = Literal["gaussian", "laplace", "none"]
+
+LEAST_SCALE_INT: Final = 16.0
+"""Below this the noise has only a few integer values and protects nobody."""
+
+
+class SumPrivacy(Protocol):
+    """The promise of one release of sums, and how far one record moves it; every number is public."""
+
+    @property
+    def part(self) -> str:
+        """Name of the release, its slot in the ledger."""
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon of the release."""
+
+    @property
+    def delta(self) -> float:
+        """Delta; Laplace noise does not use it."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """A record is added or removed, or replaced."""
+
+    @property
+    def protects(self) -> Protects:
+        """One record, or all records of a person."""
+
+    @property
+    def kind(self) -> Kind:
+        """Gaussian or Laplace noise, or none: NOT PRIVATE."""
+
+    @property
+    def calibration(self) -> str:
+        """Name of the calibration: "tight", or a setting of a paper."""
+
+    @property
+    def steps(self) -> int:
+        """Integer steps of one count or feature."""
+
+    @property
+    def sensitivity(self) -> float:
+        """By how much one record moves all sums together: L2 norm, or L1 norm for Laplace noise."""
+
+    @property
+    def reason(self) -> str:
+        """Why it moves them no further."""
+
+    @property
+    def limits(self) -> Mapping[str, tuple[str, ...]]:
+        """Allowed values of further fields."""
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Fields that are whole numbers from 1."""
+
+
+AnyPrivacy = TypeVar("AnyPrivacy", bound=SumPrivacy)
+
+
+@dataclass(frozen=True, slots=True)
+class SumNoise(Generic[AnyPrivacy]):
+    """The noise of one release of sums.
+
+    `scale`: sigma, or the b of Laplace noise, in counts or features. `epsilon_exact`: the exact cost of one record at
+    `delta`; it exceeds `epsilon_stated`, the requested epsilon, under the noise of some papers.
+    """
+
+    privacy: AnyPrivacy
+    scale: float
+    epsilon_exact: float
+
+    @property
+    def kind(self) -> Kind:
+        """Gaussian or Laplace noise, or none: NOT PRIVATE."""
+        return self.privacy.kind
+
+    @property
+    def steps(self) -> int:
+        """Integer steps of one count or feature."""
+        return self.privacy.steps
+
+    @property
+    def scale_int(self) -> float:
+        """The scale in integer steps."""
+        return self.scale * self.steps
+
+    @property
+    def sensitivity(self) -> float:
+        """By how much one record moves all sums together."""
+        return self.privacy.sensitivity
+
+    @property
+    def epsilon_stated(self) -> float:
+        """The requested epsilon; infinite without noise."""
+        return math.inf if self.kind == "none" else self.privacy.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Delta of the exact cost; Laplace noise needs none."""
+        return 0.0 if self.kind == "laplace" else self.privacy.delta
+
+    @property
+    def claim(self) -> dict[str, Any]:
+        """Noise and promise as an audit states them."""
+        return {
+            "calibration": self.privacy.calibration,
+            "protects": self.privacy.protects,
+            "noise": self.kind,
+            "noise_scale": self.scale,
+            "releases": 1,
+        }
+
+    @property
+    def event(self) -> Event:
+        """The release as an accounting event."""
+        if self.kind == "none":
+            return non_private_event()
+        if self.kind == "laplace":
+            return discrete_laplace_event(self.sensitivity / self.scale)
+        return discrete_gaussian_event(self.scale / self.sensitivity, self.scale_int)
+
+    @property
+    def charge(self) -> Charge:
+        """The release as a ledger charge."""
+        return Charge(
+            mechanism="none" if self.kind == "none" else f"discrete_{self.kind}",
+            event=self.event,
+            sensitivity=self.sensitivity,
+            sensitivity_reason=self.privacy.reason,
+            noise_scale=self.scale,
+            protects=self.privacy.protects,
+            adjacency=self.privacy.adjacency,
+        )
+
+
+def calibrate_sums(privacy: AnyPrivacy) -> SumNoise[AnyPrivacy]:
+    """Return the least noise that keeps the promise of a release, and its exact cost.
+
+    Kind none: no noise, marked non-private. Raises ConfigError for numbers that promise nothing.
+    """
+    _check(privacy)
+    if privacy.kind == "none":
+        return SumNoise(privacy, 0.0, math.inf)
+    if privacy.kind == "laplace":
+        return sums_noise(privacy, privacy.sensitivity / privacy.epsilon)
+    least = gaussian_sigma(privacy.epsilon, privacy.delta, privacy.sensitivity)
+    return least_noise(least, privacy.epsilon, lambda sigma: sums_noise(privacy, sigma))
+
+
+def sums_noise(privacy: AnyPrivacy, scale: float) -> SumNoise[AnyPrivacy]:
+    """Return noise of a given scale with its exact cost, which may exceed the stated epsilon, as a paper's noise."""
+    grid = scale * privacy.steps
+    # Laplace noise on whole counts is exact, however few values it has.
+    need(privacy.steps == 1 or grid >= LEAST_SCALE_INT, "epsilon", "a smaller number", privacy.epsilon)
+    ratio = scale / privacy.sensitivity
+    if privacy.kind == "gaussian":
+        return SumNoise(privacy, scale, epsilon_of([discrete_gaussian_event(ratio, grid)], privacy.delta))
+    exact = privacy.sensitivity / scale
+    only_rounded = math.isclose(exact, privacy.epsilon, rel_tol=1e-12)
+    return SumNoise(privacy, scale, privacy.epsilon if only_rounded else exact)
+
+
+AnyNoise = TypeVar("AnyNoise", bound="HasCost")
+
+
+class HasCost(Protocol):
+    """The noise of sums or of votes."""
+
+    @property
+    def epsilon_exact(self) -> float:
+        """Its exact cost."""
+
+
+def least_noise(least: float, epsilon: float, noise_of: Callable[[float], AnyNoise]) -> AnyNoise:
+    """Return the noise of the least sigma whose exact cost on the integer grid is at most `epsilon`.
+
+    `least`: the sigma of continuous noise. The grid costs about a millionth more; doubled until it suffices.
+    """
+    widening = 1e-6
+    while True:
+        noise = noise_of(least * (1 + widening))
+        if noise.epsilon_exact <= epsilon:
+            return noise
+        widening *= 2
+
+
+def _check(privacy: SumPrivacy) -> None:
+    adjacencies = {"adjacency": ("add_remove", "replace_one")}
+    for field, values in {**privacy.limits, **adjacencies}.items():
+        value = getattr(privacy, field)
+        need(value in values, field, " or ".join(values), value)
+    finite = 0 < privacy.epsilon < math.inf or privacy.kind == "none"
+    need(finite, "epsilon", "a positive number", privacy.epsilon)
+    need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
+    for field in privacy.sizes:
+        value = getattr(privacy, field)
+        need(isinstance(value, int) and value >= 1, field, "a whole number from 1", value)

@@ -1,0 +1,121 @@
+"""Sums of private records: without noise inside the private zone, with noise in the ledger and outside.
+
+All releases of sums are drawn here: ledger charge, reading of rows, sums and noise are one transaction. Only noisy
+integers leave. A second call with the same key returns the numbers of the first call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic
+
+import numpy as np
+
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
+from tasks.accounting.sums import AnyPrivacy, SumNoise
+from tasks.private.data.quarantine import sealed
+from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
+from tasks.private.noise.packed import pack, unpack
+from tasks.private.voting.ballot import Unprintable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from connectors.interfaces.artifacts import StepKey
+    from tasks.core.refs import Payer
+    from tasks.core.tools import Tools
+
+    Ints = NDArray[np.int64]
+
+MAGIC: Final = b"KPS-SUMS"
+
+
+class CleanSums(Unprintable):
+    """Sums without noise: `sums` (rows, width) int64. As private as the records; cannot be stored."""
+
+    __slots__ = ("sums",)
+
+    def __init__(self, sums: Ints) -> None:
+        self.sums = sums
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisySums:
+    """The output of a release: noisy integers `sums` (rows, width); one count, or a feature of 1, is `steps` steps.
+
+    `scale_int`: scale of the noise in steps.
+    """
+
+    sums: Ints
+    steps: int
+    scale_int: float
+
+    def to_bytes(self) -> bytes:
+        """Serialise the sums; equal sums give the same bytes on every machine."""
+        return pack(MAGIC, (self.steps, self.scale_int, len(self.sums)), (self.sums.ravel(),))
+
+    def columns(self) -> dict[str, Ints]:
+        """Return table columns: row, position in the row, sum."""
+        rows, width = self.sums.shape
+        return {
+            "row": np.repeat(np.arange(rows), width),
+            "position": np.tile(np.arange(width), rows),
+            "sum": self.sums.ravel(),
+        }
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> NoisySums:
+        """Return the sums of `to_bytes`; ArtifactError if damaged or another type."""
+        (steps, scale_int, rows), (flat,) = unpack(MAGIC, stored)
+        return cls(flat.reshape(int(rows), -1), int(steps), scale_int)
+
+
+@dataclass(frozen=True, slots=True)
+class SumJob(Generic[AnyPrivacy]):
+    """One release of sums: who pays, its noise and its key. The name of the part is its slot in the run."""
+
+    payer: Payer
+    noise: SumNoise[AnyPrivacy]
+    key: StepKey
+
+
+def release_sums(tools: Tools, job: SumJob[Any], clean: Callable[[], CleanSums]) -> StoredRelease:
+    """Return the noisy sums of `job`, drawn now or read from the ledger; `clean` reads private records.
+
+    Raises BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone, never to the
+    message.
+    """
+
+    def draw() -> bytes:
+        with sealed(tools.zone.folder):
+            return add_noise(clean(), job.noise).to_bytes()
+
+    request = ReleaseRequest(
+        dataset=job.payer.dataset,
+        run_id=tools.run_id,
+        slot=job.noise.privacy.part,
+        step_key=job.key.key,
+        charge=job.noise.charge,
+        respend=job.payer.respend,
+    )
+    return tools.ledger.release_once(request, draw)
+
+
+def add_noise(clean: CleanSums, noise: SumNoise[Any]) -> NoisySums:
+    """Return sums with fresh noise on every number; no noise if not private."""
+    if noise.kind == "laplace":
+        noisy = add_discrete_laplace(clean.sums, noise.scale_int)
+    else:
+        noisy = add_discrete_gaussian(clean.sums, noise.scale_int, non_private=noise.kind == "none")
+    return NoisySums(noisy, noise.steps, noise.scale_int)
+
+
+def require_part(noise: SumNoise[Any], *parts: str) -> None:
+    """Raise ConfigError unless the noise was calibrated for one of these releases."""
+    if noise.privacy.part not in parts:
+        raise ConfigError(
+            f"The noise was calibrated for {noise.privacy.part}, but {' or '.join(parts)} is released. Calibrate it "
+            "for the same release."
+        )
