@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
@@ -54,6 +53,7 @@ def silent_run() -> AutomationCore:
         "heartbeat every 30 seconds (PREFECT_FLOWS_HEARTBEAT_FREQUENCY).",
         trigger=EventTrigger(
             match=ResourceSpecification({"prefect.resource.id": [RUNS]}),
+            match_related=_own_flows(),  # others, such as notices, do not report their end after the last heartbeat
             after={"prefect.flow-run.heartbeat"},
             expect={RUNS, ENDED},
             for_each={"prefect.resource.id"},
@@ -66,15 +66,14 @@ def silent_run() -> AutomationCore:
 
 
 def failed_run(notice: UUID) -> AutomationCore:
-    """Return the automation that writes a notice when a flow fails or crashes."""
-    flows: dict[str, Any] = {"prefect.resource.role": "flow", "prefect.resource.name": list(flow_names())}
+    """Return the automation that writes a notice when a flow fails, crashes or ends degraded."""
     return AutomationCore(
         name="failed run gives a notice",
-        description="Writes the failure and its cause to notices.jsonl and to the artifact 'notices'.",
+        description="Writes a failure, or what a degraded run lacks, to notices.jsonl and to the artifact 'notices'.",
         trigger=EventTrigger(
             match=ResourceSpecification({"prefect.resource.id": [RUNS]}),
-            match_related=ResourceSpecification(flows),
-            expect={"prefect.flow-run.Failed", "prefect.flow-run.Crashed"},
+            match_related=_own_flows(),
+            expect={"prefect.flow-run.Failed", "prefect.flow-run.Crashed", "prefect.flow-run.Degraded"},
             posture=Posture.Reactive,
             threshold=1,
         ),
@@ -82,7 +81,7 @@ def failed_run(notice: UUID) -> AutomationCore:
             _notice(
                 notice,
                 "Run {{ flow_run.name }} of {{ flow.name }}: {{ flow_run.state.name }}",
-                "{{ flow_run.state.message }}\n\nRetry in the UI reuses finished steps.",
+                "{{ flow_run.state.message }}",
                 "{{ flow_run.id }}",
             )
         ],
@@ -111,6 +110,10 @@ def high_budget(notice: UUID) -> AutomationCore:
             )
         ],
     )
+
+
+def _own_flows() -> ResourceSpecification:
+    return ResourceSpecification({"prefect.resource.role": "flow", "prefect.resource.name": list(flow_names())})
 
 
 def _notice(deployment: UUID, subject: str, text: str, run: str) -> ActionTypes:

@@ -94,6 +94,11 @@ class MlflowRun:
         if "experiment" in self._values:
             self.update(status=status)
 
+    def register(self, name: str) -> None:
+        """Add the student, if there is one, to the model registry under a name."""
+        if "model" in self._values:
+            self.update(model={**self._values["model"], "registered": name})
+
     def update(self, **values: Any) -> None:
         """Change the description and send it within the time limits of a run.
 

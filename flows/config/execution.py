@@ -155,6 +155,12 @@ class Execution(Strict):
         60, ge=1, le=10_080, description="Minutes to wait for the approval; then the run ends and spends nothing."
     )
 
+    on_model_down: Literal["stop", "continue"] = Field(
+        "stop",
+        description="If a model does not answer before a release: stop, so that nothing is charged for fewer models, "
+        "or continue with the others. The run can be resumed.",
+    )
+
     rules = rule(
         "cluster",
         {"type": "string"},

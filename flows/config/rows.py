@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from connectors.interfaces.rows import ALPHAS, LEAST_RATIO, OTHERS
+from connectors.interfaces.rows import ALPHAS, BUILTIN, LEAST_RATIO, OTHERS
 from connectors.rows.queries import READING, check_query
 from connectors.security.secret_patterns import PUBLIC
 from flows.config.form import Schema, Strict, rule
@@ -88,6 +88,8 @@ REGISTERED: Schema = {"required": ["dataset"], "properties": {"dataset": {"type"
 """Schema of private rows that name a registered dataset."""
 OWNERS = ("path", "text", "label", "query", "classes", "person", "name", "group", "rows_are_public", "class_alpha")
 """Fields that only the owner of a registered dataset sets."""
+PRESET = ("path", "name", "declared_rows")
+"""Fields of a preset's rows that a registered dataset replaces."""
 
 
 class PrivateRows(Rows):
@@ -176,6 +178,9 @@ class PrivateRows(Rows):
     @model_validator(mode="before")
     @classmethod
     def _accept_name(cls, values: Any) -> Any:
+        """Accept a name alone; a named dataset replaces the rows of a preset, which come with the package."""
+        if isinstance(values, dict) and values.get("dataset") and str(values.get("path", "")).startswith(BUILTIN):
+            return {name: value for name, value in values.items() if name not in PRESET}
         return {"dataset": values} if isinstance(values, str) else values
 
     @model_validator(mode="after")

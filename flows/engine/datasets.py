@@ -112,9 +112,9 @@ def private_ref(private: PrivateRows, open_ledger: OpenLedger, root: str | None,
 def with_declared_rows(config: Configured, open_ledger: OpenLedger) -> Configured:
     """Return a configuration with the number of rows that the owner of its registered dataset declared, if any."""
     private = config.private
-    if private is None or private.dataset is None or private.declared_rows is not None:
+    declared = view_of(open_ledger(), private.dataset).declared_rows if private and private.dataset else None
+    if private is None or declared is None:
         return config
-    declared = view_of(open_ledger(), private.dataset).declared_rows
     return config.model_copy(update={"private": private.model_copy(update={"declared_rows": declared})})
 
 

@@ -100,7 +100,8 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
     ended = {"state": "done", "ended": now(), "not_private": report.not_private}
     run.book.update(**ended, **run.money, mlflow_run_id=finished_summary.mlflow_run_id, error=None)
     # A flow call returns the data of the final state, which is the summary.
-    return cast("dict[str, Any]", Completed(message=result_line(finished_summary), data=values))
+    state = "Degraded" if report.degraded else "Completed"
+    return cast("dict[str, Any]", Completed(name=state, message=result_line(finished_summary), data=values))
 
 
 def write_report(artifacts: Artifacts, run_id: str) -> Path:
@@ -349,7 +350,7 @@ def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
 
 def _track(run: Run, report: Report, synthetic: ArtifactRef | None) -> None:
     """Describe the results for MLflow; a run without noise keeps its texts, one with exact metrics its page."""
-    name, scores, url = run.tools.called, report.scores, page_url()
+    scores, url = report.scores, page_url()
     final = {"privacy/epsilon_total": report.happened.epsilon, "privacy/epsilon_added": report.happened.added}
     if scores:
         final |= {"student/macro_f1": scores.macro_f1}
@@ -359,6 +360,7 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None) -> None:
     final |= report.usefulness.metrics() if report.usefulness else {}
     final |= {"discriminator/accuracy": report.discriminator.student.value} if report.discriminator else {}
     results: dict[str, Any] = {"note": describe(run, report), "link": f"[Run in Prefect]({url})" if url else ""}
+    results["tags"] = {"wasp.degraded": "; ".join(report.degraded) or "no"}
     results["datasets"] = {Path(run.prepared.test.where.path).stem: "test"} if run.prepared.test else {}
     results["datasets"] |= {run.tools.private.name: "private"} if run.config.private is not None else {}
     files: list[str] = []
@@ -369,7 +371,7 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None) -> None:
         files += [] if run.prepared.noise.non_private else [table]
         files += [*_write_pictures(run, report), *([] if report.unnoised_metrics else ["report.html"])]
         run.tools.artifacts.fetch(run.student_folder)
-        results["model"] = serving(run.config, f"{name.flow}-{report.task}")
+        results["model"] = serving(run.config)
     results["files"] = {f"plots/{file}" if file.endswith(".png") else file: file for file in files}
     run.tools.tracker.metrics(final, run.iterations, status="FINISHED", **results)
 

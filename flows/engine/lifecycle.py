@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from prefect import get_client, runtime
@@ -14,7 +15,8 @@ from prefect import get_client, runtime
 from connectors.interfaces.errors import ConfigError, ModelsDownError, TooFewTextsError, WaspError
 from flows.catalog import find_flow
 from flows.config.base import AnyConfig
-from flows.config.files import Changes, with_changes
+from flows.config.files import Changes, check_config, with_changes
+from flows.config.paths import dataset_name
 from flows.engine.approval import Approval, ask
 from flows.engine.method import Releases
 from flows.engine.plan import measured_lengths, plan_of
@@ -24,11 +26,11 @@ from flows.engine.spending import reserved_lines, return_reservation, stopped_te
 from flows.engine.tools import RunTools
 from flows.engine.tracking import start_tracking
 from flows.runtime.failure import Story, ends_the_process, in_words, told
-from flows.runtime.left_tasks import end_left_tasks
 from flows.runtime.manifest import RunBook, held, in_use, now, open_book
 from flows.runtime.run_events import reported_end
 from flows.runtime.server import server_policy
 from flows.runtime.state_folder import check_room, state_folder, who
+from flows.runtime.task_states import end_left_tasks, fail_down_models
 from flows.runtime.terminal_progress import display
 from flows.storage.removal import standing
 from tasks.prefect import page
@@ -42,13 +44,19 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 def flow_run_name() -> str:
-    """Return the name of a flow run: flow, task, epsilon, seed."""
-    parameters = runtime.flow_run.parameters
-    flow, config = str(runtime.flow_run.flow_name), parameters["config"]
-    if isinstance(config, dict):
-        config = find_flow(flow).config.model_validate(config)
-    config = with_changes(config, parameters.get("changes"))
-    return f"{flow}-{Path(config.task).stem}-eps{config.epsilon}-s{config.execution.seed}"
+    """Return the name of a flow run: flow, dataset or task, epsilon, seed, start.
+
+    For an invalid configuration, which the flow itself refuses, it has flow and start only.
+    """
+    parameters, flow = runtime.flow_run.parameters, str(runtime.flow_run.flow_name)
+    started = f"{datetime.now():%Y-%m-%d-%H%M}"
+    try:
+        config: Any = check_config(find_flow(flow).config, dict(parameters["config"]), "config")
+        config = with_changes(config, parameters.get("changes"))
+    except (ConfigError, TypeError, ValueError):
+        return f"{flow}-{started}"
+    data = dataset_name(config.private).rpartition("/")[2] if config.private else Path(config.task).stem
+    return f"{flow}-{data}-e{config.epsilon:g}-s{config.execution.seed}-{started}"
 
 
 @contextmanager
@@ -113,6 +121,7 @@ def _record_failure(run: AnyRun, story: Story) -> Iterator[AnyRun]:
     except BaseException as error:
         if isinstance(error, TooFewTextsError | ModelsDownError):
             error.args = (f"{str(error).rstrip('.')}. {return_reservation(run)}",)
+            page.later(fail_down_models)
         resume = f"wasp resume {run.tools.run_id}"
         message = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {resume}"
         try:

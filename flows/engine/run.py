@@ -209,15 +209,17 @@ class Run:
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
         """Raise ModelsDownError when every PLM is down, TooFewTextsError when the next step has too few usable texts.
 
+        Before a charge, a single PLM that is down stops the run as well, unless `execution.on_model_down` is continue.
         The release checks again (`tasks.steps.release_artifact.write_release`); this check fails earlier.
         """
         new = [table for table in written if table.iteration == iteration]
-        if new and all(table.down for table in new):
-            reasons = "; ".join(f"{table.plm}: {table.down}" for table in new)
-            error = ModelsDownError(f"Every PLM is down in iteration {iteration}. {reasons}")
+        down = [table for table in new if table.down]
+        released = self.tools.artifacts.exists(f"runs/{self.tools.run_id}/iteration={iteration}/release.parquet")
+        stops = self.config.execution.on_model_down == "stop" and self.is_charged_after(iteration) and not released
+        if down and (stops or len(down) == len(new)):
+            error = ModelsDownError(_down_text(iteration, down, len(new)))
             in_step(error, f"generate t={iteration}")
             raise error
-        released = self.tools.artifacts.exists(f"runs/{self.tools.run_id}/iteration={iteration}/release.parquet")
         try:
             if self.is_voted_on(iteration) and not released:
                 require_usable(self.tools, self.votable(iteration, written), self.needed)
@@ -226,6 +228,10 @@ class Run:
         except TooFewTextsError as stop:
             in_step(stop, f"generate t={iteration}")
             raise
+
+    def is_charged_after(self, iteration: int) -> bool:
+        """Return whether a release that the ledger charges follows an iteration's texts."""
+        return self.is_voted_on(iteration)
 
     def is_voted_on(self, iteration: int) -> bool:  # noqa: ARG002  (methods without votes)
         """Return whether the next step after generating an iteration's texts is a release."""
@@ -371,3 +377,14 @@ class Run:
         generated = tuple(generated or written)
         results = RunResults(tuple(self.facts_so_far), tuple(written), generated, tuple(releases), synthetic, student)
         return finish_run(self, results)
+
+
+def _down_text(iteration: int, down: Sequence[Written], models: int) -> str:
+    """Return which models do not answer, why, and how a run with others left can go on."""
+    reasons = "; ".join(f"{table.plm}: {(table.down or '').rstrip('.')}" for table in down)
+    if len(down) == models:
+        return f"Every PLM is down in iteration {iteration}. {reasons}"
+    return (
+        f"{len(down)} of {models} PLMs are down in iteration {iteration}, before a release that would be charged. "
+        f"{reasons}. To continue without them, run again with --set execution.on_model_down=continue"
+    )

@@ -25,10 +25,10 @@ PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tr
 """Fields with places of data and files, which MLflow does not get."""
 
 
-def serving(config: AnyConfig, registered: str) -> dict[str, Any]:
-    """Return how MLflow serves and registers the student; a student on vectors needs the run's embedder."""
+def serving(config: AnyConfig) -> dict[str, Any]:
+    """Return how MLflow serves the student; a student on vectors needs the run's embedder."""
     embedder, needs = config.embedder, ["numpy", "pandas"]
-    served: dict[str, Any] = {"folder": "student", "name": "student", "registered": registered}
+    served: dict[str, Any] = {"folder": "student", "name": "student", "registered": None}
     if config.student.kind == "finetune":
         return served | {"needs": [*needs, "torch", "transformers"], "embedder": None}
     if embedder.connector == "hashing":

@@ -14,6 +14,7 @@ from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError, PlaceError
 from connectors.ledger.state import EXPORT, Entry
 from connectors.security.signing import open_signing_key
+from connectors.tracking.mlflow_run import MlflowRun
 from flows.config.task_files import load_task
 from flows.publish import bundle, gate
 from flows.publish.classifier_use import encoder_of
@@ -22,7 +23,7 @@ from flows.publish.dataset_card import COLUMNS, BundleFacts, dataset_card
 from flows.publish.recipe import measure_recipe
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import who
-from flows.runtime.stores import open_ledger
+from flows.runtime.stores import open_ledger, tracking_store
 from tasks.metrics.usefulness import ACCURACIES
 
 if TYPE_CHECKING:
@@ -104,12 +105,21 @@ def export_run(
             open_ledger(home).note(_ledger_entry(facts, file_sha256(scratch / bundle.MANIFEST)))
 
     write_folder_whole(folder.resolve(), fill)
-    return {"run_id": manifest["run_id"], "folder": str(folder), "files": _files_in(folder)} | {
-        "overlap_check": _searched(facts),
-        "audited": bool(audits),
-        "never_audited": list(never),
-        "warnings": gate.warnings_of(report),
-    }
+    _register_student(home, manifest, card.name)
+    return {"run_id": manifest["run_id"], "folder": str(folder), "files": _files_in(folder)} | _checks(facts)
+
+
+def _checks(facts: BundleFacts) -> dict[str, Any]:
+    """Return what the gate found, for the terminal."""
+    checks: dict[str, Any] = {"overlap_check": _searched(facts), "audited": bool(facts.audits)}
+    return checks | {"never_audited": list(facts.never_audited), "warnings": gate.warnings_of(facts.report)}
+
+
+def _register_student(home: Path, manifest: Mapping[str, Any], task: str) -> None:
+    """Add the student to MLflow's registry; if MLflow is away, `wasp push --all` does it later."""
+    uri = manifest["config"].get("tracking", {}).get("mlflow")
+    tracked = MlflowRun(home / "runs" / manifest["run_id"], *tracking_store(uri, home))
+    tracked.register(f"{manifest['flow']}-{task}")
 
 
 def _files_in(folder: Path) -> list[str]:

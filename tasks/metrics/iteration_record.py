@@ -80,9 +80,12 @@ class Facts:
         rare = {f"dollars/{plm}": usage.dollars for plm, usage in self.usage.items()}
         rare |= {f"dollars_estimated/{plm}": usage.estimated_dollars for plm, usage in self.usage.items()}
         rare |= {f"down/{plm}": 1.0 for plm in self.down}
-        for name, calls in self.endpoints.items():
-            rare |= {f"calls_{outcome}/{name}": float(count) for outcome, count in calls.counts.items()}
-            rare |= {f"seconds_p{share}/{name}": calls.seconds(share / 100) or 0.0 for share in (50, 95)}
+        # by model, not by host: two runs with other addresses can be compared
+        for plm, calls in _added(
+            [(name.partition(" at ")[0], c) for name, c in self.endpoints.items()], Traffic()
+        ).items():
+            rare |= {f"calls_{outcome}/{plm}": float(count) for outcome, count in calls.counts.items()}
+            rare |= {f"seconds_p{share}/{plm}": calls.seconds(share / 100) or 0.0 for share in (50, 95)}
         rare |= {f"shortfall/{plm}": float(count) for plm, count in self.shortfall.items()}
         return numbers | {name: value for name, value in rare.items() if value}
 

@@ -4,10 +4,12 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
+from tests.support.runs.served_flow import ask
 
 ENOUGH = {"samples": 144}
 """Enough texts of each class for a vote where one of two models writes none."""
 
+CONTINUE = {"execution": {"on_model_down": "continue"}}
 GOOD = {"name": "clerk", "connector": "ngram", "model": "helpdesk"}
 
 
@@ -27,11 +29,30 @@ def broken_model(folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": f"{folder}:{ROOT}"}
 
 
+def step_states(api: str) -> dict[str, tuple[str, str]]:
+    """Return the states of the steps that write texts in the newest flow run, by model."""
+    (run,) = ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
+    tasks = ask(api, "/task_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
+    return {
+        task["name"].split()[1]: (task["state_type"], task["state_name"])
+        for task in tasks
+        if task["name"].startswith("generate")
+    }
+
+
 def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(api: str, tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     pipeline = Pipeline(tmp_path / "home", api, broken_model(tmp_path / "site"))
-    summary = pipeline.run(method=ENOUGH)
+    stopped = pipeline.call("run", "wasp", "--config", str(pipeline.config(method=ENOUGH)))
+    assert stopped.returncode == 1
+    assert "1 of 2 PLMs are down in iteration 0, before a release that would be charged" in stopped.stderr
+    assert "novelist: novelist: the key is not valid. To continue without them, run again with" in stopped.stderr
+    assert "The reserved budget was returned" in stopped.stderr
+    assert step_states(api) == {"novelist": ("FAILED", "Model down"), "clerk": ("COMPLETED", "Completed")}
+    summary = pipeline.run(method=ENOUGH, **CONTINUE)
     assert summary["state"] == "done"
+    (last,) = ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
+    assert (last["state_type"], last["state_name"]) == ("COMPLETED", "Degraded")
     assert summary["degraded"] is True
     assert summary["n_synthetic"] == 144, "the others made up for it"
     assert any("novelist was down in iteration 0: novelist: the key is not valid" in one for one in summary["problems"])
@@ -45,10 +66,10 @@ def test_a_model_that_is_back_writes_again_where_no_vote_has_been_cast(api: str,
     (tmp_path / "site").mkdir()
     pipeline = Pipeline(tmp_path / "home", api, broken_model(tmp_path / "site"))
     plms = [GOOD, {"name": "novelist", "connector": "ngram", "model": "stories"}]
-    first = pipeline.run(plms=plms, method=ENOUGH)
+    first = pipeline.run(plms=plms, method=ENOUGH, **CONTINUE)
     before = pipeline.releases(first["run_id"])
     (tmp_path / "site" / "back").touch()
-    again = pipeline.run(plms=plms, method=ENOUGH)
+    again = pipeline.run(plms=plms, method=ENOUGH, **CONTINUE)
     assert again["run_id"] == first["run_id"]
     assert pipeline.releases(first["run_id"]) == before, "what was voted on stays as it was"
     assert again["n_synthetic"] == 144
@@ -57,7 +78,7 @@ def test_a_model_that_is_back_writes_again_where_no_vote_has_been_cast(api: str,
 def test_a_run_whose_other_models_write_too_little_for_a_vote_stops_and_goes_on_later(api: str, tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     pipeline = Pipeline(tmp_path / "home", api, broken_model(tmp_path / "site"))
-    stopped = pipeline.call("run", "wasp", "--config", str(pipeline.config()))
+    stopped = pipeline.call("run", "wasp", "--config", str(pipeline.config(**CONTINUE)))
     assert stopped.returncode == 1
     assert "'login_problem' has 2 of 4 (clerk: 2 usable, novelist: no answers)" in stopped.stderr
     assert "novelist is down: novelist: the key is not valid. Nothing was released" in stopped.stderr

@@ -48,6 +48,10 @@ class WaspRun(Run):
         """Return True for every iteration except the last; with a density only for the first."""
         return iteration < self.iterations - 1 and self.density is None and self.guided
 
+    def is_charged_after(self, iteration: int) -> bool:
+        """Return True before a vote, and for the first iteration, which precedes the release of a density."""
+        return self.is_voted_on(iteration) or (iteration == 0 and self.density is not None and self.iterations > 1)
+
     @property
     def guided(self) -> bool:
         """False if `auto` keeps the private rows closed: all texts are then written without examples."""

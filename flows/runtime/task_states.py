@@ -1,0 +1,61 @@
+"""States of task runs that Prefect cannot know: left open by a dead process, or fatal for a run that stops later."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from prefect import get_client, runtime
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Crashed, Failed
+
+from tasks.prefect.public import MODEL_DOWN
+
+
+def end_left_tasks(earlier: str | None) -> None:
+    """Mark the open task runs of earlier attempts as crashed; called by the run that holds their lock.
+
+    Args:
+        earlier: id of the flow run that executed this run before, which may be the current one (Retry).
+    """
+    own, attempt = runtime.flow_run.id, runtime.flow_run.run_count
+    if own is not None:
+        crash_open_tasks(str(own), attempt)
+    if earlier is not None and earlier != str(own):
+        crash_open_tasks(earlier)
+
+
+def crash_open_tasks(flow_run: str, before: int | None = None) -> None:
+    """Mark the open task runs of a flow run, whose process is dead, as crashed; with `before`, of earlier attempts."""
+    with get_client(sync_client=True) as client:
+        for task in _tasks(client, flow_run, {"type": {"any_": ["RUNNING", "PENDING"]}}):
+            if before is None or int(task.flow_run_run_count) < before:
+                _set(client, task, Crashed(message="The process of this attempt died."))
+
+
+def fail_down_models() -> None:
+    """Mark the steps of models that are down as failed, when the run stops because of them.
+
+    Until then their state is Completed, because the other models may make up for their texts.
+    """
+    if runtime.flow_run.id is None:
+        return
+    with get_client(sync_client=True) as client:
+        for task in _tasks(client, str(runtime.flow_run.id), {"name": {"any_": [MODEL_DOWN]}}):
+            _set(client, task, Failed(name=MODEL_DOWN, message=task.state.message if task.state else None))
+
+
+def _tasks(client: SyncPrefectClient, flow_run: str, state: dict[str, Any]) -> list[TaskRun]:
+    of_run = FlowRunFilter.model_validate({"id": {"any_": [UUID(flow_run)]}})
+    found = TaskRunFilter.model_validate({"state": state})
+    return client.read_task_runs(flow_run_filter=of_run, task_run_filter=found)
+
+
+def _set(client: SyncPrefectClient, task: TaskRun, state: State[Any]) -> None:
+    try:
+        client.set_task_run_state(task.id, state, force=True)
+    except ObjectNotFound:  # deleted in between
+        return
