@@ -1,35 +1,36 @@
-"""Define `wasp budget ...`, the commands of the privacy ledger."""
+"""The commands of the privacy ledger, `wasp budget ...`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.common import Commands, Json
-from flows.cli.common import answer as _answer
+from connectors.interfaces.errors import ConfigError, LedgerError
+from flows.cli.common import Output, command, command_group
+from flows.runtime.state_folder import state_folder, who
+from flows.runtime.stores import open_ledger
+
+if TYPE_CHECKING:
+    from connectors.ledger.ledger import PrivacyLedger
 
 KEY = "Also back up private/ledger.key of the state folder, in another location: without it no row is recognised."
 
-budget = typer.Typer(
-    cls=Commands,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Show, cap, back up and verify the privacy ledger.",
-)
+budget = command_group("Show, cap, back up and verify the privacy ledger.")
 
 
-@budget.command("show")
-def budget_show(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
+@command(budget)
+def show(dataset: Annotated[str | None, typer.Argument()] = None) -> Output:
     """Show cap, spent and remaining budget of one dataset or of all."""
-    from flows.cli import budget_commands, budget_text
+    ledger = open_ledger(state_folder())
+    return _statuses(ledger, [ledger.find(dataset)] if dataset else ledger.datasets())
 
-    _answer(budget_commands.show(dataset), json_, budget_text.budgets)
 
-
-@budget.command("cap")
-def budget_cap(  # noqa: PLR0913 - the options of a command
+@command(budget)
+def cap(  # noqa: PLR0913 - the options of a command
     dataset: str,
     epsilon: Annotated[float, typer.Option(help="Maximum total epsilon of all runs; inf lifts the cap.")],
     delta: Annotated[float, typer.Option(help="Probability that the guarantee fails.")] = 1e-5,
@@ -42,90 +43,173 @@ def budget_cap(  # noqa: PLR0913 - the options of a command
         float | None, typer.Option(help="Epsilon of the cap for DP-SGD. Default: as in the first plan.")
     ] = None,
     trainings_delta: Annotated[float | None, typer.Option(help="Delta of the cap for DP-SGD.")] = None,
-    json_: Json = False,
-) -> None:
+) -> Output:
     """Set the cap of a dataset; the ledger records every change."""
-    from flows.cli import budget_commands, budget_text
+    check_cap(epsilon, delta, protects)
+    if (trainings_epsilon is None) != (trainings_delta is None):
+        raise ConfigError("--trainings-epsilon, --trainings-delta: only one of them is set. Set both or neither.")
+    part = None if trainings_epsilon is None or trainings_delta is None else (trainings_epsilon, trainings_delta)
+    ledger = open_ledger(state_folder())
+    if declare:
+        ledger.register(dataset, f"declared {dataset}", [], who())
+    try:
+        name = ledger.find(dataset)
+    except LedgerError as unknown:
+        raise ConfigError(f"{unknown} To set a cap before its first run, add --declare.") from None
+    ledger.set_cap(name, epsilon, delta, who(), reason, protects, part)
+    return show(dataset)
 
-    part = (trainings_epsilon, trainings_delta)
-    result = budget_commands.cap(dataset, epsilon, delta, reason, declare, protects, part)
-    _answer(result, json_, budget_text.budgets)
 
-
-@budget.command("group")
-def budget_group(
-    name: str,
-    datasets: Annotated[list[str], typer.Argument(help="Datasets about the same people.")],
-    json_: Json = False,
+def check_cap(
+    epsilon: float, delta: float, protects: str, epsilon_option: str = "--epsilon", delta_option: str = "--delta"
 ) -> None:
+    """Raise ConfigError for an invalid cap; epsilon inf lifts a cap."""
+    from flows.config.privacy import check_delta
+
+    if not epsilon > 0:
+        raise ConfigError(f"{epsilon_option}: {epsilon:g} is not greater than 0. Write a number such as 4.")
+    try:
+        check_delta(delta)
+    except ValueError as error:
+        raise ConfigError(f"{delta_option}: {error}") from None
+    if protects not in ("record", "person"):
+        raise ConfigError(f"--protects: '{protects}' is unknown. Write record or person.")
+
+
+@command(budget)
+def group(name: str, datasets: Annotated[list[str], typer.Argument(help="Datasets about the same people.")]) -> Output:
     """Charge each release of a dataset to its whole group."""
-    from flows.cli import budget_commands, budget_text
+    ledger = open_ledger(state_folder())
+    members = [ledger.find(dataset) for dataset in datasets]
+    ledger.join(name, members, who())
+    joined = ledger.status(members[0])
+    return _statuses(ledger, {joined.dataset, *joined.members})
 
-    _answer(budget_commands.group(name, datasets), json_, budget_text.budgets)
 
-
-@budget.command("ungroup")
-def budget_ungroup(dataset: str, json_: Json = False) -> None:
+@command(budget)
+def ungroup(dataset: str) -> Output:
     """Take a dataset out of its group, before the first release from any member."""
-    from flows.cli import budget_commands, budget_text
+    ledger = open_ledger(state_folder())
+    before = ledger.status(ledger.find(dataset))
+    ledger.leave(before.dataset, who())
+    return _statuses(ledger, {before.dataset, *before.members})
 
-    _answer(budget_commands.ungroup(dataset), json_, budget_text.budgets)
 
-
-@budget.command("history")
-def budget_history(dataset: str, json_: Json = False) -> None:
+@command(budget)
+def history(dataset: str) -> Output:
     """List every entry of a dataset, oldest first."""
-    from flows.cli import budget_commands, budget_text
+    ledger = open_ledger(state_folder())
+    name = ledger.find(dataset)
+    entries = [_without_infinity(asdict(entry)) for entry in ledger.history(name)]
+    return Output({"dataset": name, "entries": entries}, _history_table)
 
-    _answer(budget_commands.history(dataset), json_, budget_text.history)
 
-
-@budget.command("backup")
-def budget_backup(file: Path, json_: Json = False) -> None:
+@command(budget)
+def backup(file: Path) -> Output:
     """Verify the ledger and copy it to a new file; runs may continue."""
     from flows.storage import ledger_backup
 
-    _answer(ledger_backup.backup(file), json_, lambda value: f"{value['file']}: {_counted(value)}. {KEY}")
+    return Output(ledger_backup.backup(file), lambda value: f"{value['file']}: {_counted(value)}. {KEY}")
 
 
-@budget.command("restore")
-def budget_restore(file: Path, json_: Json = False) -> None:
+@command(budget)
+def restore(file: Path) -> Output:
     """Replace the ledger by a backup; refuse a damaged or older one."""
     from flows.storage import ledger_backup
 
-    _answer(ledger_backup.restore(file), json_, _restored)
+    value = ledger_backup.restore(file)
+    previous = f". Previous ledger: {value['previous']}" if value["previous"] else ""
+    return Output(value, lambda value: f"{value['file']} restored: {_counted(value)}{previous}")
 
 
-@budget.command("report")
-def budget_report(
+@command(budget)
+def report(
     dataset: str,
     out: Annotated[Path | None, typer.Option(help="File to write. Default: officer/ in the state folder.")] = None,
-    json_: Json = False,
-) -> None:
+) -> Output:
     """Write the ledger page that a privacy officer signs."""
     from flows.publish.ledger_page import write_page
 
     result = write_page(dataset, out)
-    _answer(result, json_, lambda value: value["page"])
-    if result["problems"]:
-        raise SystemExit(1)
+    return Output(result, lambda value: str(value["page"]), 1 if result["problems"] else 0)
 
 
-@budget.command("verify")
-def budget_verify(dataset: str | None = typer.Argument(None), json_: Json = False) -> None:
+@command(budget)
+def verify(dataset: Annotated[str | None, typer.Argument()] = None) -> Output:
     """Verify hash chain, totals and stored outputs; exit with code 1 on a mismatch."""
-    from flows.cli import budget_commands, budget_text
+    from tasks.accounting.composition import second_opinion
 
-    result = budget_commands.verify(dataset)
-    _answer(result, json_, budget_text.verified)
-    if result["problems"]:
-        raise SystemExit(1)
+    problems = open_ledger(state_folder()).verify(dataset, second=second_opinion)
+    text = "\n".join(f"PROBLEM  {problem}" for problem in problems) or "the privacy ledger is sound"
+    return Output({"problems": problems}, lambda _: text, 1 if problems else 0)
 
 
-def _restored(value: dict[str, Any]) -> str:
-    previous = f". Previous ledger: {value['previous']}" if value["previous"] else ""
-    return f"{value['file']} restored: {_counted(value)}{previous}"
+def _statuses(ledger: PrivacyLedger, names: Iterable[str]) -> Output:
+    statuses = [_without_infinity(asdict(ledger.status(name))) for name in sorted(names)]
+    return Output({"datasets": statuses}, _status_table)
+
+
+def _without_infinity(value: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if item == float("inf") else item for name, item in value.items()}
 
 
 def _counted(value: dict[str, Any]) -> str:
     return f"{len(value['datasets'])} datasets, sound"
+
+
+def _status_table(value: dict[str, Any]) -> str:
+    from flows.engine.text import epsilon, table
+
+    rows = [
+        [
+            status["dataset"],
+            _cap(status),
+            epsilon(status["spent"]),
+            f"{status['reserved']:.4f}",
+            "no limit" if status["left"] is None else f"{status['left']:.4f}",
+            "-" if status["delta"] is None else f"{status['delta']:g}",
+            status["releases"],
+            ", ".join(status["units"]) or "-",
+            "yes: released without noise" if status["exposed"] else "no",
+            _group(status),
+        ]
+        for status in value["datasets"]
+    ]
+    heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed", "group"]
+    return table(rows, heads) if rows else "the privacy ledger is empty"
+
+
+def _group(status: dict[str, Any]) -> str:
+    if not status["members"]:
+        return status["group"] or "-"
+    because = f"; {', '.join(status['reasons'])}" if status["reasons"] else ""
+    return f"{status['group']} (with {', '.join(status['members'])}{because})"
+
+
+def _cap(status: dict[str, Any]) -> str:
+    if status["cap"] is None:
+        return "none set"
+    cap = f"{status['cap']:g} per {status['cap_protects']}"
+    part = status["trainings"]
+    if part is None or part[0] == 0:
+        return cap
+    return f"{cap} ({part[0]:.4g} at {part[1]:.3g} for trainings)"
+
+
+def _history_table(value: dict[str, Any]) -> str:
+    from flows.engine.text import table
+
+    rows = [
+        [
+            entry["number"],
+            entry["at"][:19].replace("T", " "),
+            entry["who"],
+            entry["kind"],
+            entry["run_id"] or "-",
+            entry["slot"] or "-",
+            entry["mechanism"] or "-",
+            "-" if entry["epsilon"] is None else f"{entry['epsilon']:.4f}",
+        ]
+        for entry in value["entries"]
+    ]
+    return table(rows, ["no", "when (UTC)", "who", "what", "run", "slot", "mechanism", "epsilon after"])

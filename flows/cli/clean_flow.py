@@ -10,8 +10,7 @@ from typing import Any
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from flows.cli.clean_command import clean as clean_folder
-from flows.cli.clean_command import cleaned
+from flows.cli.clean import clean_folder, cleaned
 from flows.runtime.state_folder import state_folder
 from flows.storage.retention import Retention
 

@@ -1,35 +1,87 @@
-"""Share the --json option, result printing and help formatting among all commands."""
+"""Share options, the printing of results and the format of the help among all commands.
+
+A command is a function that returns its `Output`. The Python interface calls the same function.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
-from connectors.interfaces.errors import BudgetError, ConfigError
 from connectors.interfaces.redaction import redact
 
-Json = Annotated[bool, typer.Option("--json", help="Last line on standard output: one JSON object.")]
+ConfigName = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="A configuration by name, such as demo; or --config FILE.")
+]
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="Configuration file (YAML).")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable.")
+]
+LocalParties = Annotated[
+    int | None, typer.Option(min=2, help="Also start the processes of the parties of a federated try.")
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also name the measurements behind the forecast.")]
 
 
-def answer(value: Any, as_json: bool, to_text: Callable[[Any], str]) -> None:
-    """Print a result as one JSON object or as text."""
-    print(json.dumps(value, allow_nan=False) if as_json else to_text(value))
+class Output(dict[str, Any]):
+    """The result of a command: the object of --json.
+
+    Attributes:
+        to_text: formats the object for a terminal.
+        exit_code: exit code of the command.
+        problems: printed on standard error, one line each.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        to_text: Callable[[Any], str],
+        exit_code: int = 0,
+        problems: Sequence[str] = (),
+    ) -> None:
+        super().__init__(values)
+        self.to_text, self.exit_code, self.problems = to_text, exit_code, problems
 
 
-def answer_plan(value: dict[str, Any], as_json: bool, to_text: Callable[[Any], str]) -> None:
-    """Print a plan; print its problems to standard error and exit with code 2, or with 3 if only the cap refuses it."""
-    answer(value, as_json, to_text)
-    budget = value.get("budget")
-    refusal = budget["refusal"] if budget and not budget["has_equal"] else ""
-    print_problems([*value["problems"], *([refusal] if refusal else [])])
-    if value["problems"] or refusal:
-        raise SystemExit(ConfigError.exit_code if value["problems"] else BudgetError.exit_code)
+Function = TypeVar("Function", bound=Callable[..., Output])
+
+
+def command(group: typer.Typer, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
+    """Make a function a command of a group, which prints its output; the function itself stays as it is."""
+
+    def register(function: Function) -> Function:
+        group.command(name, **settings)(_printing(function))
+        return function
+
+    return register
+
+
+def _printing(function: Callable[..., Output]) -> Callable[..., None]:
+    """Return a function with the further option --json, which prints the output and exits with its code."""
+
+    @wraps(function)
+    def call(*arguments: Any, as_json: bool, **options: Any) -> None:
+        output = function(*arguments, **options)
+        print(json.dumps(output, allow_nan=False) if as_json else output.to_text(output))
+        print_problems(output.problems)
+        if output.exit_code:
+            raise SystemExit(output.exit_code)
+
+    flag = Annotated[bool, typer.Option("--json", help="Last line on standard output: one JSON object.")]
+    signature = inspect.signature(function, eval_str=True)
+    last = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=flag)
+    parameters = [*signature.parameters.values(), last]
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
 
 
 def print_problems(problems: Sequence[str]) -> None:
@@ -66,3 +118,8 @@ class Commands(TyperGroup):
             if names:
                 with formatter.section(title):
                     formatter.write_dl([(name, helps[name]) for name in names])
+
+
+def command_group(text: str) -> typer.Typer:
+    """Return a group of commands, such as `wasp budget`, with its help."""
+    return typer.Typer(cls=Commands, rich_markup_mode=None, no_args_is_help=True, help=text)

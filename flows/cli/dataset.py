@@ -1,24 +1,28 @@
-"""Define `wasp dataset ...`, the commands of the owners of private datasets."""
+"""The commands of the owners of private datasets, `wasp dataset ...`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.common import Commands, Json
-from flows.cli.common import answer as _answer
+from connectors.interfaces.errors import ConfigError
+from flows.cli.common import Output, command, command_group
+from flows.runtime.state_folder import open_to_others, state_folder, who
+from flows.runtime.stores import open_ledger, open_zone
 
-dataset = typer.Typer(
-    cls=Commands,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Register private datasets, which runs then name: private: NAME.",
-)
+if TYPE_CHECKING:
+    from connectors.ledger.ledger import PrivacyLedger
+    from flows.config.datasets import DatasetView
+    from tasks.private.data.survey import Survey
+
+dataset = command_group("Register private datasets, which runs then name: private: NAME.")
 
 
-@dataset.command("add")
-def dataset_add(  # noqa: PLR0913 - the options of a command
+@command(dataset)
+def add(  # noqa: PLR0913 - the options of a command
     name: str,
     path: Annotated[str, typer.Option(help="File, folder, database URL, or env:NAME for an address with a password.")],
     query: Annotated[str | None, typer.Option(help="SQL query of a database: one SELECT.")] = None,
@@ -32,43 +36,170 @@ def dataset_add(  # noqa: PLR0913 - the options of a command
     separate: Annotated[
         bool, typer.Option("--separate", help="The people differ from those of the same place, person column or texts.")
     ] = False,
-    json_: Json = False,
-) -> None:
+) -> Output:
     """Register the rows of an owner; read them once to recognise people of other datasets."""
-    from flows.cli import dataset_commands
+    from flows.config.datasets import DatasetView
+    from flows.config.files import check_config
+    from flows.config.paths import place
+    from flows.engine.datasets import survey_view
 
-    view = {
-        "path": path,
+    check_new(name, epsilon_cap, delta_cap)
+    values = {
+        "path": place(path, str(Path.cwd())),
         "query": query,
         "text": text,
         "label": label,
         "person": person,
-        "classes": dataset_commands.classes_of(classes or []),
+        "classes": _classes_of(classes or []),
         "declared_rows": declared_rows,
         "separate": separate,
     }
-    _answer(dataset_commands.add(name, view, epsilon_cap, delta_cap), json_, dataset_commands.described)
+    view = check_config(DatasetView, values, f"wasp dataset add {name}")
+    records = survey_view(open_zone(state_folder()), view)
+    return Output(register(name, view, epsilon_cap, delta_cap) | seen_by_owner(records), _described)
 
 
-@dataset.command("list")
-def dataset_list(json_: Json = False) -> None:
+@command(dataset, "list")
+def list_datasets() -> Output:
     """List the registered datasets with their budgets."""
-    from flows.cli import dataset_commands
+    ledger = open_ledger(state_folder())
+    return Output({"datasets": [_description(ledger, name) for name in sorted(ledger.views())]}, _listed)
 
-    _answer(dataset_commands.registered(), json_, dataset_commands.listed)
 
-
-@dataset.command("show")
-def dataset_show(name: str, json_: Json = False) -> None:
+@command(dataset)
+def show(name: str) -> Output:
     """Show location, columns, budget and group of a dataset."""
-    from flows.cli import dataset_commands
-
-    _answer(dataset_commands.show(name), json_, dataset_commands.described)
+    return Output(_description(open_ledger(state_folder()), name), _described)
 
 
-@dataset.command("remove")
-def dataset_remove(name: str, json_: Json = False) -> None:
+@command(dataset)
+def remove(name: str) -> Output:
     """Remove the name of a dataset for runs; its budget stays in the ledger."""
-    from flows.cli import dataset_commands
+    from flows.engine.datasets import view_of
 
-    _answer(dataset_commands.remove(name), json_, lambda value: f"{value['name']} removed; its spent budget is kept")
+    ledger = open_ledger(state_folder())
+    view_of(ledger, name)
+    ledger.set_view(name, None, who())
+    return Output({"name": name}, lambda value: f"{value['name']} removed; its spent budget is kept")
+
+
+def check_new(name: str, epsilon: float | None, delta: float) -> None:
+    """Raise ConfigError if a name is invalid or registered, or a cap is invalid."""
+    from flows.cli.budget import check_cap
+    from flows.config.datasets import check_name
+
+    if epsilon is not None:
+        check_cap(epsilon, delta, "record", "--epsilon-cap", "--delta-cap")
+    if check_name(name) in open_ledger(state_folder()).views():
+        raise ConfigError(f"NAME: '{name}' is registered. Use another name, or first: wasp dataset remove {name}")
+
+
+def register(name: str, view: DatasetView, epsilon: float | None, delta: float) -> dict[str, Any]:
+    """Identify the rows of a checked view, record it with its cap, and return its description."""
+    from flows.engine.datasets import notify_owner, register_view
+
+    home = state_folder()
+    ledger = open_ledger(home)
+    dataset = register_view(ledger, open_zone(home), name, view)
+    if epsilon is not None:
+        ledger.set_cap(dataset, epsilon, delta, who(), "wasp dataset add")
+    notify_owner(ledger, dataset, home)
+    return _description(ledger, name)
+
+
+def seen_by_owner(records: Survey) -> dict[str, Any]:
+    """Return the number of rows that a run can use, and those that it leaves out, for their owner only."""
+    return {
+        "rows": records.rows,
+        "left_out_rows": records.left_out,
+        "noticed": records.noticed,
+        "not_utf8": records.not_utf8,
+    }
+
+
+def seen_lines(value: dict[str, Any]) -> list[str]:
+    """Return the lines of `seen_by_owner`; none for a dataset that is only shown."""
+    lines = []
+    if left_out := value.get("left_out_rows"):
+        number = sum(left_out.values())
+        lines.append(f"left out  {number} of {value['rows'] + number} rows: {_counts(left_out)}")
+    if noticed := value.get("noticed"):
+        lines.append(f"notice    {sum(noticed.values())} rows are used, but {_counts(noticed)}")
+    if value.get("not_utf8"):
+        lines.append(
+            f"encoding  {value['not_utf8']} is not UTF-8: such characters are read as Windows-1252 (Latin-1). "
+            "If that is wrong, save the file as UTF-8"
+        )
+    return lines
+
+
+def _counts(reasons: dict[str, int]) -> str:
+    return ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
+
+
+def _classes_of(options: Sequence[str]) -> dict[str, list[str]] | None:
+    """Return the label prefixes by class from options CLASS=PREFIX,PREFIX."""
+    classes: dict[str, list[str]] = {}
+    for option in options:
+        name, equals, prefixes = option.partition("=")
+        if not (name and equals and prefixes):
+            raise ConfigError(f"--classes: '{option}' is not a class with prefixes. Write CLASS=PREFIX,PREFIX")
+        classes.setdefault(name, []).extend(prefixes.split(","))
+    return classes or None
+
+
+def _described(value: dict[str, Any]) -> str:
+    """Return a dataset as text."""
+    cap = "none" if value["cap"] is None else f"epsilon {value['cap']:g} at delta {value['delta']:g}"
+    lines = [
+        f"{value['name']}: {value['view']['path']}",
+        f"cap      {cap}, spent {value['spent']:.4g}. Change it with: wasp budget cap {value['dataset']} --epsilon E",
+        f"in runs  private: {value['name']}",
+    ]
+    lines += seen_lines(value)
+    if value["members"]:
+        reasons = f" ({', '.join(value['reasons'])})" if value["reasons"] else ""
+        lines.append(f"group    charged together with {', '.join(value['members'])}{reasons}")
+    return "\n".join([*lines, *(f"warning  {warning}" for warning in value["warnings"])])
+
+
+def _listed(value: dict[str, Any]) -> str:
+    """Return all datasets as a table."""
+    from flows.engine.text import table
+
+    rows = [
+        [
+            entry["name"],
+            entry["view"]["path"],
+            entry["view"]["person"] or "-",
+            entry["view"]["declared_rows"] or "-",
+            "none" if entry["cap"] is None else f"{entry['cap']:g}",
+            f"{entry['spent']:.4g}",
+            ", ".join(entry["members"]) or "-",
+        ]
+        for entry in value["datasets"]
+    ]
+    heads = ["name", "path", "person", "declared rows", "cap", "spent", "charged together with"]
+    return table(rows, heads) if rows else "no dataset is registered"
+
+
+def _description(ledger: PrivacyLedger, name: str) -> dict[str, Any]:
+    from flows.engine.datasets import view_of
+
+    view = view_of(ledger, name)
+    status = ledger.status(ledger.find(name))
+    path = Path(view.path).expanduser()
+    is_open = [f"every user of this machine can read {path}. Run: chmod go-rwx {path}"] if open_to_others(path) else []
+    return {
+        "name": name,
+        "dataset": status.dataset,
+        "view": view.to_json(),
+        "cap": status.cap,
+        "delta": status.delta,
+        "spent": status.spent,
+        "left": status.left,
+        "group": status.group,
+        "members": list(status.members),
+        "reasons": list(status.reasons),
+        "warnings": is_open,
+    }

@@ -18,7 +18,7 @@ from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.headers import read_header
-from flows.cli import dataset_commands
+from flows.cli import dataset
 from flows.cli.model_choice import choose_models
 from flows.config.datasets import DatasetView
 from flows.config.files import check_config
@@ -91,7 +91,7 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
         ConfigError: a file or the dataset exists, an option is invalid, no row can be used, or fewer than two classes
             have enough rows.
     """
-    dataset_commands.check_new(name, choices.cap, 1e-5)
+    dataset.check_new(name, choices.cap, 1e-5)
     files = {kind: Path(f"{name}{ending}") for kind, ending in FILES.items()}
     for file in files.values():
         if file.exists():
@@ -124,7 +124,7 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
         title = f"Task of {name}. A description and typical words of each class improve the texts."
         _write(files["task"], title, name, schemas[1], task_values)
         _write(files["config"], f"WASP on the registered dataset {name}", name, schemas[0], values)
-        registered = dataset_commands.register(name, view, choices.cap, 1e-5)
+        registered = dataset.register(name, view, choices.cap, 1e-5)
     return {
         "name": name,
         "config": str(files["config"]),
@@ -140,7 +140,7 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
         "models_because": reason,
         "cap": registered["cap"],
         "warnings": [*notice, *registered["warnings"]],
-    } | dataset_commands.seen_by_owner(records)
+    } | dataset.seen_by_owner(records)
 
 
 def _declarations(choices: Choices, classes: Sequence[str], records: Survey) -> tuple[int, str]:
@@ -252,7 +252,7 @@ def described(value: dict[str, Any]) -> str:
     lines = [
         f"dataset   {value['name']}: {rows}, declared as {value['declared_rows']}; cap epsilon {value['cap']:g}",
         f"protects  {unit}",
-        *dataset_commands.seen_lines(value),
+        *dataset.seen_lines(value),
         f"classes   {', '.join(value['classes'])}",
     ]
     if value["left_out"]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from connectors.interfaces.redaction import redact
-from flows.config.task_files import task_place
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -92,6 +91,8 @@ def begun(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -
 
 def _resolved_paths(prepared: Prepared) -> dict[str, str]:
     """Return absolute `data_root` and `task`, to resume the run from any folder."""
+    from flows.config.task_files import task_place
+
     config = prepared.config
     return {"data_root": config.data_root or str(Path.cwd()), "task": task_place(config.task)}
 

@@ -14,7 +14,6 @@ from types import FrameType
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from flows.config.environment import environment
 
 LEAST_FREE_BYTES = 100_000_000
 PARTY_KEY = "party"
@@ -42,6 +41,8 @@ DEFAULTS = {
 
 def state_path() -> Path:
     """Return the state folder's path: WASP_HOME, else `.wasp` in the working folder."""
+    from flows.config.environment import environment
+
     return (environment().home or Path(".wasp")).expanduser().resolve()
 
 
@@ -66,6 +67,8 @@ def ledger_address_file(home: Path) -> Path:
 
 def ledger_address(home: Path) -> str:
     """Return the ledger's address: WASP_LEDGER_URL, else the file's, else ledger.db."""
+    from flows.config.environment import environment
+
     file = ledger_address_file(home)
     stored = file.read_text(encoding="utf-8").strip() if file.exists() else ""
     return environment().ledger_url or stored or f"sqlite:///{home / 'ledger.db'}"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, LedgerError
-from flows.config.environment import environment
 from flows.runtime.state_folder import ledger_address
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ class SharedStores:
 
     def here(self) -> Path:
         """Return the state folder of this process: its WASP_HOME, else the run's."""
+        from flows.config.environment import environment
+
         return (environment().home or Path(self.home)).expanduser().resolve()
 
     def check(self) -> None:
@@ -77,6 +78,8 @@ def shared(home: Path) -> SharedStores:
 
 def artifacts_address() -> str | None:
     """Return the address of shared artifacts (WASP_ARTIFACTS); None if not shared."""
+    from flows.config.environment import environment
+
     return environment().artifacts
 
 

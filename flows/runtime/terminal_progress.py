@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from connectors.interfaces.progress import Advance
-from flows.config.environment import environment
 
 EVERY_SECONDS = 5.0
 ALWAYS_SHOWN = ("warning", "Interrupted")
@@ -179,6 +178,8 @@ class _Warnings(logging.Handler):
 @contextmanager
 def show() -> Iterator[Display]:
     """Set the display of this process: warnings with `wasp -q`, bars on a terminal, else lines."""
+    from flows.config.environment import environment
+
     before, is_quiet = _Current.display, environment().quiet
     connectors, warnings = logging.getLogger("connectors"), _Warnings(logging.WARNING)
     connectors.addHandler(warnings)

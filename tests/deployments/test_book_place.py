@@ -5,7 +5,7 @@ import pytest
 from connectors.interfaces.errors import ConfigError
 from deployments.stack.control import choose_ledger_address
 from deployments.stack.settings import Settings
-from flows.cli import budget_commands
+from flows.cli import budget
 from flows.runtime.state_folder import ledger_address
 
 KEPT = {"ledger": "secret"}
@@ -36,10 +36,10 @@ def test_the_address_follows_a_changed_port(home) -> None:
 
 
 def test_a_book_with_entries_stays_where_it_is(home) -> None:
-    budget_commands.cap("letters", 4.0, 1e-5, "the owner's word", declare=True)
+    budget.cap("letters", 4.0, 1e-5, "the owner's word", declare=True)
     assert choose_ledger_address(settings(home, "postgresql"), KEPT) == ""
     assert ledger_address(home).startswith("sqlite:///")
-    assert budget_commands.show("letters")["datasets"][0]["cap"] == 4.0
+    assert budget.show("letters")["datasets"][0]["cap"] == 4.0
 
 
 def test_a_book_in_postgresql_is_not_left_behind_for_sqlite(home) -> None:

@@ -6,7 +6,8 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from flows.cli import dataset_commands
+from flows.cli import dataset
+from flows.cli.common import Output
 from flows.config.files import check_config, load_config
 from flows.methods.wasp.config import WaspConfig
 from tests.support.paths import ROOT
@@ -25,10 +26,16 @@ def write_notes(folder: Path) -> Path:
     return path
 
 
-def add(name: str = "clinic", epsilon: float | None = None, **changed: Any) -> dict[str, Any]:
+def add(name: str = "clinic", epsilon: float | None = None, **changed: Any) -> Output:
     """Register the notes of the working folder under a name."""
-    view = {"path": "notes.csv", "text": "note", "label": "kind", "person": "who", "declared_rows": 500} | changed
-    return dataset_commands.add(name, view, epsilon, 1e-5)
+    view: dict[str, Any] = {
+        "path": "notes.csv",
+        "text": "note",
+        "label": "kind",
+        "person": "who",
+        "declared_rows": 500,
+    } | changed
+    return dataset.add(name, **view, epsilon_cap=epsilon)
 
 
 def demo(private: Any, **changed: Any) -> WaspConfig:

@@ -95,7 +95,7 @@ def test_imports_stay_light(statement: str) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["flows.cli.commands", "flows.cli.budget_commands", "flows.cli.clean_command", "flows.publish.ledger_page"],
+    ["flows.cli.start", "flows.cli.stored_runs", "flows.cli.dataset", "flows.publish.ledger_page"],
 )
 def test_commands_prepare_the_environment_before_prefect_is_imported(module: str) -> None:
     # Prefect reads its settings (where its files lie, telemetry) while it is imported, and never again.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.cli import dataset_commands
+from flows.cli import dataset
 from flows.engine.datasets import store_frame
 from flows.runtime.state_folder import state_folder
 
@@ -62,18 +62,12 @@ class Dataset:
         """
         stored = None
         if not isinstance(rows, (str, Path)):
-            dataset_commands.check_new(name, epsilon_cap, 1e-5)
+            dataset.check_new(name, epsilon_cap, 1e-5)
             stored = store_frame(state_folder(), name, rows)
-        view: dict[str, Any] = {
-            "path": str(stored or rows),
-            "query": query,
-            "text": text,
-            "label": label,
-            "person": person,
-        }
-        view |= {"declared_rows": declared_rows, "classes": None, "separate": False}
+        columns: dict[str, Any] = {"query": query, "text": text, "label": label, "person": person}
         try:
-            return cls._of(dataset_commands.add(name, view, epsilon_cap, 1e-5))
+            path = str(stored or rows)
+            return cls._of(dataset.add(name, path, declared_rows=declared_rows, epsilon_cap=epsilon_cap, **columns))
         except BaseException:
             if stored is not None:
                 stored.unlink()
@@ -82,7 +76,7 @@ class Dataset:
     @classmethod
     def get(cls, name: str) -> Dataset:
         """Return a registered dataset with its present budget. Raises WaspError if there is none."""
-        return cls._of(dataset_commands.show(name))
+        return cls._of(dataset.show(name))
 
     @classmethod
     def _of(cls, values: dict[str, Any]) -> Dataset:

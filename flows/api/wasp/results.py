@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from flows.catalog import flow_names
-from flows.cli import commands
-from flows.config.named import flow_and_file
+from flows.cli import start, stored_runs
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts
 
@@ -53,7 +51,7 @@ class Result:
 
     def export(self, folder: str | Path, license: str = "other") -> list[str]:
         """Write the signed bundle, if the release gate passes; return its files. Raises WaspError if it does not."""
-        return list(commands.export(self.run_id, Path(folder), license)["files"])
+        return list(stored_runs.export(self.run_id, Path(folder), license)["files"])
 
     def _file(self, name: str) -> Path:
         return open_artifacts(state_folder()).fetch(f"runs/{self.run_id}/{name}")
@@ -84,32 +82,30 @@ def run(name: str, changes: Changes | None = None, config: str | Path | None = N
     Raises:
         WaspError: a wrong configuration, a refusal by the budget, or a failed step.
     """
-    flow, path = flow_and_file(name, _path(config), flow_names())
-    summary = commands.run(flow, path, _options(changes))
+    summary = dict(start.run(name, _path(config), _options(changes)))
     return Result(summary["run_id"], summary)
 
 
 def plan(name: str, changes: Changes | None = None, config: str | Path | None = None) -> dict[str, Any]:
     """Return what a run would spend, and its `problems`; spend nothing. Arguments as in `run`."""
-    flow, path = flow_and_file(name, _path(config), flow_names())
-    return commands.plan(flow, path, _options(changes))
+    return dict(start.plan(name, _path(config), _options(changes)))
 
 
 def compare(config: str | Path, changes: Changes | None = None) -> Comparison:
     """Run a comparison; finished cells are reused."""
-    return Comparison(commands.run("compare", Path(config), _options(changes)))
+    return Comparison(dict(start.compare(config=Path(config), set_=_options(changes))))
 
 
 def runs() -> pd.DataFrame:
     """Return the runs of the state folder: id, flow, state, dataset, epsilon, accuracy."""
     import pandas as pd
 
-    return pd.DataFrame(commands.runs()["runs"])
+    return pd.DataFrame(stored_runs.runs()["runs"])
 
 
 def _path(config: str | Path | None) -> Path | None:
     return None if config is None else Path(config)
 
 
-def _options(changes: Changes | None) -> Sequence[str]:
+def _options(changes: Changes | None) -> list[str]:
     return [f"{name}={json.dumps(value)}" for name, value in (changes or {}).items()]

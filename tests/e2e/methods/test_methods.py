@@ -17,7 +17,7 @@ import pytest
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
-from flows.cli import commands
+from flows.cli import start
 from flows.config.extends import find_config, merge, read_layers
 from tasks.accounting.composition import filter_epsilon
 from tests.support.models.tiny import save_mpnet
@@ -152,10 +152,10 @@ def test_a_cap_refuses_it_before_a_row_is_opened(api: str, tmp_path: Path, metho
 @pytest.mark.parametrize("method", ["wasp", "pre_text", "aug_pe", "dp_sgd_gen", "dp_kps"])
 def test_label_counts_and_teachers_leave_the_rest_of_epsilon_to_the_method(tmp_path: Path, method: str) -> None:
     pipeline = Pipeline(tmp_path / "home", method=method)
-    plain = commands.plan(method, pipeline.config(), [])
+    plain = start.plan(method, pipeline.config(), [])
     beside = {"class_balance": "tutor", "filter": "discriminator", "privacy": {"filter_epsilon": 2.0}}
     beside |= {"discriminator": {"queries": 20}}
-    shared = commands.plan(method, pipeline.config(**beside), [])
+    shared = start.plan(method, pipeline.config(**beside), [])
     assert shared["releases"] == plain["releases"] + 2
     assert [part["epsilon_stated"] for part in shared["beside"]] == [pytest.approx(0.4), 2.0]
     assert (2.4 if method == "dp_sgd_gen" else 3.99) < shared["epsilon_exact"] <= 4.0

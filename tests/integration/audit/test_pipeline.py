@@ -16,7 +16,7 @@ from connectors.interfaces.errors import AuditError, ConfigError
 from flows.audit import text, whole_run
 from flows.audit.config import AuditConfig, PipelineAttack
 from flows.audit.whole_run import attack_whole_run, plan_whole_run, whole_run_config
-from flows.cli import commands
+from flows.cli import start
 from flows.config.files import load_config
 from flows.engine.prepare import make_noise
 from flows.methods.wasp.config import WaspConfig
@@ -198,7 +198,7 @@ def test_the_environment_leads_to_nothing_of_the_user(
 
 def test_the_plan_says_what_so_many_canaries_can_prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-    plan = commands.plan("audit", ROOT / "deployments" / "configs" / "audit_pipeline_here.yaml", [])
+    plan = start.plan("audit", ROOT / "deployments" / "configs" / "audit_pipeline_here.yaml", [])
     whole = plan["pipeline"]
     assert whole["epsilon_most"] == pytest.approx(4.08, abs=0.01)
     assert whole["epsilon_most"] > whole["epsilon_claimed"], "a run that keeps nothing of epsilon 4 can be red"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flows.cli import commands
+from flows.cli import start
 from flows.config.extends import SHIPPED
 from flows.config.task_files import SHIPPED as TASKS
 from tests.support.paths import ROOT
@@ -57,5 +57,5 @@ def test_the_settings_of_a_guide_are_accepted_by_the_plan(
     (tmp_path / "mine.yaml").write_text(demo)
     values = values if "extends" in values else yaml.safe_load(demo) | values
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
-    problems = commands.plan("wasp", tmp_path / "config.yaml", [])["problems"]
+    problems = start.plan("wasp", tmp_path / "config.yaml", [])["problems"]
     assert [problem for problem in problems if "is not installed" not in problem] == []

@@ -15,7 +15,7 @@ from flows.audit import text
 from flows.audit.claims import attacks_of, claims
 from flows.audit.config import AuditConfig
 from flows.audit.flow import audit
-from flows.cli import commands
+from flows.cli import start, stored_runs
 from flows.config.files import check_config, load_config
 from flows.engine.prepare import make_noise
 from flows.methods.wasp.config import WaspConfig
@@ -60,10 +60,10 @@ def test_a_sound_mechanism_passes_and_nothing_is_opened_or_spent(
     assert shown["audit-bounds"].startswith("data:image/png;base64,")
 
     monkeypatch.setenv("WASP_HOME", str(pipeline.home))
-    listed = commands.runs()["runs"]
+    listed = stored_runs.runs()["runs"]
     assert [(run["run_id"], run["flow"], run["state"]) for run in listed] == [(result["run_id"], "audit", "done")]
-    assert commands.show(result["run_id"])["summary"] == result
-    page = Path(commands.report(result["run_id"])["report"]).read_text()
+    assert stored_runs.show(result["run_id"])["summary"] == result
+    page = Path(stored_runs.report(result["run_id"])["report"]).read_text()
     assert "<h1>Audit passed</h1>" in page
 
 
@@ -97,7 +97,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", RELEASES)
 def test_each_release_of_a_run_brings_its_attack(name: str, home: Path) -> None:
     config = AuditConfig(config=name, trials=500)
-    plan = commands.plan_values("audit", {"config": name, "trials": 500})
+    plan = start.audit(name, trials=500, plan=True)
     assert [line["mechanism"] for line in plan["mechanisms"]] == RELEASES[name]
     assert plan["draws"] == sum(2 * 500 * line["releases"] for line in plan["mechanisms"])
     for attack, line in zip(attacks_of(config), plan["mechanisms"], strict=True):
@@ -157,7 +157,9 @@ def test_every_field_of_the_form_is_explained() -> None:
     assert all(len(about.get("description", "")) > 10 or "$ref" in about for about in fields.values())
 
 
-@pytest.mark.parametrize("command", [commands.resume, commands.abandon, lambda run_id: commands.export(run_id, Path())])
+@pytest.mark.parametrize(
+    "command", [start.resume, stored_runs.abandon, lambda run_id: stored_runs.export(run_id, Path())]
+)
 def test_what_needs_rows_is_refused_for_an_audit(command: Any, home: Path) -> None:
     folder = home / "runs" / "audit-e4-x"
     folder.mkdir(parents=True)

@@ -8,7 +8,7 @@ import pytest
 
 from connectors.interfaces.errors import BudgetError, ConfigError
 from connectors.interfaces.ledger import ReleaseRequest
-from flows.cli import budget_commands, budget_text
+from flows.cli import budget
 from flows.config.files import check_config
 from flows.engine import text as words
 from flows.engine.plan import planned
@@ -41,9 +41,9 @@ def test_a_run_on_one_dataset_of_a_group_is_charged_on_the_other(home: Path) -> 
     with pytest.raises(BudgetError, match=r"'lab' \(group 'clinic'"):
         lab.tools.ledger.reserve("lab", lab.plan, "Ada")
     assert book.status("lab").spent == book.status("ward").spent > 0
-    shown = budget_text.budgets(budget_commands.show("lab"))
-    assert "clinic (with ward)" in shown
-    assert budget_commands.verify(None)["problems"] == []
+    shown = budget.show("lab")
+    assert "clinic (with ward)" in shown.to_text(shown)
+    assert budget.verify(None)["problems"] == []
 
 
 def test_the_group_is_no_part_of_what_a_run_is_and_is_never_left(home: Path) -> None:
@@ -59,11 +59,11 @@ def test_the_group_is_no_part_of_what_a_run_is_and_is_never_left(home: Path) -> 
 def test_the_command_makes_a_group_of_datasets_that_are_known(home: Path) -> None:
     for name in ("ward", "lab"):
         start(home, private=rows(home, name))
-    told = budget_commands.group("clinic", ["ward", "lab"])
+    told = budget.group("clinic", ["ward", "lab"])
     assert [(one["dataset"], one["group"]) for one in told["datasets"]] == [("lab", "clinic"), ("ward", "clinic")]
     with pytest.raises(ConfigError, match="needs a name"):
-        budget_commands.group(" ", ["ward", "lab"])
-    left = budget_commands.ungroup("lab")
+        budget.group(" ", ["ward", "lab"])
+    left = budget.ungroup("lab")
     assert [(one["dataset"], one["group"]) for one in left["datasets"]] == [("lab", ""), ("ward", "")]
 
 

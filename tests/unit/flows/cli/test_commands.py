@@ -9,11 +9,9 @@ import pytest
 from connectors.interfaces.errors import ArtifactError, BudgetError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.models.base.completion_store import Lengths
-from flows.cli import commands
-from flows.cli.common import answer_plan
+from flows.cli import start, stored_runs
 from flows.config.files import check_config, load_config
 from flows.config.task_files import load_task
-from flows.engine import text
 from flows.engine.plan import plan_of
 from flows.engine.prepare import releases_of
 from flows.methods.wasp.config import WaspConfig
@@ -28,10 +26,10 @@ def test_one_damaged_manifest_does_not_hide_the_other_runs(tmp_path: Path, monke
     for name, content in (("whole", json.dumps({"run_id": "whole", "state": "done"})), ("broken", "{")):
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "manifest.json").write_text(content)
-    states = {run["run_id"]: run["state"] for run in commands.runs()["runs"]}
+    states = {run["run_id"]: run["state"] for run in stored_runs.runs()["runs"]}
     assert states == {"whole": "done", "broken": "damaged"}
     with pytest.raises(ArtifactError, match=r"broken/manifest\.json is damaged"):
-        commands.show("broken")
+        stored_runs.show("broken")
 
 
 @pytest.fixture
@@ -42,26 +40,22 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(home: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("text,label\na text,login_problem\n")
     (tmp_path / "rows.csv").chmod(0o600)
     private = {"path": str(tmp_path / "rows.csv"), "name": "desk", "declared_rows": 120}
     (tmp_path / "small.yaml").write_text(json.dumps(AUTO | {"private": private}))
-    show = partial(commands.plan, "wasp", tmp_path / "small.yaml", [])
-    answer_plan(show(), False, text.plan)
-    assert "budget        8 of 8 left; this run adds 4\n" in capsys.readouterr().out
+    show = partial(start.plan, "wasp", tmp_path / "small.yaml", [])
+    plan = show()
+    assert "budget        8 of 8 left; this run adds 4\n" in plan.to_text(plan)
 
     ledger = open_ledger(home)
     ledger.register("desk", "f" * 64, ["a"])
     ledger.set_cap("desk", 3.0, 1e-5, "owner", "agreed")
-    with pytest.raises(SystemExit) as ended:
-        answer_plan(show(), False, text.plan)
-    assert ended.value.code == BudgetError.exit_code == 3
-    printed = capsys.readouterr()
-    assert "3 of 3 left; this run adds 4. The cap leaves epsilon 3, so the run will be refused" in printed.out
-    assert "Dataset 'desk': needs epsilon 4" in printed.err
+    plan = show()
+    assert plan.exit_code == BudgetError.exit_code == 3
+    assert "3 of 3 left; this run adds 4. The cap leaves epsilon 3, so the run will be refused" in plan.to_text(plan)
+    assert "Dataset 'desk': needs epsilon 4" in "".join(plan.problems)
 
     ledger.set_cap("desk", 4.0, 1e-5, "owner", "agreed")
     config = load_config(WaspConfig, tmp_path / "small.yaml", [])
@@ -69,8 +63,8 @@ def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(
     ledger.reserve("desk", BudgetPlan("earlier", "wasp", 1e-5, charges), "me")
     ledger.release_once(ReleaseRequest("desk", "earlier", "guidance", "key", charges[0]), lambda: b"noise")
     ledger.finish("desk", "earlier")
-    answer_plan(show(), False, text.plan)
-    assert "of 4 left; this run adds 4 (or 0: its release exists)" in capsys.readouterr().out
+    plan = show()
+    assert "of 4 left; this run adds 4 (or 0: its release exists)" in plan.to_text(plan)
 
 
 def test_the_forecast_of_a_plan_uses_what_an_earlier_run_of_the_task_measured(home: Path, tmp_path: Path) -> None:
@@ -83,8 +77,8 @@ def test_the_forecast_of_a_plan_uses_what_an_earlier_run_of_the_task_measured(ho
     (folder / "manifest.json").write_text(json.dumps(stored | {"config": config.model_dump(mode="json")}))
     summary = {"n_synthetic": 72, "seconds": 9.0, "iterations": [{"probe_accuracy": 0.8}, {"probe_accuracy": 0.9}]}
     (folder / "summary.json").write_text(json.dumps(summary))
-    assert "accuracy of texts alone, 80.0 %" in "\n".join(commands.plan("wasp", tmp_path / "small.yaml", [])["lines"])
-    other = commands.plan("wasp", tmp_path / "small.yaml", ["embedder.options.dimension=64"])
+    assert "accuracy of texts alone, 80.0 %" in "\n".join(start.plan("wasp", tmp_path / "small.yaml", [])["lines"])
+    other = start.plan("wasp", tmp_path / "small.yaml", ["embedder.options.dimension=64"])
     assert "depends on how good the texts already are" in "\n".join(other["lines"])
 
 

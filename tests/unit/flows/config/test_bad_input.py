@@ -21,7 +21,7 @@ from connectors.interfaces.errors import (
     ProblemsError,
     WaspError,
 )
-from flows.cli.commands import plan
+from flows.cli.start import plan
 from flows.compare.config import CompareConfig
 from flows.config.files import check_config, load_config, read_stored
 from flows.config.models import listed_prices

@@ -9,7 +9,7 @@ from prefect.utilities.schema_tools import is_valid_schema, validate
 from connectors.interfaces.errors import ConfigError
 from deployments.registry import deployments
 from flows.catalog import find_flow
-from flows.cli import commands
+from flows.cli import start
 from tests.support.paths import ROOT
 
 HIDDEN = {
@@ -67,7 +67,7 @@ def test_only_private_takes_no_finite_epsilon_from_a_form() -> None:
 def test_a_preview_needs_models_but_no_private_rows(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     place = ROOT / "deployments/configs"
-    shown = commands.preview(place / "fusegen_here.yaml", ["plms_used=[clerk]"], 1, "fusegen")
+    shown = start.preview(None, place / "fusegen_here.yaml", ["plms_used=[clerk]"], 1, "fusegen")
     assert {row["plm"] for row in shown["rows"]} == {"clerk"}
     with pytest.raises(ConfigError, match="calls no language model"):
-        commands.preview(place / "only_private_here.yaml", [], 1, "only_private")
+        start.preview(None, place / "only_private_here.yaml", [], 1, "only_private")

@@ -12,7 +12,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import RowsRef
 from flows.audit import text
 from flows.catalog import flow_names
-from flows.cli import commands
+from flows.cli import start
 from flows.compare import text as compare_words
 from flows.config.extends import merge, read_layers
 from flows.config.files import load_config
@@ -61,7 +61,7 @@ def _own_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ALONE, ids=name_of)
 def test_it_loads_and_can_be_planned(path: Path) -> None:
     flow = ALONE[path]
-    plan = commands.plan(flow, path, [])
+    plan = start.plan(flow, path, [])
     last_round_votes = flow in ("pre_text", "dp_sgd_gen", "dp_sgd_student") or (
         flow == "aug_pe" and "wasp" not in name_of(path)
     )
@@ -85,7 +85,7 @@ def test_it_loads_and_can_be_planned(path: Path) -> None:
 def test_a_run_of_several_parties_loads_and_tells_what_each_is_charged(path: Path, tmp_path: Path) -> None:
     partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(10), PartyFile())
     flow = CONFIGS[path]
-    plan = commands.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
+    plan = start.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
     json.dumps(plan, allow_nan=False)
     told, in_words = plan["parties"], words.plan(plan)
     colluding = 0 if "papers" in str(path) else 1
@@ -100,7 +100,7 @@ def test_a_run_of_several_parties_loads_and_tells_what_each_is_charged(path: Pat
 
 @pytest.mark.parametrize("path", of("fusegen"), ids=name_of)
 def test_a_run_without_private_rows_loads_and_can_be_planned(path: Path) -> None:
-    plan = commands.plan("fusegen", path, [])
+    plan = start.plan("fusegen", path, [])
     assert (plan["releases"], plan["epsilon_exact"], plan["epsilon_stated"], plan["delta"]) == (0, 0.0, 0.0, 0.0)
     assert plan["calls"] == plan["samples"]
     json.dumps(plan, allow_nan=False)
@@ -109,7 +109,7 @@ def test_a_run_without_private_rows_loads_and_can_be_planned(path: Path) -> None
 
 @pytest.mark.parametrize("path", of("only_private"), ids=name_of)
 def test_a_run_on_private_rows_alone_loads_and_can_be_planned(path: Path) -> None:
-    plan = commands.plan("only_private", path, [])
+    plan = start.plan("only_private", path, [])
     assert (plan["releases"], plan["private"], plan["epsilon_exact"], plan["calls"]) == (1, False, None, 0)
     json.dumps(plan, allow_nan=False)
     assert "NOT PRIVATE" in words.plan(plan)
@@ -141,7 +141,7 @@ def test_a_comparison_loads_and_every_cell_can_be_planned(
         changes.append(f"set={{parties.registry: {tmp_path}/parties/parties.yaml}}")
     for folder in set(folders):
         partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / folder, Partition(3), PartyFile())
-    plan = commands.plan("compare", path, changes)
+    plan = start.plan("compare", path, changes)
     assert plan["cells"] >= plan["open"] == len(plan["matrix"]) > 1
     json.dumps(plan, allow_nan=False)
     assert "cells         " in compare_words.plan(plan)
@@ -149,7 +149,7 @@ def test_a_comparison_loads_and_every_cell_can_be_planned(
 
 @pytest.mark.parametrize("path", of("audit"), ids=name_of)
 def test_an_audit_loads_and_can_be_planned(path: Path) -> None:
-    plan = commands.plan("audit", path, [])
+    plan = start.plan("audit", path, [])
     assert plan["draws"] > 0
     json.dumps(plan, allow_nan=False)
     assert "opens         nothing private" in text.plan(plan)
@@ -158,7 +158,7 @@ def test_an_audit_loads_and_can_be_planned(path: Path) -> None:
 @pytest.mark.parametrize("samples", [1400, 700, 70])
 def test_augpe_asks_ten_times_for_each_text(samples: int) -> None:
     """Appendix B.1.3 of DP-KPS: ten sequential prompts to the model per synthetic text."""
-    plan = commands.plan("aug_pe", Path("papers/dp_kps#aug_pe_dbpedia_words"), [f"method.samples={samples}"])
+    plan = start.plan("aug_pe", Path("papers/dp_kps#aug_pe_dbpedia_words"), [f"method.samples={samples}"])
     assert plan["calls"] == 10 * samples
     assert plan["releases"] == 1 + 9, "the vocabulary and a vote for each variation"
 
@@ -184,14 +184,14 @@ def test_augpe_asks_ten_times_for_each_text(samples: int) -> None:
     ids=["iterative", "independent", "sharpened"],
 )
 def test_a_plan_states_how_sequences_are_drawn(changes: list[str], drawn: str) -> None:
-    plan = commands.plan("dp_kps", Path("papers/dp_kps#dp_kps_dbpedia"), changes)
+    plan = start.plan("dp_kps", Path("papers/dp_kps#dp_kps_dbpedia"), changes)
     assert plan["keyphrases"]["sequences"] == drawn
     assert f"sequences     {drawn}" in words.plan(plan)
 
 
 def test_dp_kps_asks_once_for_each_text() -> None:
     for name, samples in (("dp_kps_dbpedia", 14_000), ("dp_kps_mimic", 3000)):
-        assert commands.plan("dp_kps", Path(f"papers/dp_kps#{name}"), [])["calls"] == samples
+        assert start.plan("dp_kps", Path(f"papers/dp_kps#{name}"), [])["calls"] == samples
 
 
 def test_the_demo_is_what_the_readme_says() -> None:
@@ -219,8 +219,8 @@ def test_runs_of_the_wasp_paper_have_its_settings(path: Path) -> None:
 
 def test_the_plan_of_the_paper_states_and_proves_its_epsilon() -> None:
     path = ROOT / "deployments/configs/imdb_recorded.yaml"
-    paper = commands.plan("wasp", path, [])
-    tight = commands.plan("wasp", path, ["privacy.calibration=tight"])
+    paper = start.plan("wasp", path, [])
+    tight = start.plan("wasp", path, ["privacy.calibration=tight"])
     assert tight["sigma"] == pytest.approx(3.531033, rel=1e-5)
     assert paper["sigma"] == pytest.approx(9.689611, rel=1e-6)
     assert paper["epsilon_stated"] == 4.0
@@ -230,15 +230,15 @@ def test_the_plan_of_the_paper_states_and_proves_its_epsilon() -> None:
 
 def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
     ours = ROOT / "deployments/configs"
-    pre_text = commands.plan("pre_text", ours / "pre_text_here.yaml", [])
+    pre_text = start.plan("pre_text", ours / "pre_text_here.yaml", [])
     assert pre_text["calls"] == 240 + 600 + 240 * 4 + 240 * 4 * 5
-    aug_pe = commands.plan("aug_pe", ours / "aug_pe_here.yaml", ["method.look_ahead=2"])
+    aug_pe = start.plan("aug_pe", ours / "aug_pe_here.yaml", ["method.look_ahead=2"])
     assert aug_pe["calls"] == 600 + 600 * 5 + 1200 * 2 * 5
-    less = commands.plan("aug_pe", ours / "aug_pe_here.yaml", ["method.keep_parents=false"])
+    less = start.plan("aug_pe", ours / "aug_pe_here.yaml", ["method.keep_parents=false"])
     assert less["calls"] == 600 + 600 + 1200 * 4
     assert aug_pe["other_calibration"] is None
     assert "otherwise" not in words.plan(aug_pe)
-    paper = commands.plan("pre_text", ours / "pre_text_here.yaml", ["privacy.calibration=paper"])
+    paper = start.plan("pre_text", ours / "pre_text_here.yaml", ["privacy.calibration=paper"])
     assert paper["sigma"] / pre_text["sigma"] == pytest.approx(2.179, abs=1e-3)
     assert paper["epsilon_exact"] < paper["epsilon_stated"] / 2
 
@@ -256,11 +256,11 @@ def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
 )
 def test_what_a_method_cannot_do_is_refused_with_what_to_write(flow: str, change: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        commands.plan(flow, ROOT / f"deployments/configs/{flow}_here.yaml", [change])
+        start.plan(flow, ROOT / f"deployments/configs/{flow}_here.yaml", [change])
 
 
 def test_a_connector_that_there_is_not_is_listed_with_the_nearest() -> None:
-    plan = commands.plan("pre_text", ROOT / "deployments/configs/pre_text_here.yaml", ["filler.connector=fil_mask"])
+    plan = start.plan("pre_text", ROOT / "deployments/configs/pre_text_here.yaml", ["filler.connector=fil_mask"])
     assert "Did you mean 'fill_mask'" in plan["problems"][0]
 
 
@@ -273,7 +273,7 @@ def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:
 @pytest.mark.parametrize("setting", ["learning_rate: 0.001", "batch: 4", "max_length: 64"])
 def test_what_means_nothing_to_a_student_is_refused(setting: str) -> None:
     with pytest.raises(ConfigError, match="has no effect on a student of kind linear"):
-        commands.plan("wasp", ROOT / "deployments/configs/wasp_here.yaml", [f"student={{kind: linear, {setting}}}"])
+        start.plan("wasp", ROOT / "deployments/configs/wasp_here.yaml", [f"student={{kind: linear, {setting}}}"])
 
 
 def test_a_setting_of_the_student_that_is_left_out_makes_no_other_run() -> None:
@@ -284,7 +284,7 @@ def test_a_setting_of_the_student_that_is_left_out_makes_no_other_run() -> None:
 
 def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
     changes = ["privacy={epsilon: 6, vocabulary_epsilon: 1, setting: paper}"]
-    plan = commands.plan("dp_kps", ROOT / "deployments/configs/dp_kps_here.yaml", changes)
+    plan = start.plan("dp_kps", ROOT / "deployments/configs/dp_kps_here.yaml", changes)
     assert [part["epsilon_stated"] for part in plan["keyphrases"]["parts"]] == [1.0, 5.0]
     assert plan["epsilon_stated"] == 6.0
     assert plan["epsilon_exact"] == pytest.approx(26, abs=0.1), "ten phrases of a document, half of the printed noise"
@@ -294,5 +294,5 @@ def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
 
 def test_one_iteration_has_no_release_and_no_noise() -> None:
     changes = ["method.guidance=votes", "method.iterations=1"]
-    plan = commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", changes)
+    plan = start.plan("wasp", ROOT / "deployments/configs/demo.yaml", changes)
     assert (plan["releases"], plan["epsilon_exact"]) == (0, 0.0)

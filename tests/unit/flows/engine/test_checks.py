@@ -19,7 +19,7 @@ import yaml
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError, ProblemsError
 from connectors.interfaces.packages import install_command
-from flows.cli import commands, main
+from flows.cli import main, start
 from flows.cli.doctor import examine
 from flows.config.files import check_config
 from flows.engine.checks import problems_of
@@ -87,7 +87,7 @@ def test_plan_doctor_and_run_name_the_same_problems_and_nothing_is_charged_or_pa
         }
         file = tmp_path / "run.yaml"
         file.write_text(yaml.safe_dump(SMALL | changes))
-        planned = commands.plan("wasp", file, [])
+        planned = start.plan("wasp", file, [])
         with pytest.raises(ProblemsError) as refused:
             prepare("wasp", config(**changes), home)
         examined = examine(config(**changes))
@@ -116,14 +116,14 @@ def test_plan_doctor_and_run_name_the_same_problems_and_nothing_is_charged_or_pa
 
 def test_a_run_that_lacks_nothing_has_no_problem(home: Path) -> None:
     assert said(home) == []
-    assert commands.plan("wasp", ROOT / "deployments/configs/demo.yaml", [])["problems"] == []
+    assert start.plan("wasp", ROOT / "deployments/configs/demo.yaml", [])["problems"] == []
 
 
 @pytest.mark.parametrize("flow", HERE)
 def test_every_flow_misses_a_student_in_its_plan(home: Path, flow: str) -> None:
     path = ROOT / f"deployments/configs/{HERE[flow]}.yaml"
     changes = ["student={kind: finetune, model: no/such-model}"]
-    assert [problem[:14] for problem in commands.plan(flow, path, changes)["problems"]] == ["student.model:"]
+    assert [problem[:14] for problem in start.plan(flow, path, changes)["problems"]] == ["student.model:"]
 
 
 def test_the_command_prints_a_line_for_each_problem_and_ends_with_2(
@@ -161,7 +161,7 @@ def test_a_comparison_says_which_row_lacks_what(home: Path, tmp_path: Path) -> N
     ]
     comparison = tmp_path / "compare.yaml"
     comparison.write_text(yaml.safe_dump({"title": "t", "rows": rows, "seeds": [0, 1]}))
-    (problem,) = commands.plan("compare", comparison, [])["problems"]
+    (problem,) = start.plan("compare", comparison, [])["problems"]
     assert problem.startswith("rows 'broken', columns 'all': student.model: 'no/such-model'")
 
 
@@ -170,7 +170,7 @@ def test_an_audit_of_a_whole_run_names_rows_that_are_not_there(home: Path, tmp_p
     audited.write_text(yaml.safe_dump(SMALL))
     pipeline = {"rows": {"path": str(tmp_path / "gone.parquet")}}
     file.write_text(yaml.safe_dump({"config": str(audited), "pipeline": pipeline}))
-    (problem,) = commands.plan("audit", file, [])["problems"]
+    (problem,) = start.plan("audit", file, [])["problems"]
     assert "gone.parquet does not exist" in problem
 
 
@@ -436,7 +436,7 @@ def test_a_training_without_opacus_is_refused_with_the_other_problems(
         calibration.cache_clear()  # numbers of an earlier test need no package
     path = ROOT / "deployments/configs/dp_sgd_student_here.yaml"
     with pytest.raises(ConfigError) as refused:
-        commands.plan("dp_sgd_student", path, ["private.path=nowhere.csv"])
+        start.plan("dp_sgd_student", path, ["private.path=nowhere.csv"])
     missing, place = sorted(str(refused.value).splitlines())
     assert missing.startswith("The package 'opacus' is not installed")
     assert place.startswith("private.path: nowhere.csv does not exist")

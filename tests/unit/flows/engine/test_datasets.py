@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from flows.cli import dataset_commands
+from flows.cli import dataset
 from flows.compare.cells import _stamps
 from flows.config.rows import PrivateRows
 from flows.engine.checks import problems_of
@@ -84,7 +84,7 @@ def test_the_owner_is_shown_the_rows_that_a_run_leaves_out_and_the_encoding(home
         {"the text has no letters; check the name of the text column": 1},
     )
     assert ("notes.csv, line 2" in description["not_utf8"]) is (encoding == "latin-1")
-    shown = dataset_commands.described(description)
+    shown = description.to_text(description)
     assert "left out  2 of 5 rows: the text is empty (1), the label is empty (1)" in shown
     assert ("read as Windows-1252" in shown) is (encoding == "latin-1")
     assert "Zo" not in shown
@@ -123,10 +123,10 @@ def test_a_removed_name_is_unknown_to_runs_and_keeps_its_budget(home: Path) -> N
     add(epsilon=2.0)
     with pytest.raises(ConfigError, match="is registered"):
         add()
-    dataset_commands.remove("clinic")
+    dataset.remove("clinic")
     (problem,) = problems_of(demo("clinic"), home)
     assert "wasp dataset list" in str(problem)
-    assert dataset_commands.registered() == {"datasets": []}
+    assert dataset.list_datasets() == {"datasets": []}
     assert add()["cap"] == 2.0
 
 

@@ -8,7 +8,7 @@ import yaml
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import RowsRef
 from connectors.security.signing import open_signing_key, public_line
-from flows.cli import commands
+from flows.cli import stored_runs
 from flows.config.files import check_config
 from flows.engine.federation import federation_of, read_registry
 from flows.federation.partition import PartyFile, partition
@@ -136,7 +136,7 @@ def test_giving_a_run_up_returns_what_its_parties_set_aside(tmp_path: Path, monk
     assert set(federated.reserved().values()) == {(run_id,)}
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "f/home"))
     open_book("wasp", federated.run).update(state="failed")
-    assert commands.abandon(run_id)["dataset"] == "federation"
+    assert stored_runs.abandon(run_id)["dataset"] == "federation"
     federated.see_ended()
     assert set(federated.reserved().values()) == {()}
 

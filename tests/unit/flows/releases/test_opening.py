@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from flows.cli import commands
+from flows.cli import start
 from flows.releases.opening import (
     CLOSED,
     WORTH,
@@ -105,8 +105,8 @@ def test_two_classes_need_an_index_at_which_a_release_was_worth_its_budget() -> 
 
 def test_the_advice_ends_with_the_lines_of_a_configuration() -> None:
     numbers: dict[str, float | None] = {"rows": 1000, "classes": 10, "epsilon": 1.0, "delta": 1e-5}
-    assert "private.declared_rows: 1000" in advice_text(commands.advise(None, [], numbers))
-    closed = advice_text(commands.advise(None, [], numbers | {"rows": 100}))
+    assert "private.declared_rows: 1000" in advice_text(start.advise(**numbers))
+    closed = advice_text(start.advise(**numbers | {"rows": 100}))
     assert "to open them: 299 rows, or at most 3 classes, or privacy.epsilon 3.4" in closed
     assert "private: null" in closed
 
@@ -121,4 +121,4 @@ def test_the_advice_ends_with_the_lines_of_a_configuration() -> None:
 )
 def test_a_number_that_is_missing_or_not_allowed_is_named(numbers: dict[str, float | None], field: str) -> None:
     with pytest.raises(ConfigError, match=field):
-        commands.advise(None, [], numbers)
+        start.advise(**numbers)

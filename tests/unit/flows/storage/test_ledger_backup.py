@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces.errors import ConfigError, LedgerError
-from flows.cli import budget_commands
+from flows.cli import budget
 from flows.engine.prepare import Prepared
 from flows.runtime.manifest import in_use
 from flows.runtime.stores import open_ledger
@@ -85,7 +85,7 @@ def test_an_older_backup_is_refused_and_changes_nothing(run: Prepared, tmp_path:
         ledger_backup.restore(tmp_path / "old.db")
     ledger_backup.restore(tmp_path / "new.db")
     assert len([entry for entry in open_ledger(run.tools.home).history("desk") if entry.kind == "release"]) == 2
-    assert budget_commands.verify(None) == {"problems": []}
+    assert budget.verify(None) == {"problems": []}
 
 
 def test_a_damaged_ledger_is_replaced_and_kept(run: Prepared, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_damaged_ledger_is_replaced_and_kept(run: Prepared, tmp_path: Path) ->
     ledger_of(run).write_bytes(b"garbage" * 4000)
     told = ledger_backup.restore(tmp_path / "copy.db")
     assert Path(told["previous"]).read_bytes().startswith(b"garbage")
-    assert budget_commands.verify(None) == {"problems": []}
+    assert budget.verify(None) == {"problems": []}
     assert stat.S_IMODE(ledger_of(run).stat().st_mode) == 0o600
 
 
@@ -111,7 +111,7 @@ def test_a_changed_ledger_is_replaced_by_its_backup_and_a_changed_backup_is_not_
     ledger_backup.restore(tmp_path / "copy.db")
     with pytest.raises(LedgerError, match=r"changed.db was not restored; the ledger is as before.*does not verify"):
         ledger_backup.restore(tmp_path / "changed.db")
-    assert budget_commands.verify(None)["problems"] == []
+    assert budget.verify(None)["problems"] == []
 
 
 def test_the_log_of_the_lost_ledger_is_not_applied_to_the_copy(run: Prepared, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_the_log_of_the_lost_ledger_is_not_applied_to_the_copy(run: Prepared, tm
     shutil.move(tmp_path / "dead-wal", f"{ledger_of(run)}-wal")
     shutil.move(tmp_path / "dead", ledger_of(run))
     ledger_backup.restore(tmp_path / "copy.db")
-    assert budget_commands.verify(None)["problems"] == []
+    assert budget.verify(None)["problems"] == []
 
 
 def test_nothing_is_restored_below_a_run_and_from_no_backup(run: Prepared, tmp_path: Path) -> None:
@@ -140,4 +140,4 @@ def test_nothing_is_restored_below_a_run_and_from_no_backup(run: Prepared, tmp_p
         ledger_backup.restore(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match=r"text: cannot be created .File exists.. Name a new file"):
         ledger_backup.backup(tmp_path / "text")
-    assert budget_commands.verify(None)["problems"] == []
+    assert budget.verify(None)["problems"] == []

@@ -13,7 +13,7 @@ from connectors.interfaces.errors import ConfigError, LostArtifactsError
 from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_store import CompletionStore
-from flows.cli.clean_command import rules_of
+from flows.cli.clean import rules_of
 from flows.runtime.manifest import alone, held_here, in_use
 from flows.storage.inventory import kind_of
 from flows.storage.removal import lost, remove, standing

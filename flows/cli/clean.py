@@ -1,24 +1,59 @@
-"""Implement `wasp clean`: list the state folder and apply retention rules."""
+"""The command `wasp clean`: list the state folder and apply retention rules."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from connectors.interfaces.errors import ConfigError
+from flows.cli.common import Output
 from flows.runtime.manifest import alone
 from flows.runtime.state_folder import state_folder
-from flows.storage.inventory import KINDS, UNTOLD, Item
-from flows.storage.removal import remove
-from flows.storage.retention import AGE, REPLACED, Retention, choose, now
+
+if TYPE_CHECKING:
+    from flows.storage.inventory import Item
+    from flows.storage.retention import Retention
+
+AGE_HELP = "Age like 90m, 12h, 30d, 4w"
 
 
-def clean(rules: Retention, apply: bool) -> dict[str, Any]:
+def clean(
+    context: typer.Context,
+    intermediate: Annotated[
+        str | None,
+        typer.Option(
+            "--intermediate-older-than",
+            help=f"{AGE_HELP}; texts by model of finished runs, embeddings, caches. Completions are paid again if "
+            "needed.",
+        ),
+    ] = None,
+    runs: Annotated[
+        str | None,
+        typer.Option(
+            "--runs-older-than", help=f"{AGE_HELP}; also synthetic rows, student and runs in MLflow, finished or not."
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove the files. Default: only show them.")] = False,
+) -> Output:
+    """Show the state folder and the files to remove; --yes removes them.
+
+    Releases, the privacy ledger, its key, manifests, summaries and reports are never removed.
+    """
+    return Output(clean_folder(rules_of(intermediate, runs, context.args), yes), cleaned)
+
+
+def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
     """Return the files by kind, the removed files and the retained files.
 
     Files are removed only with `apply`. New runs wait until this finishes.
     """
+    from flows.storage.inventory import KINDS
+    from flows.storage.removal import remove
+    from flows.storage.retention import choose, now
+
     home = state_folder()
     with alone(home) as free:
         choice = choose(home, rules, now(), free)
@@ -39,12 +74,14 @@ def clean(rules: Retention, apply: bool) -> dict[str, Any]:
             for g in removed
         ],
         "staying": list(choice.staying),
-        "bytes": sum(file.bytes for file in removed if file.kind not in UNTOLD),
+        "bytes": sum(_size_of(file.kind, [file]) or 0 for file in removed),
     }
 
 
 def rules_of(intermediate: str | None, runs: str | None, others: Sequence[str]) -> Retention:
     """Return the retention rules of the command's options; ConfigError for an invalid age or any other argument."""
+    from flows.storage.retention import AGE, REPLACED, Retention
+
     for argument in others:
         name = argument.partition("=")[0].removeprefix("--").removesuffix("-older-than")
         if name in REPLACED:
@@ -63,7 +100,7 @@ def cleaned(value: dict[str, Any]) -> str:
 
     action = "removed" if value["applied"] else "to remove"
     rows = [
-        [kind["kind"], kind["files"], size(kind["bytes"]), kind["going"] or "-", size(kind["going_bytes"])]
+        [kind["kind"], kind["files"], _size(kind["bytes"]), kind["going"] or "-", _size(kind["going_bytes"])]
         for kind in value["kinds"]
     ]
     lines = [table(rows, ["kind", "files", "size", action, "freed"]), ""]
@@ -72,14 +109,14 @@ def cleaned(value: dict[str, Any]) -> str:
     for file in value["going"]:
         groups.setdefault((file["kind"], file["run_id"], file["why"]), []).append(file["bytes"])
     for (kind, run_id, why), sizes in groups.items():
-        total = "size hidden" if None in sizes else size(sum(count for count in sizes if count is not None))
+        total = "size hidden" if None in sizes else _size(sum(count for count in sizes if count is not None))
         lines.append(f"{action:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {total}; {why}")
     if value["applied"]:
-        return "\n".join([*lines, f"{size(value['bytes'])} removed"])
+        return "\n".join([*lines, f"{_size(value['bytes'])} removed"])
     return "\n".join([*lines, "Nothing was removed. To remove, add --yes." if groups else "Nothing to remove."])
 
 
-def size(count: int | None) -> str:
+def _size(count: int | None) -> str:
     """Return a readable byte count; None means the size is hidden."""
     if count is None:
         return "hidden"
@@ -90,4 +127,6 @@ def size(count: int | None) -> str:
 
 
 def _size_of(kind: str, files: Sequence[Item]) -> int | None:
+    from flows.storage.inventory import UNTOLD
+
     return None if kind in UNTOLD else sum(file.bytes for file in files)

@@ -1,4 +1,4 @@
-"""Define `wasp party` and `wasp partition`."""
+"""The commands of operation: party, partition, serve and `wasp answers ...`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.common import Json, answer
+from connectors.interfaces.errors import ConfigError
+from flows.cli.common import Output, command, command_group
+from flows.runtime.state_folder import ended_in_order, state_folder
+
+answers = command_group("Export or repair the stored completions of language models.")
 
 
 def party(config: Annotated[Path, typer.Option("--config", "-c", help="The party's file (party.yaml).")]) -> None:
     """Vote with this party's rows until interrupted; print its registry line if the registry lacks it."""
     from flows.federation.party import load_party, serve_party
-    from flows.runtime.state_folder import ended_in_order
 
     with ended_in_order():
         try:
@@ -42,8 +45,7 @@ def partition(  # noqa: PLR0913  one option per setting
         str, typer.Option(help="Embedding model as CONNECTOR:MODEL.")
     ] = "sentence_transformers:embedded",
     colluding: Annotated[int, typer.Option(min=0, help="Colluding parties that every run must tolerate.")] = 1,
-    json_: Json = False,
-) -> None:
+) -> Output:
     """Split rows among parties by a Dirichlet draw per class, for experiments."""
     from connectors.interfaces.rows import RowsRef
     from flows.federation.partition import PartyFile
@@ -53,4 +55,38 @@ def partition(  # noqa: PLR0913  one option per setting
     source = RowsRef(path=rows, text=text, label=label, person=person, rows=None if class_alpha else take, seed=seed)
     settings = Partition(parties, alpha, seed, least, take, class_alpha)
     parts = split_rows(source, folder, settings, PartyFile(epsilon, embedder, colluding))
-    answer(parts, json_, lambda value: f"{value['folder']}: {', '.join(value['parties'])}")
+    return Output(parts, lambda value: f"{value['folder']}: {', '.join(value['parties'])}")
+
+
+def serve(limit: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent runs.")] = 4) -> None:
+    """Execute runs that are started in the Prefect UI; one process for all flows."""
+    from importlib.metadata import entry_points
+
+    # Deployments import flows, so the command finds them by entry point.
+    (point,) = entry_points(group="wasp.commands", name="serve")
+    point.load()(limit)
+
+
+@command(answers)
+def export(file: Path) -> Output:
+    """Export all stored completions to a Parquet file for `recorded` models."""
+    from connectors.models.base.completion_store import CompletionStore
+
+    if file.exists():
+        raise ConfigError(f"{file}: file exists. Name a new file.")
+    count = CompletionStore(state_folder() / "completions").export_parquet(file)
+    value = {"file": str(file), "answers": count}
+    return Output(value, lambda value: f"{value['answers']} completions in {value['file']}")
+
+
+@command(answers)
+def repair() -> Output:
+    """Rewrite damaged files of completions from what can be read; keep the damaged ones."""
+    from connectors.models.base.store_repair import repair as repair_files
+
+    repaired = repair_files(state_folder() / "completions")
+    lines = [
+        f"{file.file}: {file.kept} completions kept, {file.lost} lost; before: {file.damaged}" for file in repaired
+    ]
+    value = {"files": [file.values() for file in repaired]}
+    return Output(value, lambda _: "\n".join(lines) or "No file is damaged.")

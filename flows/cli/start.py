@@ -1,0 +1,308 @@
+"""The commands that start work: init, doctor, advise, plan, preview, run, resume, compare, audit and schema."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from connectors.interfaces.errors import BudgetError, ConfigError
+from flows.catalog import find_flow, flow_names
+from flows.cli.common import Changes, ConfigFile, ConfigName, LocalParties, Output, Verbose
+from flows.cli.stored_runs import find_manifest, read_summary, resumable_manifest, runs
+from flows.config.named import file_of, flow_and_file, flow_of
+from flows.runtime.manifest import in_use
+from flows.runtime.state_folder import check_room, ended_in_order, state_folder
+from flows.runtime.stores import open_artifacts, open_ledger
+from flows.runtime.terminal_progress import show as show_progress
+
+FlowName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help=f"A configuration by name, such as demo; or, with --config, a flow: {', '.join(flow_names())}.",
+    ),
+]
+FlowOption = Annotated[str | None, typer.Option("--flow", help="Flow of the file. Default: the one that it names.")]
+
+
+def init(  # noqa: PLR0913 - the options of the command
+    name: str,
+    data: Annotated[str, typer.Option(help="CSV, JSON Lines or Parquet file, database URL, or env:NAME.")],
+    text: Annotated[str | None, typer.Option(help="Text column. Default: by its name.")] = None,
+    label: Annotated[str | None, typer.Option(help="Label column. Default: by its name.")] = None,
+    person: Annotated[
+        str | None, typer.Option(help="Column that identifies the person: persons are protected. none: records are.")
+    ] = None,
+    test_share: Annotated[
+        float | None,
+        typer.Option(min=0.01, max=0.5, help="Part of the rows or persons to hold out as test rows, such as 0.15."),
+    ] = None,
+    query: Annotated[str | None, typer.Option(help="SQL query of a database: one SELECT.")] = None,
+    class_: Annotated[
+        list[str] | None, typer.Option("--class", help="A class. Repeatable. Default: frequent labels.")
+    ] = None,
+    item: Annotated[str, typer.Option(help="What a text is, in a few words, for prompts.")] = "text",
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="CONNECTOR:MODEL, such as openai:gpt-4o-mini. Repeatable. Default: a local server or key."),
+    ] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(help="Base URL of your own server for the models, such as http://HOST:8000/v1.")
+    ] = None,
+    declared_rows: Annotated[
+        int | None, typer.Option(min=1, help="Public number of rows, or of persons if protected. Default: rounded.")
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="Language of the texts (ISO 639-1). Default: proposed.")] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Declare the proposed classes, number and language: they become public.")
+    ] = False,
+    epsilon: Annotated[float, typer.Option(help="Epsilon of a run.")] = 4.0,
+    epsilon_cap: Annotated[float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")] = None,
+) -> Output:
+    """Register your own data and write a configuration and a task file for it."""
+    from flows.cli import init_command
+
+    source = init_command.Source(data, query, text, label, person, test_share)
+    choices = init_command.Choices(
+        class_ or [], item, model or [], declared_rows, epsilon, epsilon_cap, endpoint, language, yes
+    )
+    result = init_command.init(name, source, choices)
+    return Output(init_command.public_part(result), lambda _: init_command.described(result))
+
+
+def schema(kind: Annotated[str, typer.Argument(help=f"task, or a flow: {', '.join(flow_names())}.")] = "wasp") -> None:
+    """Print the JSON schema of a configuration or task file, for editors."""
+    from flows.cli.init_command import editor_schema
+    from flows.config.task_files import TaskFile
+
+    print(json.dumps(editor_schema(TaskFile if kind == "task" else find_flow(kind).config), indent=1))
+
+
+def run(name: FlowName, config: ConfigFile = None, set_: Changes = None, local_parties: LocalParties = None) -> Output:
+    """Run a flow; reuse finished steps of the same run."""
+    flow, file = flow_and_file(name, config, flow_names())
+    if flow == "compare":
+        return compare(config=file, set_=set_, local_parties=local_parties)
+    loaded = _load(flow, file, set_)
+    if local_parties is None:
+        return _run_flow(flow, loaded)
+    from flows.federation import local_parties as parties
+
+    with parties.local_parties(loaded, local_parties):
+        return _run_flow(flow, loaded)
+
+
+def compare(
+    name: ConfigName = None,
+    config: ConfigFile = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Only show calls, dollars, epsilon and minutes.")] = False,
+    set_: Changes = None,
+    local_parties: LocalParties = None,
+) -> Output:
+    """Run a matrix of methods, settings and seeds; compare with published figures."""
+    parties = [f"local_parties={local_parties}"] if local_parties else []  # it starts those of each of its cells
+    loaded = _load("compare", file_of(name, config, "compare"), [*(set_ or []), *parties])
+    return _plan_flow("compare", loaded) if plan else _run_flow("compare", loaded)
+
+
+def audit(  # noqa: PLR0913 - the options of the command
+    name: ConfigName = None,
+    config: ConfigFile = None,
+    set_: Changes = None,
+    trials: Annotated[int, typer.Option(help="Draws of each release with and without the canary.")] = 1000,
+    confidence: Annotated[float, typer.Option(help="Confidence of each lower bound on epsilon.")] = 0.999,
+    whole_run: Annotated[
+        bool, typer.Option("--whole-run", help="Also attack one whole run of wasp with 600 canaries (minutes).")
+    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only show what is attacked and what can be proven.")] = False,
+) -> Output:
+    """Attack each noisy release of a run with made-up records; open no private row, spend no budget."""
+    from flows.config.files import check_config
+
+    state_folder()  # Prefect, which the flow imports, needs it
+    values: dict[str, Any] = {"config": str(file_of(name, config, "audit")), "changes": set_, "trials": trials}
+    values |= {"confidence": confidence, "pipeline": {} if whole_run else None}
+    checked = check_config(find_flow("audit").config, values, "wasp audit")
+    return _plan_flow("audit", checked) if plan else _run_flow("audit", checked)
+
+
+def resume(
+    run_id: str,
+    respend: Annotated[
+        bool, typer.Option("--respend", help="Regenerate lost texts. If they differ, vote and pay again.")
+    ] = False,
+) -> Output:
+    """Resume a run after a crash or a failed step; nothing is paid or spent twice."""
+    from flows.config.files import read_stored
+
+    manifest = resumable_manifest(run_id)
+    if respend:
+        privacy = manifest["config"]["privacy"] | {"on_lost_artifacts": "respend"}
+        manifest = manifest | {"config": manifest["config"] | {"privacy": privacy}}
+    config = read_stored(find_flow(manifest["flow"]).config, manifest)
+    return _run_flow(manifest["flow"], config, manifest["run_id"])
+
+
+def plan(name: FlowName, config: ConfigFile = None, set_: Changes = None, verbose: Verbose = False) -> Output:
+    """Show privacy, cost, budget (exit code 3 if the cap refuses) and problems (2) of a run; spend nothing."""
+    flow, file = flow_and_file(name, config, flow_names())
+    return _plan_flow(flow, _load(flow, file, set_), verbose)
+
+
+def advise(  # noqa: PLR0913 - the options of the command
+    name: ConfigName = None,
+    config: ConfigFile = None,
+    set_: Changes = None,
+    rows: Annotated[int | None, typer.Option(help="Rounded number of private rows.")] = None,
+    classes: Annotated[int | None, typer.Option(help="Number of classes.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Epsilon of one release.")] = None,
+    delta: Annotated[float, typer.Option(help="Delta of the release.")] = 1e-5,
+    verbose: Verbose = False,
+) -> Output:
+    """Show the expected worth of opening private rows; open none, spend nothing."""
+    file = file_of(name, config, "advise") if name or config else None
+    home = state_folder()  # Prefect, which the next imports load, needs it
+    from flows.engine.datasets import with_declared_rows
+    from flows.methods.wasp.releases import calibrated
+    from flows.releases.opening import Opening, advice_text, measured_line
+    from tasks.accounting.density import calibrate_density
+    from tasks.accounting.sensitivity import VotePrivacy
+
+    if file is not None:
+        loaded = with_declared_rows(_load("wasp", file, set_), lambda: open_ledger(home))
+        rows, classes, epsilon, noise = loaded.declared_rows, loaded.classes, loaded.privacy.epsilon, calibrated(loaded)
+    else:
+        rows, classes, epsilon = _positive(rows=rows, classes=classes, epsilon=epsilon)
+        _positive(delta=delta)
+        if classes < 2:
+            raise ConfigError(f"--classes: {classes:g} is too small. Write the number of classes, at least 2.")
+        noise = calibrate_density(VotePrivacy(epsilon, delta, 1))
+    opening = Opening(rows, classes, noise.sigma)
+    needed = None if opening.opens else opening.needed_epsilon(epsilon, noise)
+    value = opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed}
+    measured = [measured_line(value)] if verbose else []
+    return Output(value, lambda value: "\n".join([advice_text(value), *measured]))
+
+
+def preview(
+    name: ConfigName = None,
+    config: ConfigFile = None,
+    set_: Changes = None,
+    rows: Annotated[int, typer.Option(min=1, max=100, help="Rows per model and class.")] = 5,
+    flow: FlowOption = None,
+) -> Output:
+    """Show sample texts per model and class; epsilon spent: 0."""
+    from flows.engine import text
+    from flows.engine.preview import preview_rows
+
+    file = file_of(name, config, "preview")
+    flow = flow or flow_of(file, flow_names())
+    if not find_flow(flow).asks_models:
+        raise ConfigError(f"--flow {flow}: this flow calls no language model. There is nothing to preview.")
+    home = state_folder()
+    with show_progress(), in_use(home):
+        return Output(preview_rows(_load(flow, file, set_), home, rows), text.preview)
+
+
+def doctor(
+    name: ConfigName = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", "-c", help="Call each of its language models once."),
+    ] = None,
+    set_: Changes = None,
+    flow: FlowOption = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="List the private rows that cannot be used; for their owner only.")
+    ] = False,
+) -> Output:
+    """Check this machine and, with a configuration, the needs of a run."""
+    from flows.cli.doctor import examine
+    from flows.engine import text
+
+    file = file_of(name, config, "doctor") if name or config else None
+    if file is None and private:
+        raise ConfigError("--private: needs the configuration that names the private rows. Add --config FILE")
+    loaded = None
+    if file is not None:
+        flow = flow or flow_of(file, flow_names())
+        if not find_flow(flow).continued:
+            raise ConfigError(
+                f"--flow {flow}: this flow has no models or rows of its own. Check it with: wasp plan {flow}"
+            )
+        loaded = _load(flow, file, set_)
+        if private and getattr(loaded, "private", None) is None:
+            raise ConfigError(f"--private: {file} names no private rows. Set private.path, or leave the option out")
+    checks = examine(loaded, private)
+    code = 0 if checks["healthy"] else 1 if checks["ready"] else ConfigError.exit_code
+    return Output(checks, text.doctor, code)
+
+
+def _load(flow: str, file: Path, changes: Sequence[str] | None) -> Any:
+    """Return the configuration of a flow."""
+    from flows.config.files import load_config
+
+    state_folder()  # Prefect, which the flow imports, needs it
+    return load_config(find_flow(flow).config, file, changes or [])
+
+
+def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
+    home, entry = state_folder(), find_flow(flow)
+    check_room(home)
+    from flows.runtime.failure import explain_prefect_failure
+    from flows.runtime.prefect_server import require_response
+
+    with ended_in_order(), explain_prefect_failure(home), show_progress() as display:
+        require_response()
+        if entry.continued:
+            display.say("Checking data, models and privacy budget ...")
+        summary: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
+    return Output(summary, entry.text().summary)
+
+
+def _plan_flow(flow: str, config: Any, verbose: bool = False) -> Output:
+    from flows.releases.opening import measured_line, with_zero_shot
+
+    entry, earlier = find_flow(flow), _earlier_run(flow, config)
+    value = dict(entry.plan(config)) | {"earlier_run": earlier}
+    if earlier and earlier["zero_shot"] is not None and value.get("opening"):
+        value = with_zero_shot(value, earlier["zero_shot"])
+    measured = [measured_line(value["opening"])] if verbose and value.get("opening") else []
+    to_text, budget = entry.text().plan, value.get("budget")
+    refusal = [budget["refusal"]] if budget and budget["refusal"] and not budget["has_equal"] else []
+    code = ConfigError.exit_code if value["problems"] else BudgetError.exit_code if refusal else 0
+    return Output(value, lambda value: "\n".join([to_text(value), *measured]), code, [*value["problems"], *refusal])
+
+
+def _earlier_run(flow: str, config: Any) -> dict[str, Any] | None:
+    """Return texts and seconds of the last finished run of a flow here, a measure of the time that a run takes.
+
+    `zero_shot`: the accuracy of its first texts on test rows, if it had the same task, test rows and language models.
+    """
+    finished = [row for row in runs(flow, state="done")["runs"] if row["n_synthetic"]]
+    if not finished:
+        return None
+    manifest = find_manifest(finished[0]["run_id"])
+    summary = read_summary(open_artifacts(state_folder()), manifest) or {}
+    stored, asked = manifest["config"], config.model_dump(mode="json")
+    same = all(stored.get(name) == asked.get(name) for name in ("task", "test", "plms", "embedder"))
+    first = summary["iterations"][0] if summary.get("iterations") else {}
+    return {
+        "run_id": finished[0]["run_id"],
+        "texts": finished[0]["n_synthetic"],
+        "seconds": summary.get("seconds"),
+        "zero_shot": first.get("probe_accuracy") if same else None,
+    }
+
+
+def _positive(**numbers: float | None) -> list[Any]:
+    """Return the values of options; ConfigError for one that is missing, not positive or infinite."""
+    for name, value in numbers.items():
+        if not value or not 0 < value < math.inf:
+            raise ConfigError(f"--{name}: write a positive number, or name a configuration with --config.")
+    return list(numbers.values())

@@ -1,0 +1,216 @@
+"""The commands of stored runs: runs, show, report, export, verify-bundle, push and abandon."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from connectors.interfaces.errors import ArtifactError, ConfigError
+from flows.catalog import find_flow, flow_names
+from flows.cli.common import Output
+from flows.runtime.manifest import held_here, is_held, is_held_here, read_book
+from flows.runtime.state_folder import ended_in_order, state_folder
+from flows.runtime.stores import open_artifacts, open_ledger, tracking_store
+from flows.runtime.terminal_progress import show as show_progress
+
+if TYPE_CHECKING:
+    from connectors.artifacts.store import Artifacts
+
+LISTED = ("epsilon_added", "releases_charged", "epsilon_spent", "accuracy", "fid", "n_synthetic")
+"""Summary fields that `wasp runs` shows."""
+LATEST = "latest"
+"""In place of a run id: the run that was started last."""
+
+
+def runs(
+    flow: Annotated[str | None, typer.Option(help="Only runs of this flow.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Only runs on this dataset.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only runs in this state: done, failed, interrupted, ...")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the newest runs.")] = None,
+) -> Output:
+    """List the runs of this state folder, newest first."""
+    from flows.engine import text
+    from flows.engine.run_summary import RunSummary
+
+    if flow is not None:
+        find_flow(flow)  # an unknown name is an error
+    home, rows = state_folder(), []
+    artifacts = open_artifacts(home)
+    for manifest in artifacts.list_runs():
+        row = {key: manifest.get(key) for key in ("run_id", "flow", "started", "dataset", "error")}
+        damaged = "damaged" in manifest
+        summary = {} if damaged else read_summary(artifacts, manifest) or {}
+        numbers = {key: summary.get(key) for key in LISTED}
+        numbers["warnings"] = RunSummary.from_json(summary).usefulness_warnings if "usefulness" in summary else []
+        rows.append(row | {"state": "damaged" if damaged else _state(home, manifest)} | numbers)
+    filters = {name: value for name, value in {"flow": flow, "dataset": dataset, "state": state}.items() if value}
+    fitting = [row for row in rows if all(row[name] == value for name, value in filters.items())]
+    newest = sorted(fitting, key=lambda row: str(row["started"]), reverse=True)[:limit]
+    return Output({"runs": newest}, text.runs)
+
+
+def show(run_id: str) -> Output:
+    """Show the summary, iterations and files of a run."""
+    from flows.engine import text
+    from flows.storage.removal import lost
+
+    manifest, home = find_manifest(run_id), state_folder()
+    artifacts = open_artifacts(home)
+    summary, removed = read_summary(artifacts, manifest), lost(artifacts, manifest["run_id"])
+    if summary is not None and removed is not None:
+        summary |= {"removed": str(removed)}
+    values = {"state": _state(home, manifest), "summary": summary, "removed": removed and str(removed)}
+    return Output(manifest | values, lambda value: text.shown(value, find_flow(value["flow"]).text().summary))
+
+
+def report(run_id: str) -> Output:
+    """Rewrite the HTML report of a run and print its path."""
+    manifest, artifacts = find_manifest(run_id), open_artifacts(state_folder())
+    if manifest["flow"] == "audit":
+        from flows.audit.run import write_page as write
+    else:
+        from flows.engine.finish import write_report as write
+
+        manifest = resumable_manifest(run_id)
+    page = write(artifacts, manifest["run_id"])
+    return Output({"run_id": manifest["run_id"], "report": str(page)}, lambda value: str(value["report"]))
+
+
+def export(
+    run_id: str,
+    folder: Path,
+    license_: Annotated[str, typer.Option("--license", help="Licence identifier for the dataset card.")] = "other",
+    overlap_check: Annotated[
+        bool,
+        typer.Option("--overlap-check/--no-overlap-check", help="Search for copied private passages (not private)."),
+    ] = True,
+    approval: Annotated[
+        bool, typer.Option("--approval", help="Wait until a second person approves the export in the Prefect UI.")
+    ] = False,
+) -> Output:
+    """Write a signed bundle of a run that passes the release gate."""
+    from flows.publish import bundle
+
+    home, manifest = state_folder(), resumable_manifest(run_id)
+    if approval or manifest["config"].get("export", {}).get("approval"):
+        arguments = (manifest["run_id"], str(folder.resolve()), license_, overlap_check)
+        return Output(_export_approved(*arguments), bundle.format_export)
+    from flows.publish.export import ExportOptions, export_run
+
+    result = export_run(home, open_artifacts(home), manifest, folder, ExportOptions(license_, overlap_check))
+    return Output(result, bundle.format_export)
+
+
+def _export_approved(*arguments: Any) -> dict[str, Any]:
+    from flows.publish.export_flow import export as flow
+    from flows.publish.export_flow import require_server
+    from flows.runtime.prefect_server import require_response
+
+    require_server()
+    with ended_in_order(), show_progress():
+        require_response()
+        summary: dict[str, Any] = flow(*arguments)
+    return summary
+
+
+def verify_bundle(
+    folder: Path,
+    key: Annotated[Path | None, typer.Option(help="The sender's public key, obtained through another channel.")] = None,
+) -> Output:
+    """Check signature and files of a bundle; exit with code 1 on a difference, 3 if its key is unknown."""
+    from flows.publish import bundle
+
+    result = bundle.verify_bundle(folder, state_folder(), key)
+    code = 1 if result["problems"] else 0 if result["key_known"] else 3
+    return Output(result, bundle.format_verification, code)
+
+
+def push(
+    run_id: Annotated[str | None, typer.Argument()] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Send all runs that MLflow lacks something of.")] = False,
+) -> Output:
+    """Send a run to MLflow, or what was not sent of all runs while its server was down."""
+    from connectors.tracking.mlflow_run import DESCRIPTION, MlflowRun
+
+    if (run_id is None) != all_:
+        raise ConfigError("push: name one run, or all. Write: wasp push RUN, or: wasp push --all")
+    home, results = state_folder(), []
+    for manifest in [find_manifest(run_id)] if run_id else open_artifacts(home).list_runs():
+        name, folder = manifest["run_id"], home / "runs" / manifest["run_id"]
+        if run_id is None and ("damaged" in manifest or not (folder / DESCRIPTION).exists()):
+            continue
+        uri = manifest["config"].get("tracking", {}).get("mlflow")
+        tracked = MlflowRun(folder, *tracking_store(uri, home))
+        if run_id is None and (tracked.is_sent or is_held_here(home, name)):  # a running run sends its own
+            continue
+        with held_here(home, name):
+            results.append({"run_id": name, "problem": tracked.push(), "mlflow_run_id": tracked.mlflow_run_id})
+    lines = [f"{run['run_id']}: {run['problem'] or 'complete in MLflow'}" for run in results]
+    failed = any(run["problem"] for run in results)
+    return Output({"runs": results}, lambda _: "\n".join(lines) or "MLflow has all runs", int(failed))
+
+
+def abandon(run_id: str) -> Output:
+    """Abandon a run and return its reserved, unspent budget to the dataset."""
+    home, manifest = state_folder(), resumable_manifest(run_id)
+    run_id, ledger = manifest["run_id"], open_ledger(home)
+    if is_held(home, run_id, ledger):
+        raise ConfigError(f"Run {run_id} is still running. Stop it first.")
+    if manifest["dataset"]:
+        ledger.finish(manifest["dataset"], run_id)
+    if manifest["config"].get("parties"):  # they hold reservations too
+        from flows.engine.federation import notify_ended
+
+        notify_ended(manifest["config"], run_id)
+    values = {"run_id": run_id, "dataset": manifest["dataset"]}
+    return Output(values, lambda value: f"returned to dataset {value['dataset']}")
+
+
+def find_manifest(run_id: str) -> dict[str, Any]:
+    """Return the manifest of a run; ConfigError if there is none."""
+    artifacts = open_artifacts(state_folder())
+    if run_id == LATEST:
+        manifests = [manifest for manifest in artifacts.list_runs() if "started" in manifest]
+        run_id = max(manifests, key=lambda manifest: str(manifest["started"]), default={"run_id": LATEST})["run_id"]
+    manifest = read_book(artifacts, run_id) if Path(run_id).name == run_id else {}
+    if not manifest:
+        raise ConfigError(f"{artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs")
+    return manifest
+
+
+def resumable_manifest(run_id: str) -> dict[str, Any]:
+    """Return the manifest of a run; ConfigError if its flow does not support resuming."""
+    manifest = find_manifest(run_id)
+    if not find_flow(manifest["flow"]).continued:
+        raise ConfigError(
+            f"Run {run_id}: runs of the flow '{manifest['flow']}' cannot be resumed, exported or abandoned. "
+            f"Show it with: wasp show {run_id}; or start a new one with: wasp run {manifest['flow']}"
+        )
+    return manifest
+
+
+def read_summary(artifacts: Artifacts, manifest: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the summary of a run, None if it has none; ArtifactError if the file is damaged."""
+    run_id = manifest["run_id"]
+    flow = manifest.get("flow")
+    name = find_flow(flow).result if flow in flow_names() else "summary.json"
+    path = f"runs/{run_id}/{name}"
+    text = artifacts.read_text(path)
+    if text is None:
+        return None
+    try:
+        value: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise ArtifactError(
+            f"{artifacts.where(path)}: file is damaged ({error}). Write it again with: wasp resume {run_id}"
+        ) from None
+    return value
+
+
+def _state(home: Path, manifest: dict[str, Any]) -> str:
+    if manifest["state"] == "running" and not is_held(home, manifest["run_id"], open_ledger(home)):
+        return "interrupted"
+    return str(manifest["state"])
