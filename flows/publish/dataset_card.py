@@ -55,7 +55,7 @@ class BundleFacts:
     book: Mapping[str, Any]
     made: str
     license: str
-    overlap: Overlap | None
+    overlap: Overlap | None = None
     unsearched: str = ""
     approved: tuple[str, Approval] | None = None
     audits: tuple[AuditLine, ...] = ()
