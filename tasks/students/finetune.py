@@ -19,7 +19,6 @@ from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tasks.students.loop import (
     Job,
     Network,
-    Reporter,
     TrainingOutcome,
     computes_bfloat16,
     import_torch,
@@ -39,7 +38,7 @@ _RATE_POOLED, _RATE_STANDARD = 1e-4, 5e-5
 _PATIENCE, _WARM_UP, _BUCKET = 2, 0.1, 50
 
 
-def finetune(job: Job, folder: Path, report: Reporter) -> TrainingOutcome:
+def finetune(job: Job, folder: Path) -> TrainingOutcome:
     """Train the transformer of the job's spec and write its best pass into `folder`."""
     torch, spec = import_torch(), job.spec
     with seeded(spec.seed):
@@ -50,7 +49,7 @@ def finetune(job: Job, folder: Path, report: Reporter) -> TrainingOutcome:
             network.modules["encoder"].get_input_embeddings().requires_grad_(False)
             if spec.head == "fitted":
                 _start_from_probe(job, network, encoded)
-        outcome = train_network(job, _trainable(job, network, encoded), report)
+        outcome = train_network(job, _trainable(job, network, encoded))
     network.modules.to(torch.device("cpu"))
     save_network(network, folder)
     return outcome

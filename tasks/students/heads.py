@@ -20,7 +20,6 @@ from tasks.students.loop import (
     Boost,
     Job,
     Network,
-    Reporter,
     TrainingOutcome,
     accuracy_and_loss,
     import_torch,
@@ -46,10 +45,10 @@ _STRENGTHS = (0.1, 1.0, 3.0, 10.0, 100.0)
 _HIDDEN = (256, 128)
 
 
-def train_head(job: Job, folder: Path, report: Reporter) -> TrainingOutcome:
+def train_head(job: Job, folder: Path) -> TrainingOutcome:
     """Train a student of kind `linear` or `mlp` and write its layers into `folder`."""
     vectors = _checked(job.rows.vectors)
-    layers, outcome = _train_linear(job, vectors) if job.spec.kind == "linear" else _train_mlp(job, vectors, report)
+    layers, outcome = _train_linear(job, vectors) if job.spec.kind == "linear" else _train_mlp(job, vectors)
     save_layers(folder, layers)
     return outcome
 
@@ -161,6 +160,7 @@ def _train_linear(job: Job, vectors: Matrix) -> tuple[Layers, TrainingOutcome]:
     for _ in range(job.epochs if job.spec.boost else 0):
         boost.after_pass(lambda fitted=layer: softmax(_scores([fitted], vectors[rows])))  # type: ignore[misc]
         layer = _fit(job, vectors, everything, boost.weights, strength)
+    job.advance(job.epochs * len(vectors))
     return [layer], TrainingOutcome(probabilities, job.epochs, job.epochs, boost.result)
 
 
@@ -176,7 +176,7 @@ def _fit(
     return fit_logistic(vectors[rows][positions], targets.astype(np.int64), parts, classes, strength)
 
 
-def _train_mlp(job: Job, vectors: Matrix, report: Reporter) -> tuple[Layers, TrainingOutcome]:
+def _train_mlp(job: Job, vectors: Matrix) -> tuple[Layers, TrainingOutcome]:
     """Train three layers with AdamW.
 
     The scaling of the inputs is folded into the first one.
@@ -209,7 +209,7 @@ def _train_mlp(job: Job, vectors: Matrix, report: Reporter) -> tuple[Layers, Tra
             chosen = unlabelled[choose_unlabelled(len(unlabelled), len(job.train), spec.seed)]
             other = torch.from_numpy(np.asarray((chosen - center) / spread, dtype=np.float32))
             network = replace(network, further=penalty(len(other), lambda sampled: modules(other[sampled])))
-        outcome = train_network(job, network, report)
+        outcome = train_network(job, network)
     linear = [part for part in modules if isinstance(part, torch.nn.Linear)]
     layers: Layers = [(part.weight.detach().numpy(), part.bias.detach().numpy()) for part in linear]
     first = (layers[0][0] / spread).astype(np.float32)

@@ -26,7 +26,8 @@ _TURN = threading.Lock()
 class Job:
     """One training of a student.
 
-    Spec, rows, class numbers and weights of the rows, positions of both splits, passes.
+    Spec, rows, class numbers and weights of the rows, positions of both splits, passes. `advance` counts rows, of each
+    pass all of them.
     """
 
     spec: StudentSpec
@@ -36,6 +37,7 @@ class Job:
     train: NDArray[np.int64]
     validation: NDArray[np.int64]
     epochs: int
+    advance: Advance = lambda _: None
 
     @property
     def batch(self) -> int:
@@ -77,7 +79,7 @@ class Network:
     judged_first: bool = False
 
 
-def train_network(job: Job, network: Network, report: Callable[[int], None]) -> TrainingOutcome:
+def train_network(job: Job, network: Network) -> TrainingOutcome:
     """Train a network and restore its best pass.
 
     The best has the highest accuracy, then the lowest loss, on the validation rows; training stops after `patience`
@@ -103,8 +105,8 @@ def train_network(job: Job, network: Network, report: Callable[[int], None]) -> 
                 network.optimizer.step()
                 if network.schedule is not None:
                     network.schedule.step()
-                report(len(batch))
-            report(len(job.validation))
+                job.advance(len(batch))
+            job.advance(len(job.validation))
             boost.after_pass(lambda: softmax(network.scores(job.train)))
         if len(job.validation):
             accuracy, loss = accuracy_and_loss(softmax(network.scores(job.validation)), job.targets[job.validation])
@@ -171,27 +173,6 @@ def softmax(scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """
     raised = np.exp(np.asarray(scores, dtype=np.float64) - scores.max(axis=1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float64)
-
-
-class Reporter:
-    """Forwards progress to a bar.
-
-    At the end it reports the units that early stopping skipped, which completes the bar.
-    """
-
-    def __init__(self, total: int, advance: Advance | None) -> None:
-        self._left, self._advance = total, advance
-
-    def __call__(self, units: int) -> None:
-        """Report finished units, never more than the total."""
-        units = min(units, self._left)
-        self._left -= units
-        if self._advance is not None and units:
-            self._advance(units)
-
-    def finish(self) -> None:
-        """Report the rest."""
-        self(self._left)
 
 
 def import_torch() -> Any:

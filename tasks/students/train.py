@@ -13,15 +13,13 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from connectors.interfaces.errors import ArtifactError, InputError
 from connectors.interfaces.progress import Advance
-from tasks.students.loop import Job, Reporter, split
+from tasks.students.loop import Job, split
 from tasks.students.spec import Predict, Prediction, StudentSpec, Trained, TrainingRows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 _CARD = "student.json"
 _EPOCHS = {"finetune": 5, "linear": 1, "mlp": 40}
@@ -32,7 +30,7 @@ def units_of_work(spec: StudentSpec, rows: int) -> int:
     return rows * _epochs(spec)
 
 
-def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: Advance | None = None) -> Trained:
+def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: Advance = lambda _: None) -> Trained:
     """Train a student on `rows` and write it into `folder`.
 
     Equal seeds and rows give the same student. A class of the task without rows is allowed. InputError when fewer than
@@ -42,19 +40,19 @@ def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: 
     started = time.monotonic()
     targets, weights = rows.targets(), rows.row_weights()
     train, validation = split(targets, spec.validation_share, spec.seed)
-    job = Job(spec, rows, targets, weights, train, validation, _epochs(spec))
-    report = Reporter(units_of_work(spec, len(rows.texts)), advance)
+    job = Job(spec, rows, targets, weights, train, validation, _epochs(spec), advance)
     folder.mkdir(parents=True, exist_ok=True)
     if spec.kind == "finetune":
         from tasks.students.finetune import finetune
 
-        outcome = finetune(job, folder, report)
+        outcome = finetune(job, folder)
     else:
         from tasks.students.heads import train_head
 
-        outcome = train_head(job, folder, report)
+        outcome = train_head(job, folder)
     write_card(folder, spec, rows.classes)
-    report.finish()
+    if skipped := job.epochs - outcome.epochs:  # by early stopping
+        advance(skipped * len(rows.texts))
     metrics: dict[str, Any] = {}
     if len(validation):
         guessed = Prediction(tuple(rows.classes), outcome.probabilities).labels
@@ -93,33 +91,26 @@ def evaluate(truth: Sequence[str], predicted: Sequence[str], classes: Sequence[s
     either list, as in scikit-learn. A precision or recall without any row is 0. InputError for labels that are not
     among the classes.
     """
-    confusion = _confusion(truth, predicted, classes)
-    right = confusion.diagonal().astype(np.float64)
-    rows, guesses = confusion.sum(axis=1), confusion.sum(axis=0)
-    precision, recall = right / np.maximum(guesses, 1), right / np.maximum(rows, 1)
-    f1 = 2 * right / np.maximum(rows + guesses, 1)
-    per_class = {
-        name: {"precision": float(precision[i]), "recall": float(recall[i]), "f1": float(f1[i]), "rows": int(rows[i])}
-        for i, name in enumerate(classes)
-    }
-    return {
-        "accuracy": float(right.sum() / confusion.sum()),
-        "macro_f1": float(f1[rows + guesses > 0].mean()),
-        "per_class": per_class,
-        "confusion": confusion.tolist(),
-    }
+    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-
-def _confusion(truth: Sequence[str], predicted: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
     if len(truth) != len(predicted) or not len(truth):
         raise InputError(f"Scoring needs one prediction per row: {len(truth)} true, {len(predicted)} predicted labels.")
-    number = {name: position for position, name in enumerate(classes)}
-    unknown = sorted({label for label in (*truth, *predicted) if label not in number})
+    unknown = sorted({*truth, *predicted} - set(classes))
     if unknown:
-        raise InputError(f"Scoring: labels {unknown[:5]} are not classes of the task {list(number)}.")
-    confusion = np.zeros((len(number), len(number)), dtype=np.int64)
-    np.add.at(confusion, ([number[label] for label in truth], [number[label] for label in predicted]), 1)
-    return confusion
+        raise InputError(f"Scoring: labels {unknown[:5]} are not classes of the task {list(classes)}.")
+    names = list(classes)
+    confusion = confusion_matrix(truth, predicted, labels=names)
+    scores = precision_recall_fscore_support(truth, predicted, labels=names, zero_division=0)
+    occurs = confusion.sum(axis=0) + confusion.sum(axis=1) > 0
+    return {
+        "accuracy": float(confusion.trace() / len(truth)),
+        "macro_f1": float(scores[2][occurs].mean()),
+        "per_class": {
+            name: {"precision": float(precision), "recall": float(recall), "f1": float(f1), "rows": int(rows)}
+            for name, precision, recall, f1, rows in zip(names, *scores, strict=True)
+        },
+        "confusion": confusion.tolist(),
+    }
 
 
 def _epochs(spec: StudentSpec) -> int:
