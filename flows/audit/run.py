@@ -15,21 +15,22 @@ from prefect import runtime
 
 from connectors.interfaces.errors import AuditError, ConfigError, WaspError
 from flows.audit import text
-from flows.audit.claims import attacks_of, claims, mechanism_of
 from flows.audit.config import AuditConfig
 from flows.audit.whole_run import attack_whole_run, plan_whole_run, whole_run_config
 from flows.engine.checks import problems_of, raise_problems
+from flows.engine.datasets import with_declared_rows
+from flows.engine.prepare import releases_of
 from flows.runtime.failure import Story, told
 from flows.runtime.manifest import RunBook, begun, held_here, now
 from flows.runtime.prefect_progress import shown
 from flows.runtime.run_events import reported_end
 from flows.runtime.state_folder import check_room, state_folder
-from flows.runtime.stores import open_artifacts
+from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.reporting.audit_report import audit_page, pictures
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from tasks.audit.attacks import AttackResult
+    from tasks.audit.attacks import Attack, AttackResult
 
 CANARY_SIDES = 2
 """A mechanism runs equally often with and without the canary."""
@@ -42,6 +43,19 @@ def audit_name() -> str:
     return f"audit-{Path(config.config).stem}-n{config.trials}{'-pipeline' if config.pipeline else ''}"
 
 
+def attacks_of(config: AuditConfig) -> list[Attack]:
+    """Return the attacks on the releases of the audited run; ConfigError if there is none."""
+    run = with_declared_rows(config.audited(), lambda: open_ledger(state_folder()))
+    cases = [case for release in releases_of(run).items for case in release.audits()]
+    attacks = [case.attack(config.trials, config.confidence) for case in cases if case.attack is not None]
+    if not attacks:
+        raise ConfigError(
+            f"{config.config}: a run with this configuration releases nothing with noise, so there is nothing to "
+            "audit. Name another configuration."
+        )
+    return attacks
+
+
 def planned(config: AuditConfig) -> dict[str, Any]:
     """Return the plan of an audit: mechanisms, claims and draws.
 
@@ -51,7 +65,7 @@ def planned(config: AuditConfig) -> dict[str, Any]:
     mechanisms = []
     for attack in attacks_of(config):
         likely = attack.likely(attack.trials, attack.confidence) if attack.likely else None
-        mechanisms.append(claims(attack) | {"epsilon_likely": likely})
+        mechanisms.append(attack.claims | {"epsilon_likely": likely})
     whole = plan_whole_run(config, config.pipeline) if config.pipeline else None
     return {
         "flow": "audit",
@@ -96,7 +110,7 @@ class AuditRun:
 
     def finish(self, attacked: Sequence[AttackResult], whole: dict[str, Any] | None) -> dict[str, Any]:
         """Write findings and figures, close the manifest and return the findings."""
-        path, mechanisms = f"runs/{self.run_id}/audit.json", [mechanism_of(result) for result in attacked]
+        path, mechanisms = f"runs/{self.run_id}/audit.json", [result.to_json() for result in attacked]
         passed = all(mechanism["passed"] for mechanism in (*mechanisms, *([whole] if whole else [])))
         result = {
             "run_id": self.run_id,

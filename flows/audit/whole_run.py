@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import AuditError, ConfigError
-from flows.audit.claims import claims
 from flows.config.files import check_config
 from flows.config.paths import place, rows_ref
 from flows.config.task_files import load_task
@@ -211,6 +210,6 @@ def _claims(attack: PipelineAttack, wasp: WaspConfig) -> dict[str, Any]:
         )
     confidence = 1 - (1 - attack.confidence) / ATTACKS
     most = one_run_bound(attack.canaries, attack.guesses, attack.guesses, noise.delta, confidence)
-    claimed = claims(Attack("whole run", noise, 1, attack.confidence))
+    claimed = Attack("whole run", noise, 1, attack.confidence).claims
     sizes = {"canaries": attack.canaries, "guesses": attack.guesses, "confidence": attack.confidence}
     return claimed | sizes | {"epsilon_most": most}

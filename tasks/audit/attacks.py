@@ -51,6 +51,22 @@ class Attack:
     run: Run | None = None
     likely: Callable[[int, float], float] | None = None
 
+    @property
+    def claims(self) -> dict[str, Any]:
+        """The claims: `epsilon_stated` is requested, `epsilon_claimed` accounted."""
+        noise = self.noise
+        values: dict[str, Any] = {
+            "mechanism": self.name,
+            "adjacency": noise.privacy.adjacency,
+            "delta": noise.delta,
+            "sensitivity": noise.sensitivity,
+            "epsilon_stated": noise.epsilon_stated,
+            "epsilon_claimed": noise.epsilon_exact,
+        }
+        if self.parties is not None:
+            values |= {"parties": self.parties.number, "colluding": self.parties.colluding}
+        return values | dict(noise.claim)
+
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
@@ -73,6 +89,29 @@ class AttackResult:
     def passed(self) -> bool:
         """True if every finding fits a sound mechanism."""
         return all(finding.passed for finding in (*self.strengths, self.freshness, self.number))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the claims and the findings."""
+        claimed, delta = self.attack.claims, self.attack.noise.delta
+        return claimed | {
+            "epsilon_proven": self.strongest.epsilons(delta)[1],
+            "stated_holds": claimed["epsilon_claimed"] <= claimed["epsilon_stated"],
+            "sound": all(strength.passed for strength in self.strengths),
+            "fresh": self.freshness.passed,
+            "number_kept": self.number.passed,
+            "passed": self.passed,
+            "findings": [
+                {
+                    "what": strength.what,
+                    "passed": strength.passed,
+                    "epsilon_proven": strength.epsilons(delta)[1],
+                    "remark": strength.remark,
+                }
+                for strength in self.strengths
+            ],
+            "freshness": self.freshness.remark,
+            "number": self.number.remark,
+        }
 
 
 def run_attack(attack: Attack, advance: Advance = ignore_progress) -> AttackResult:

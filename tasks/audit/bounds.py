@@ -108,6 +108,13 @@ def largest_rate(errors: int, trials: int, doubt: float) -> float:
     return 1.0 if errors >= trials else float(beta.ppf(1 - doubt, errors + 1, trials - errors))
 
 
+def right_guesses(scores: Floats, included: NDArray[np.bool_], guesses: int) -> int:
+    """Return how many guesses about coins are right: half for the lowest scores (left out), half for the highest."""
+    order = np.argsort(scores, kind="stable")
+    out, inside = order[: guesses // 2], order[len(order) - (guesses - guesses // 2) :]
+    return int((~included[out]).sum() + included[inside].sum())
+
+
 def one_run_bound(canaries: int, guesses: int, correct: int, delta: float, confidence: float) -> float:
     """Return the epsilon that this many correct guesses about coins prove at least; never below 0.
 

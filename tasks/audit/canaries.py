@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tasks.audit.bounds import one_run_bound
+from tasks.audit.bounds import one_run_bound, right_guesses
 from tasks.private.nearest.search import rank
 from tasks.private.voting.ballot import Ballot, Candidates
 
@@ -132,9 +132,7 @@ def guess(what: str, scores: Floats, coins: MembershipQuestion) -> Guesses:
     """Return the conclusions from scores, which are higher for canaries that seem to have taken part."""
     from sklearn.metrics import roc_auc_score, roc_curve
 
-    order = np.argsort(scores, kind="stable")
-    out, inside = order[: coins.guesses // 2], order[len(order) - (coins.guesses - coins.guesses // 2) :]
-    correct = int((~coins.included[out]).sum() + coins.included[inside].sum())
+    correct = right_guesses(scores, coins.included, coins.guesses)
     bound = one_run_bound(len(scores), coins.guesses, correct, coins.delta, coins.confidence)
     false, true, _ = roc_curve(coins.included, scores)
     auc = float(roc_auc_score(coins.included, scores))

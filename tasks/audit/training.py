@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tasks.audit.attacks import Attack
-from tasks.audit.bounds import Finding, check_number, freshness, one_run_bound
+from tasks.audit.bounds import Finding, check_number, freshness, one_run_bound, right_guesses
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.students.loop import import_torch
@@ -89,11 +89,11 @@ def guess_coins(
 ) -> Finding:
     """Guess the coins of a share of the canaries: the highest scores took part, the lowest did not."""
     canaries = len(scores)
-    half, order = round(share * canaries / 2), np.argsort(scores, kind="stable")
-    correct = int((~included[order[:half]]).sum() + included[order[canaries - half :]].sum())
-    bound = one_run_bound(canaries, 2 * half, correct, noise.delta, confidence)
+    guesses = 2 * round(share * canaries / 2)
+    correct = right_guesses(scores, included, guesses)
+    bound = one_run_bound(canaries, guesses, correct, noise.delta, confidence)
     claimed, name = noise.epsilon_exact, f"who took part, by all steps, {share:.0%} guessed"
-    remark = f"{correct} of {2 * half} guesses about {canaries} canaries in one training are right"
+    remark = f"{correct} of {guesses} guesses about {canaries} canaries in one training are right"
     return Finding(name, claimed, bound, canaries // 2, bound <= claimed, remark, "epsilon")
 
 

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tasks.accounting.density import COUNTING
-from tasks.density.herding import TEMPTING, herd
 from tasks.density.kernels import body, counted
 from tasks.selection.examples import bad_of
 
@@ -53,6 +52,9 @@ ANYWHERE: Final = 0.1
 
 TAME: Final = 0.03
 """Ridge of the weights that tilt texts towards the density; larger values follow it less."""
+
+TEMPTING: Final = 0.1
+"""Part of a class that is good enough, or bad enough, for an example."""
 
 TINY: Final = 1e-12
 
@@ -133,6 +135,21 @@ def examples(points: Floats, target: Floats, surplus: Floats, count: int) -> tup
     last = rest[~np.isin(rest, taken)][: max(pool, bad)]
     worst = points[last].mean(axis=0) if len(last) else target
     return taken, last[herd(points[last], worst, bad)]
+
+
+def herd(points: Floats, target: Floats, count: int) -> Ints:
+    """Return positions of `count` points whose mean embedding is close to `target`.
+
+    Greedy, each position once. Kernel herding (Chen, Welling and Smola 2010): the next point is similar to the target
+    and dissimilar to earlier ones.
+    """
+    similarity, taken = points @ target, np.zeros(len(points))
+    free, order = np.ones(len(points), dtype=bool), np.empty(min(count, len(points)), dtype=np.int64)
+    for turn in range(len(order)):
+        best = int(np.argmax(np.where(free, similarity - taken / (turn + 1), -np.inf)))
+        order[turn], free[best] = best, False
+        taken += points @ points[best]
+    return order
 
 
 def tilt(points: Floats, target: Floats, tame: float = TAME) -> Floats:

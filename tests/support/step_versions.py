@@ -69,7 +69,6 @@ MEANING = {
     ],
     "select_matching": [
         "tasks/density/kernels.py",
-        "tasks/density/herding.py",
         "tasks/density/matching.py",
         "tasks/steps/density.py",
     ],

@@ -6,18 +6,19 @@ integers leave. A second call with the same key returns the numbers of the first
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 import numpy as np
 
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ArtifactError, ConfigError
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from tasks.accounting.sums import AnyPrivacy, SumNoise
 from tasks.private.data.quarantine import sealed
 from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
-from tasks.private.noise.packed import pack, unpack
 from tasks.private.voting.ballot import Unprintable
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 MAGIC: Final = b"KPS-SUMS"
+FORMAT: Final = 1
+HEAD: Final = struct.Struct("<8sBB3dqq")
+"""Magic, format, three numbers (steps, scale, rows), one array and its length; the sums and a SHA-256 hash follow."""
 
 
 class CleanSums(Unprintable):
@@ -54,7 +58,9 @@ class NoisySums:
 
     def to_bytes(self) -> bytes:
         """Serialise the sums; equal sums give the same bytes on every machine."""
-        return pack(MAGIC, (self.steps, self.scale_int, len(self.sums)), (self.sums.ravel(),))
+        flat = self.sums.astype("<i8").ravel()
+        body = HEAD.pack(MAGIC, FORMAT, 3, self.steps, self.scale_int, len(self.sums), 1, len(flat)) + flat.tobytes()
+        return body + hashlib.sha256(body).digest()
 
     def columns(self) -> dict[str, Ints]:
         """Return table columns: row, position in the row, sum."""
@@ -68,7 +74,15 @@ class NoisySums:
     @classmethod
     def from_bytes(cls, stored: bytes) -> NoisySums:
         """Return the sums of `to_bytes`; ArtifactError if damaged or another type."""
-        (steps, scale_int, rows), (flat,) = unpack(MAGIC, stored)
+        body, digest = stored[:-32], stored[-32:]
+        if len(body) < HEAD.size or hashlib.sha256(body).digest() != digest:
+            raise ArtifactError("The stored output of a release is damaged; restore the ledger from its backup.")
+        magic, form, _, steps, scale_int, rows, _, _ = HEAD.unpack_from(body)
+        if (magic, form) != (MAGIC, FORMAT):
+            raise ArtifactError(
+                f"The stored output is not {MAGIC.decode()} of format {FORMAT}; a newer version wrote it. Update wasp."
+            )
+        flat = np.frombuffer(body, dtype="<i8", offset=HEAD.size).astype(np.int64)
         return cls(flat.reshape(int(rows), -1), int(steps), scale_int)
 
 

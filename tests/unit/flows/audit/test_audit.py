@@ -12,9 +12,9 @@ from prefect.utilities.callables import parameter_schema
 
 from connectors.interfaces.errors import ConfigError
 from flows.audit import text
-from flows.audit.claims import attacks_of, claims
 from flows.audit.config import AuditConfig
 from flows.audit.flow import audit
+from flows.audit.run import attacks_of
 from flows.cli import start, stored_runs
 from flows.config.files import check_config, load_config
 from flows.engine.prepare import make_noise
@@ -101,7 +101,7 @@ def test_each_release_of_a_run_brings_its_attack(name: str, home: Path) -> None:
     assert [line["mechanism"] for line in plan["mechanisms"]] == RELEASES[name]
     assert plan["draws"] == sum(2 * 500 * line["releases"] for line in plan["mechanisms"])
     for attack, line in zip(attacks_of(config), plan["mechanisms"], strict=True):
-        assert claims(attack) | {"epsilon_likely": line["epsilon_likely"]} == line
+        assert attack.claims | {"epsilon_likely": line["epsilon_likely"]} == line
         assert 0 <= line["epsilon_likely"] <= line["epsilon_claimed"] <= line["epsilon_stated"] * (1 + 1e-6)
     shown = text.plan(plan)
     assert "opens         nothing" in shown

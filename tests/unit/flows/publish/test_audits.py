@@ -12,7 +12,6 @@ import yaml
 
 from connectors.interfaces.errors import ArtifactError, AuditError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
-from flows.audit.claims import claims
 from flows.catalog import find_flow
 from flows.config.files import check_config
 from flows.engine.method import AuditCase
@@ -214,17 +213,17 @@ def test_a_red_audit_of_any_release_of_a_run_stops_its_export(flow: str, tmp_pat
     """Each release brings the attack whose finding the gate recognises; findings of other flows are ignored."""
     manifest, artifacts = manifest_of(flow), open_artifacts(tmp_path)
     other = manifest_of("wasp" if flow in ("pre_text", "aug_pe") else "pre_text")
-    written(tmp_path, "audit-0", "2026-03-01", False, **claims(attacks_on(other)[0]) | {"epsilon_proven": 9.0})
+    written(tmp_path, "audit-0", "2026-03-01", False, **attacks_on(other)[0].claims | {"epsilon_proven": 9.0})
     attacks = attacks_on(manifest)
     audits, never = require_no_red_audit(artifacts, manifest)
     assert (audits, len(never) > 0) == ((), True)
     for number, attack in enumerate(attacks, start=1):
-        written(tmp_path, f"audit-{number}", f"2026-03-0{number + 1}", True, **claims(attack) | {"epsilon_proven": 1.0})
+        written(tmp_path, f"audit-{number}", f"2026-03-0{number + 1}", True, **attack.claims | {"epsilon_proven": 1.0})
     audits, never = require_no_red_audit(artifacts, manifest)
     assert ([audit.run_id for audit in audits], never) == ([f"audit-{n + 1}" for n in range(len(attacks))], ())
     for attack in attacks:
         shutil.rmtree(tmp_path / "runs" / "audit-red", ignore_errors=True)
-        written(tmp_path, "audit-red", "2026-03-09T10:00:00", False, **claims(attack) | {"epsilon_proven": 9.0})
+        written(tmp_path, "audit-red", "2026-03-09T10:00:00", False, **attack.claims | {"epsilon_proven": 9.0})
         red = f"audit-red of 2026-03-09 is red.*{attack.noise.epsilon_exact:.4f} is claimed, at least 9.0000 was proven"
         with pytest.raises(AuditError, match=red):
             require_no_red_audit(artifacts, manifest)
@@ -244,7 +243,7 @@ def test_the_ledger_page_shows_the_audits_of_each_runs_own_mechanism(flow: str, 
     for number in range(noise.releases):
         book.release_once(ReleaseRequest("desk", "run", f"vote-{number}", str(number), charge), lambda: b"noise")
     for mechanism in ("wasp tight", "pe", "federated"):
-        finding = claims(attack) | {"epsilon_proven": 9.0, "mechanism": mechanism}
+        finding = attack.claims | {"epsilon_proven": 9.0, "mechanism": mechanism}
         written(tmp_path, f"audit-{mechanism.split()[0]}", "2026-03-01", passed=False, **finding)
     shown = {audit["run_id"] for audit in collect(book, tmp_path, "desk")["runs"][0]["audits"]}
     own = {"wasp": {"audit-wasp"}, "pre_text": {"audit-pe"}, "parties": {"audit-wasp", "audit-federated"}}

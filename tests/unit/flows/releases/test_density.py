@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from flows.audit.claims import attacks_of
 from flows.audit.config import AuditConfig, PipelineAttack
+from flows.audit.run import attacks_of
 from flows.audit.whole_run import whole_run_config
 from flows.config.files import check_config
 from flows.engine import text

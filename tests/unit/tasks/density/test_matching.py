@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.density.herding import herd
 from tasks.density.kernels import body, features_of
-from tasks.density.matching import Density, examples, expect, tilt, tilted, witness
+from tasks.density.matching import Density, examples, expect, herd, tilt, tilted, witness
 
 LABELS = ("a", "b")
 WIDTH = 24

@@ -265,7 +265,11 @@ def test_clean_sums_cannot_be_stored_and_damaged_ones_are_refused() -> None:
     assert repr(clean) == "CleanSums(hidden)"
     with pytest.raises(TypeError, match="never serialised"):
         pickle.dumps(clean)
-    stored = NoisySums(np.full((1, 3), 1234), 4, 2.0).to_bytes()
+    stored = NoisySums(np.array([[-5, 700]]), 128, 3.25).to_bytes()
+    assert stored[:-32].hex() == (
+        "4b50532d53554d53" "0103" "0000000000006040" "0000000000000a40" "000000000000f03f"
+        "0100000000000000" "0200000000000000" "fbffffffffffffff" "bc02000000000000"
+    ), "the same on every machine"  # fmt: skip
     for damaged in (stored[:-1] + b"x", b""):
         with pytest.raises(ArtifactError, match="damaged"):
             NoisySums.from_bytes(damaged)
