@@ -91,17 +91,6 @@ def test_federated_dropout_and_collusion_cost_the_known_epsilon():
         assert epsilon_of([gaussian_event(sigma)], 1e-5) == pytest.approx(row["eps"], abs=1e-5)
 
 
-def test_teacher_votes_cost_the_known_epsilon():
-    for row in rows("gnmax"):
-        events = [gaussian_event(row["sigma"] / math.sqrt(2), row["n_queries"])]
-        assert epsilon_of(events, row["delta"]) == pytest.approx(row["eps"], abs=1e-4)
-    for row in rows("gnmax", "max_queries_sigma6"):
-        costs = [epsilon_of([gaussian_event(6 / math.sqrt(2), row["n"] + extra)], row["delta"]) for extra in (0, 1)]
-        assert costs[0] <= row["eps"] < costs[1]
-    for row in rows("gnmax", "sigma_for_n"):
-        assert gaussian_sigma(row["eps"], row["delta"], math.sqrt(2), row["n"]) == pytest.approx(row["sigma"], rel=1e-6)
-
-
 def test_kernel_sums_need_the_known_noise():
     for row in rows("rff_identities", "kde_sum_noise_sd"):
         # The noise on sqrt(D) long features, seen along a unit feature direction, is sigma itself.

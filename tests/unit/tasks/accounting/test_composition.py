@@ -159,48 +159,6 @@ def test_a_delta_outside_zero_and_one_closes_the_gate(delta: float):
         filter_epsilon([gaussian_event(1)], delta)
 
 
-# --- identities whose subjects are elsewhere
-def test_a_sum_of_integer_noises_is_as_near_to_one_as_the_vectors_say():
-    section = VECTORS["distributed_discrete_gaussian"]
-    for row in section["rows"]:
-        parties = np.arange(1, row["L"])
-        tau = 10 * np.exp(-2 * math.pi**2 * row["sigma_party_int"] ** 2 * parties / (parties + 1)).sum()
-        assert tau == pytest.approx(row["tau"], rel=1e-6, abs=1e-300)
-
-
-def test_random_features_have_the_stated_kernel_and_variances():
-    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
-    weights = weights / weights.sum()
-    for row in rows("rff_identities"):
-        # <f(x), f(y)> of one frequency is cos(sqrt(2) * w * |x - y|), w standard normal.
-        cosines = np.cos(math.sqrt(2) * nodes * math.sqrt(row["sq_distance"]))
-        mean = weights @ cosines
-        assert mean == pytest.approx(row["kernel"], abs=1e-9)
-        assert weights @ cosines**2 - mean**2 == pytest.approx(row["var_paired_per_frequency"], abs=1e-9)
-    for row in rows("rff_identities", "prefix_factor"):
-        assert math.exp(row["u"] * (row["L"] - row["ell"])) == pytest.approx(row["factor"], rel=1e-12)
-
-
-def test_subsampled_gaussian_training_costs_the_known_epsilon():
-    import dp_accounting as accounting
-    from dp_accounting.pld import PLDAccountant
-
-    row = rows("dpsgd")[0]
-    step = accounting.PoissonSampledDpEvent(row["sample_rate"], accounting.GaussianDpEvent(row["noise_multiplier"]))
-    accountant = PLDAccountant().compose(step, row["steps"])
-    assert accountant.get_epsilon(row["delta"]) == pytest.approx(row["eps_pld"], abs=0.03)
-
-
-def test_audit_intervals_are_clopper_pearson():
-    from scipy.stats import beta
-
-    for row in VECTORS["audit"]["clopper_pearson"]["rows"]:
-        hits, number, tail = row["successes"], row["n"], (1 - row["confidence"]) / 2
-        lower = beta.ppf(tail, hits, number - hits + 1) if hits else 0.0
-        assert lower == pytest.approx(row["lower"], abs=1e-7)
-        assert beta.ppf(1 - tail, hits + 1, number - hits) == pytest.approx(row["upper"], abs=1e-7)
-
-
 def test_integer_laplace_noise_is_counted_as_the_worst_of_its_epsilon():
     from dp_accounting.pld import privacy_loss_distribution as losses
 

@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from connectors.interfaces.errors import ConfigError
@@ -21,7 +19,6 @@ from tasks.accounting.teachers import (
     survival,
 )
 from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
-from tasks.private.releases.teachers import in_steps
 from tests.support.data.golden import rows
 
 
@@ -45,31 +42,6 @@ def test_label_counts_need_the_noise_of_the_design() -> None:
     exchanged = calibrate_sums(TeacherPrivacy("labels", 0.4, 1e-6, 40, adjacency="replace_one"))
     assert exchanged.scale == pytest.approx(14.038, rel=1e-4)
     assert paper_part(counts).scale == pytest.approx(exchanged.scale, rel=1e-4)
-
-
-PROBABILITIES = st.floats(0, 1) | st.just(math.nan) | st.floats(-5, 5)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(PROBABILITIES, PROBABILITIES), min_size=1, max_size=6))
-def test_one_teacher_never_moves_the_sums_further_than_is_claimed(answers: list[tuple[float, float]]) -> None:
-    before, after = (in_steps(np.array(one)) for one in zip(*answers, strict=True))
-    assert (before.sum(axis=1) == ANSWER_STEPS).all()
-    assert ((before >= 0) & (before <= ANSWER_STEPS)).all()
-    moved = (before - after).astype(np.float64) / ANSWER_STEPS
-    queries = len(answers)
-    assert np.linalg.norm(moved) <= TeacherPrivacy("answers", 1.0, 1e-5, queries).sensitivity + 1e-12
-    assert np.abs(moved).sum() <= TeacherPrivacy("answers", 1.0, 1e-5, queries, "laplace").sensitivity + 1e-12
-    others = np.random.default_rng(queries).integers(0, 5 * ANSWER_STEPS, (queries, 2))
-    checks = ((others + before).max(axis=1) - (others + after).max(axis=1)) / ANSWER_STEPS
-    assert np.linalg.norm(checks) <= TeacherPrivacy("checks", 1.0, 1e-5, queries).sensitivity + 1e-12
-
-
-def test_the_claimed_sensitivity_is_reached_by_a_teacher_that_turns_round() -> None:
-    moved = (in_steps(np.zeros(7)) - in_steps(np.ones(7))) / ANSWER_STEPS
-    assert np.linalg.norm(moved) == pytest.approx(TeacherPrivacy("answers", 1.0, 1e-5, 7).sensitivity)
-    twice = TeacherPrivacy("answers", 1.0, 1e-5, 7, adjacency="replace_one").sensitivity
-    assert np.linalg.norm(2 * moved) == pytest.approx(twice), "a replaced row may move two teachers"
 
 
 @pytest.mark.statistical

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from tasks.audit.attacks import run_attack, vote_attack, vote_case
 from tasks.audit.bounds import epsilon_bound, largest_rate, lower_bound
 from tasks.audit.parts import few_numbers, part_attack, part_case
 from tasks.audit.sums import SumsCase
-from tests.support.paths import ROOT
+from tests.support.data.golden import VECTORS
 
 FEW, MANY = 400, 1500
 
@@ -229,8 +228,8 @@ def test_error_rates_are_bounded_as_by_another_computation() -> None:
     """The bound is the rate at which so few errors would have the probability that is left as doubt."""
     from scipy.stats import binom
 
-    path = ROOT.parent / "shared" / "design" / "dp_vectors.json"
-    rows = json.loads(path.read_text())["audit"]["clopper_pearson"]["rows"] if path.exists() else []
+    rows = VECTORS["audit"]["clopper_pearson"]["rows"]
+    assert rows
     for row in rows:
         rate = largest_rate(row["successes"], row["n"], (1 - row["confidence"]) / 2)
         assert rate == pytest.approx(row["upper"], abs=1e-7)

@@ -16,10 +16,12 @@ FEW = settings(deadline=None, max_examples=60)
 
 
 @FEW
-@given(elections(persons=True), st.sampled_from(["max", "sum", "mean"]), st.integers(1, 4))
-def test_removing_a_person_moves_the_votes_by_at_most_the_person_sensitivity(election: Any, how: str, most: int):
-    voters, standing = election
-    privacy = {"protects": "person", "rows_per_person": most, "aggregation": how}
+@given(elections(persons=True), st.sampled_from(["max", "sum", "mean"]), st.integers(1, 4), st.sampled_from([1, 2]))
+def test_removing_a_person_moves_the_votes_by_at_most_the_person_sensitivity(
+    election: Any, how: str, most: int, sides: int
+):
+    voters, standing = replace(election[0], sides=sides), election[1]
+    privacy = {"protects": "person", "rows_per_person": most, "aggregation": how, "sides": sides}
     left = [row for row, person in enumerate(voters.persons) if person != "p"]
     others = replace(
         voters,
@@ -30,7 +32,7 @@ def test_removing_a_person_moves_the_votes_by_at_most_the_person_sensitivity(ele
     moved = counts(voters, standing, **privacy) - counts(others, standing, **privacy)
     factor = {"max": most, "sum": most**2, "mean": 1}[how]
     finer = noise_for(voters.votes, **privacy).scale // noise_for(voters.votes).scale
-    assert int((moved**2).sum()) <= factor * finer**2 * squared_bound(voters.votes)
+    assert 2 * int((moved**2).sum()) <= sides * factor * finer**2 * squared_bound(voters.votes)
 
 
 def test_the_person_bounds_are_reached():

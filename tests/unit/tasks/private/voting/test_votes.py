@@ -27,14 +27,15 @@ FEW = settings(deadline=None, max_examples=60)
 
 # --- sensitivity
 @FEW
-@given(elections())
-def test_removing_a_row_moves_the_votes_by_at_most_the_sensitivity(election: tuple[Ballot, Candidates]):
-    voters, standing = election
-    before = counts(voters, standing)
+@given(elections(), st.sampled_from([1, 2]))
+def test_removing_a_row_moves_the_votes_by_at_most_the_sensitivity(election: tuple[Ballot, Candidates], sides: int):
+    voters, standing = replace(election[0], sides=sides), election[1]
+    before = counts(voters, standing, sides=sides)
+    assert before.shape == (len(standing.ids), sides)
     for row in range(len(voters.labels)):
-        moved = before - counts(without(voters, row), standing)
+        moved = before - counts(without(voters, row), standing, sides=sides)
         assert (moved >= 0).all()
-        assert int((moved**2).sum()) <= squared_bound(voters.votes)
+        assert 2 * int((moved**2).sum()) <= sides * squared_bound(voters.votes)
 
 
 @pytest.mark.parametrize("votes", [1, 2, 8, 11])
@@ -193,6 +194,8 @@ def test_votes_without_noise_need_the_explicit_mark():
 def test_noise_made_for_another_vote_is_refused(privacy: dict[str, Any]):
     with pytest.raises(ConfigError):
         noisy_votes(ballot(np.ones((2, 2)), 8), candidates(np.zeros((3, 2))), noise_for(**privacy))
+    with pytest.raises(ConfigError, match="1 side"):
+        ballot(np.ones((2, 2)), 8, sides=3)
 
 
 def test_persons_without_their_protection_are_refused():
