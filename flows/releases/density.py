@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flows.engine.method import ReleaseOutcome, ReleasePlan
 from flows.releases.opening import Opening, opening_lines
 from flows.releases.sums import SumRelease
-from tasks.accounting.density import calibrate_density, describe_density
+from tasks.accounting.density import calibrate_density
 from tasks.reporting.report_model import Touched
 
 if TYPE_CHECKING:
@@ -52,10 +52,13 @@ class DensityRelease(SumRelease):
 
     def outcome(self) -> ReleaseOutcome:
         """Return the density as a sentence."""
+        noise = self.noise
+        how = "without noise" if noise.kind == "none" else f"with integer Gaussian noise, sigma {noise.scale:.4f}"
         exposed = Touched("density without noise", "guidance/release.parquet", "privacy.epsilon: inf")
         return ReleaseOutcome(
             kind="density",
-            text=describe_density(self.noise),
+            text=f"one sum of features per class, {how}; one {noise.privacy.protects} moves all of them together by at "
+            f"most {noise.sensitivity:g} (L2); it serves every round",
             affected="the noisy density: selected examples, weights, prompts, selected texts, student",
             unnoised=(exposed,) if self.noise.kind == "none" else (),
         )

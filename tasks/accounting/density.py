@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from tasks.accounting.composition import Adjacency
 from tasks.accounting.sensitivity import Protects, VotePrivacy, need
-from tasks.accounting.sums import Kind, SumNoise, calibrate_sums
+from tasks.accounting.sums import Kind, calibrate_sums
 from tasks.accounting.votes import Noise, noise_of_sums
 from tasks.core.slots import GUIDANCE
 
@@ -87,12 +87,3 @@ def calibrate_density(privacy: VotePrivacy) -> Noise:
     of_density = (privacy.epsilon, privacy.delta, privacy.adjacency, privacy.protects, privacy.rows_per_person)
     release = calibrate_sums(DensityPrivacy(*of_density))
     return noise_of_sums(privacy, (release,), release.epsilon_exact)
-
-
-def describe_density(noise: SumNoise[DensityPrivacy]) -> str:
-    """Describe the release in a sentence."""
-    how = "without noise" if noise.kind == "none" else f"with integer Gaussian noise, sigma {noise.scale:.4f}"
-    return (
-        f"one sum of features per class, {how}; one {noise.privacy.protects} moves all of them together by at most "
-        f"{noise.sensitivity:g} (L2); it serves every round"
-    )

@@ -29,14 +29,6 @@ FEATURE_STEPS: Final = 4096
 COUNT_STEPS: Final = 128
 """Integer steps of one count under Gaussian noise, which makes its grid free; Laplace noise is exact on counts."""
 
-SETTING_TEXTS = {
-    "gaussian": "integer Gaussian noise on averages of each document",
-    "pure": "integer Laplace noise on averages of each document, delta 0",
-    "paper": "the scale of the paper as printed, on sums instead of means, made for one phrase: NO guarantee of its "
-    "epsilon for a document; the cost of a document is accounted",
-}
-"""The noise of each setting, for plans and reports."""
-
 
 @dataclass(frozen=True, slots=True)
 class PartPrivacy:
@@ -171,14 +163,3 @@ def split_epsilon(epsilon: float, delta: float, setting: Setting, vocabulary: fl
         return vocabulary, epsilon - vocabulary
     rest = mu_of(epsilon, delta) ** 2 - mu_of(vocabulary, delta) ** 2
     return vocabulary, gaussian_epsilon(math.sqrt(rest), delta)
-
-
-def describe_keyphrases(noise: Noise) -> str:
-    """Describe the two releases in a sentence."""
-    first, second = noise.sums
-    return (
-        f"how many documents contain each public term (first {first.privacy.terms} of each; epsilon "
-        f"{first.epsilon_exact:.4g}), and densities of the first {second.privacy.keyphrases} phrases of each by "
-        f"{second.privacy.frequencies} frequencies and {second.privacy.members} member(s) (epsilon "
-        f"{second.epsilon_exact:.4g}); {SETTING_TEXTS[noise.calibration]}"
-    )

@@ -17,10 +17,8 @@ from flows.releases.budget import share_budget
 from flows.releases.sums import sum_audits
 from flows.releases.vocabulary import vocabulary_content
 from tasks.accounting.keyphrases import (
-    SETTING_TEXTS,
     PartPrivacy,
     calibrate_keyphrases,
-    describe_keyphrases,
     split_epsilon,
 )
 from tasks.accounting.no_noise import finite
@@ -37,6 +35,14 @@ if TYPE_CHECKING:
 
 PREVIEWED = 20
 """Number of random sequences for each class of a preview."""
+
+SETTING_TEXTS = {
+    "gaussian": "integer Gaussian noise on averages of each document",
+    "pure": "integer Laplace noise on averages of each document, delta 0",
+    "paper": "the scale of the paper as printed, on sums instead of means, made for one phrase: NO guarantee of its "
+    "epsilon for a document; the cost of a document is accounted",
+}
+"""The noise of each setting, for plans and reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +92,13 @@ class KeyphrasesRelease(Release):
 
     def outcome(self) -> ReleaseOutcome:
         """Return both releases as a sentence."""
+        vocabulary, density = self.noise.sums
         return ReleaseOutcome(
             kind="keyphrases",
-            text=describe_keyphrases(self.noise),
+            text=f"how many documents contain each public term (first {vocabulary.privacy.terms} of each; epsilon "
+            f"{vocabulary.epsilon_exact:.4g}), and densities of the first {density.privacy.keyphrases} phrases of each "
+            f"by {density.privacy.frequencies} frequencies and {density.privacy.members} member(s) (epsilon "
+            f"{density.epsilon_exact:.4g}); {SETTING_TEXTS[self.noise.calibration]}",
             affected="the noisy counts and sums: phrases, prompts, synthetic texts, student",
         )
 

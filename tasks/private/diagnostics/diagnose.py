@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import InputError
 from tasks.metrics.metrics import fid
+from tasks.private.data.quarantine import sealed
+from tasks.private.data.rows import open_rows
+from tasks.private.voting.release import usable_rows
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from connectors.interfaces.ledger import Look
+    from tasks.core.tools import Tools
 
     Vectors = NDArray[np.floating[Any]]
 
@@ -32,6 +38,17 @@ class NotPrivate:
 
     def __format__(self, form: str) -> str:
         return f"{self.value:{form or '.4g'}} ({self.mark}: {self.why})"
+
+
+def fid_against_private(tools: Tools, fingerprint: str, vectors: Vectors, look: Look) -> NotPrivate:
+    """Return the FID between synthetic texts and the private rows, marked not private.
+
+    `look` is written to the ledger before the rows are read.
+    """
+    tools.ledger.look(look)
+    with sealed(tools.zone.folder):
+        rows = open_rows(tools.zone, tools.private, fingerprint)
+        return private_fid(vectors, usable_rows(tools, rows)[1])
 
 
 def private_fid(vectors: Vectors, private_vectors: Vectors) -> NotPrivate:

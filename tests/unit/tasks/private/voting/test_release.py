@@ -18,7 +18,7 @@ from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Payer
 from tasks.private.data.rows import OpenedRows
-from tasks.private.diagnostics.internal import fid_against_private
+from tasks.private.diagnostics.diagnose import fid_against_private
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import private_vectors, release_votes
 from tasks.private.voting.votes import NoisyVotes
