@@ -30,7 +30,7 @@ class VotesRelease(Release):
 
     def charges(self) -> tuple[Charge, ...]:
         """Return one charge for each vote."""
-        return (self.noise.charge,) * self.noise.releases if self.noise.releases else ()
+        return self.noise.own_charges
 
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
         """Return the number of votes and their noise."""

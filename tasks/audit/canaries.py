@@ -117,6 +117,8 @@ def attack_run(evidence: Evidence, question: MembershipQuestion) -> list[Guesses
     They use the noisy votes, a language model of the texts, and the nearest text. The last two use nothing but the
     synthetic texts.
     """
+    from sklearn.metrics.pairwise import cosine_similarity
+
     texts, canary_texts = evidence.texts["text"].tolist(), [canary.text for canary in evidence.canaries]
     # as in the run: candidates are embedded in batches, voting rows one at a time
     synthetic, canaries = evidence.embedder.embed(texts), evidence.embedder.embed_alone(canary_texts)
@@ -124,7 +126,7 @@ def attack_run(evidence: Evidence, question: MembershipQuestion) -> list[Guesses
     return [
         guess("noisy votes", vote_scores(evidence, synthetic, canaries), question),
         guess("likelihood of the texts", np.array([likelihood(text) for text in canary_texts]), question),
-        guess("nearest text", (_unit(canaries) @ _unit(synthetic).T).max(axis=1), question),
+        guess("nearest text", cosine_similarity(canaries.astype(np.float64), synthetic).max(axis=1), question),
     ]
 
 
@@ -198,8 +200,3 @@ def votes_of_each(ballot: Ballot, candidates: Candidates) -> Floats:
         positions = order[np.searchsorted(candidates.ids[order], ids[rows, ranks])]
         votes[rows, positions, side] += weights[ranks]
     return votes
-
-
-def _unit(vectors: NDArray[np.float32]) -> Floats:
-    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))

@@ -99,7 +99,7 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
 
     Both are stored in the private zone, with its answers to the rows of a test.
     """
-    if spec.test is None and tools.ledger.released(spec.payer.dataset, answers_key(tools, spec, written).key):
+    if spec.test is None and tools.ledger.released(spec.payer.dataset, _answers_job(tools, spec, written).key.key):
         return None, "not needed: the answers of all teachers are already released"
     require_usable(tools, written)
     samples = read_samples(tools, written)
@@ -167,11 +167,6 @@ def sure_of(tools: Tools, spec: TeacherSpec, checks: ArtifactRef) -> list[int]:
     """Return the ordered indices of queries that pass, up to the charged number."""
     sums = tools.artifacts.read_table(checks)["sum"].to_numpy() / tools.artifacts.info(checks)["steps"]
     return [int(index) for index in np.flatnonzero(sums >= spec.sure * spec.teachers)[: spec.answers.privacy.numbers]]
-
-
-def answers_key(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> StepKey:
-    """Return the key of the release of all answers."""
-    return _answers_job(tools, spec, written).key
 
 
 def _answers_job(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> SumJob[TeacherPrivacy]:

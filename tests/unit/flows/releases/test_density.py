@@ -9,7 +9,6 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.audit.config import AuditConfig, PipelineAttack
-from flows.audit.run import attacks_of
 from flows.audit.whole_run import whole_run_config
 from flows.config.files import check_config
 from flows.engine import text
@@ -154,12 +153,6 @@ def test_without_noise_the_density_is_marked(monkeypatch: pytest.MonkeyPatch, tm
     assert noise.non_private
     assert noise.sigma_int == 0
     assert not planned(config(method=DENSITY, privacy={"epsilon": "inf"}))["private"]
-
-
-def test_an_audit_attacks_the_density_of_a_configuration_in_place_of_its_votes(ran: Ran) -> None:
-    pipeline, _ = ran
-    named = pipeline.config(method=DENSITY)
-    assert [attack.name for attack in attacks_of(AuditConfig(config=str(named)))] == ["guidance density"]
 
 
 def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:

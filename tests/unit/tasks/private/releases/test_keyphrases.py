@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.errors import ConfigError, InputError, PrivateInputError
+from connectors.interfaces.errors import ConfigError, InputError
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.dp_kps.config import DpKpsConfig
@@ -171,16 +171,6 @@ def test_what_a_document_adds_hangs_on_it_alone_and_keeps_to_the_bound() -> None
             assert (np.linalg.norm(row) if setting == "gaussian" else np.abs(row).sum()) <= bound
         assert not together[-3].any()
         assert not together[-2].any()
-
-
-def test_a_changed_source_stops_a_release_and_its_words_stay_in_the_private_zone(tmp_path: Path) -> None:
-    run = opened(tmp_path)
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text(rows.read_text() + "\n" + json.dumps({"text": "a secret cable", "label": LABELS[0]}))
-    with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED") as refused:
-        keyphrasing.count_terms(run.tools, run.vocabulary_spec)
-    assert "secret" not in str(refused.value)
-    assert not drawn(run)
 
 
 def test_the_private_vocabulary_is_that_of_the_noisy_counts(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.interfaces.artifacts import StepKey
-from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, PrivateInputError
+from connectors.interfaces.errors import ArtifactError, ConfigError, InputError
 from flows.engine.spending import look_at_teachers
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.filter import _teacher_spec as teacher_spec
@@ -176,16 +176,6 @@ def test_lost_answers_stop_the_release_before_it_is_paid(tmp_path: Path) -> None
     teaching.teach(run.tools, spec, 2, written)
     teaching.answer(run.tools, spec, written, None)
     assert list(releases(run)) == ["answers"]
-
-
-def test_a_changed_source_stops_a_teacher_and_its_words_stay_in_the_private_zone(tmp_path: Path) -> None:
-    run = opened(tmp_path)
-    spec, written = teacher_spec(run), written_by(run)
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text(rows.read_text() + "\n" + json.dumps({"text": "a secret cable", "label": LABELS[0]}))
-    with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED") as refused:
-        teaching.teach(run.tools, spec, 0, written)
-    assert "secret" not in str(refused.value)
 
 
 def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
