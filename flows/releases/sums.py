@@ -57,21 +57,11 @@ class SumRelease(Release):
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
         """Return the noise of the sums."""
         noise = self.noise
-        kind = "NONE: NOT PRIVATE" if noise.kind == "none" else noise.kind.capitalize()
-        stated, exact = finite(noise.epsilon_stated), finite(noise.epsilon_exact)
-        values = {
-            "part": self.name,
-            "in_words": self.text,
-            "numbers": noise.privacy.numbers,
-            "noise": kind,
-            "scale": noise.scale,
-            "sensitivity": noise.sensitivity,
-            "epsilon_stated": stated,
-            "epsilon_exact": exact,
-        }
+        values = noise_values(noise) | {"in_words": self.text, "numbers": noise.privacy.numbers}
         line = (
-            f"{self.name:<14}{self.text}: {kind} noise, scale {noise.scale:.4f} at sensitivity "
-            f"{noise.sensitivity:.4f}, epsilon stated {epsilon(stated)}, exact {epsilon(exact)}"
+            f"{self.name:<14}{self.text}: {values['noise']} noise, scale {noise.scale:.4f} at sensitivity "
+            f"{noise.sensitivity:.4f}, epsilon stated {epsilon(values['epsilon_stated'])}, exact "
+            f"{epsilon(values['epsilon_exact'])}"
         )
         return ReleasePlan({"beside": [values]}, (line,))
 
@@ -88,6 +78,18 @@ class SumRelease(Release):
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audit of the sums."""
         return sum_audits(self.noise)
+
+
+def noise_values(noise: SumNoise[Any]) -> dict[str, Any]:
+    """Return the noise of a release in the JSON of a plan."""
+    return {
+        "part": noise.privacy.part,
+        "noise": "NONE: NOT PRIVATE" if noise.kind == "none" else noise.kind.capitalize(),
+        "scale": noise.scale,
+        "sensitivity": noise.sensitivity,
+        "epsilon_stated": finite(noise.epsilon_stated),
+        "epsilon_exact": finite(noise.epsilon_exact),
+    }
 
 
 def sum_audits(noise: SumNoise[Any]) -> tuple[AuditCase, ...]:

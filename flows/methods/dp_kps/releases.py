@@ -14,7 +14,7 @@ from flows.config.vocabulary import terms_ref
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan, Releases
 from flows.engine.text import epsilon
 from flows.releases.budget import share_budget
-from flows.releases.sums import sum_audits
+from flows.releases.sums import noise_values, sum_audits
 from flows.releases.vocabulary import vocabulary_content
 from tasks.accounting.keyphrases import (
     PartPrivacy,
@@ -125,18 +125,8 @@ def _noise(config: DpKpsConfig) -> Noise:
 
 
 def _part_values(part: SumNoise[PartPrivacy]) -> dict[str, Any]:
-    return {
-        "part": part.privacy.part,
-        "epsilon_stated": part.epsilon_stated,
-        "epsilon_exact": finite(part.epsilon_exact),
-        "noise": part.kind.capitalize(),
-        "scale": part.scale,
-        "sensitivity": part.sensitivity,
-        "terms": part.privacy.terms,
-        "keyphrases": part.privacy.keyphrases,
-        "frequencies": part.privacy.frequencies,
-        "members": part.privacy.members,
-    }
+    sizes = ("terms", "keyphrases", "frequencies", "members")
+    return noise_values(part) | {name: getattr(part.privacy, name) for name in sizes}
 
 
 def _noise_line(part: SumNoise[PartPrivacy]) -> str:
