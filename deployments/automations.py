@@ -20,7 +20,7 @@ from prefect.events.schemas.events import ResourceSpecification
 
 from flows.catalog import flow_names
 from flows.engine.spending import HIGH_BUDGET
-from flows.runtime.run_events import ENDED
+from flows.runtime.flow_runs import ENDED
 
 SILENCE = timedelta(seconds=90)
 """Three heartbeats of 30 seconds, because a busy machine may miss one."""

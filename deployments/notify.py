@@ -8,9 +8,9 @@ from uuid import UUID
 from prefect import flow, get_client, get_run_logger, runtime
 from prefect.artifacts import create_markdown_artifact
 
+from flows.runtime.flow_runs import crash_open_tasks
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import state_folder
-from flows.runtime.task_states import crash_open_tasks
 
 
 @flow(name="notice", validate_parameters=True)

@@ -21,9 +21,9 @@ from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import with_declared_rows
 from flows.engine.prepare import releases_of
 from flows.runtime.failure import Story, told
+from flows.runtime.flow_runs import reported_end
 from flows.runtime.manifest import RunBook, begun, held_here, now
 from flows.runtime.prefect_progress import shown
-from flows.runtime.run_events import reported_end
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.reporting.audit_report import audit_page, pictures

@@ -161,7 +161,7 @@ def with_canaries(
 
 def _execute(wasp: WaspConfig, folder: Path) -> str:
     """Execute a run; return its id. The process ends with this one unless this one is killed."""
-    from flows.runtime.paid_models import load_secret
+    from flows.runtime.stores import load_secret
 
     for plm in wasp.plms:
         if plm.key is not None:

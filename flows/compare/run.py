@@ -24,8 +24,8 @@ from flows.engine.run_summary import RunSummary
 from flows.engine.tracking import page_url
 from flows.federation.local_parties import WITHOUT_PARTIES, local_parties
 from flows.runtime.failure import Story, told
+from flows.runtime.flow_runs import reported_end
 from flows.runtime.manifest import RunBook, begun, held_here, now, versions
-from flows.runtime.run_events import reported_end
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, tracking_store
 from flows.runtime.terminal_progress import display

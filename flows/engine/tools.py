@@ -21,11 +21,11 @@ from flows.config.base import AnyConfig
 from flows.config.models import Plm
 from flows.config.paths import dataset_name, embedder_of, model_spec, place
 from flows.engine.datasets import private_ref
-from flows.runtime.paid_models import load_secret
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import COORDINATOR_KEY
 from flows.runtime.stores import (
     SharedStores,
+    load_secret,
     open_artifacts,
     open_exchange,
     open_ledger,

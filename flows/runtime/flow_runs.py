@@ -1,7 +1,12 @@
-"""States of task runs that Prefect cannot know: left open by a dead process, or fatal for a run that stops later."""
+"""States and events of flow runs that Prefect leaves out.
+
+Tasks that a dead process left open or that are fatal for a run which stops later, and the start and end of a run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -9,10 +14,17 @@ from prefect import get_client, runtime
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.events import emit_event
 from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 from prefect.states import Crashed, Failed
 
+from tasks.prefect import page
 from tasks.prefect.public import MODEL_DOWN
+
+ENDED = "wasp.flow-run.ended"
+"""Event after the last heartbeat. Without it, a heartbeat that arrives after Prefect's own event of the end would make
+the automation mark a finished run as crashed."""
 
 
 def end_left_tasks(earlier: str | None) -> None:
@@ -59,3 +71,31 @@ def _set(client: SyncPrefectClient, task: TaskRun, state: State[Any]) -> None:
         client.set_task_run_state(task.id, state, force=True)
     except ObjectNotFound:  # deleted in between
         return
+
+
+@contextmanager
+def reported_end() -> Iterator[None]:
+    """Emit the event of the end of this flow run, if it has a heartbeat."""
+    run = runtime.flow_run.id
+    if run is None or PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() is None:
+        yield
+        return
+    resource = {"prefect.resource.id": f"prefect.flow-run.{run}", "prefect.resource.name": str(runtime.flow_run.name)}
+    page.later(lambda: _emit_scheduled(UUID(str(run)), resource))
+    try:
+        yield
+    finally:
+        emit_event(ENDED, resource)
+
+
+def _emit_scheduled(run: UUID, resource: dict[str, str]) -> None:
+    """Emit the first event of a run that a schedule created.
+
+    Prefect's scheduler emits none. The server holds the later events of the run, which follow this one, for 15 minutes,
+    and with them every notice.
+    """
+    with get_client(sync_client=True) as client:
+        if not client.read_flow_run(run).auto_scheduled:
+            return
+        first = min(client.read_flow_run_states(run), key=lambda state: state.timestamp)
+    emit_event(f"prefect.flow-run.{first.name}", resource, id=first.id)
