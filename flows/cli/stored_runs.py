@@ -12,7 +12,7 @@ from connectors.interfaces.errors import ArtifactError, ConfigError
 from flows.catalog import find_flow, flow_names
 from flows.cli.common import Output
 from flows.runtime.manifest import held_here, is_held, is_held_here, read_book
-from flows.runtime.state_folder import ended_in_order, state_folder
+from flows.runtime.state_folder import ended_in_order, state_folder, state_path
 from flows.runtime.stores import open_artifacts, open_ledger, tracking_store
 from flows.runtime.terminal_progress import show as show_progress
 
@@ -123,7 +123,7 @@ def verify_bundle(
     """Check signature and files of a bundle; exit with code 1 on a difference, 3 if its key is unknown."""
     from flows.publish import bundle
 
-    result = bundle.verify_bundle(folder, state_folder(), key)
+    result = bundle.verify_bundle(folder, state_path(), key)
     code = 1 if result["problems"] else 0 if result["key_known"] else 3
     return Output(result, bundle.format_verification, code)
 
