@@ -50,13 +50,6 @@ class Discriminator(Strict):
         exclude_if=partial(is_, None),
         description="Maximum number of queries labelled with `sure`; all are paid for in advance. Empty: half.",
     )
-    checks_share: float = Field(
-        0.3,
-        gt=0,
-        lt=1,
-        exclude_if=lambda value: value == 0.3,
-        description="Share of the discriminator's budget (of mu^2) for the check of `sure`.",
-    )
     kind: Literal["linear", "mlp", "finetune"] = Field(
         "linear", description="Teachers and student: a head on frozen embeddings, or a fine-tuned transformer."
     )

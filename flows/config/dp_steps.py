@@ -44,7 +44,6 @@ class DpSteps(Strict):
         "hooks", description="hooks: stores a gradient per row. ghost: only its norm; far less memory for transformers."
     )
     rows_at_once: int = Field(256, ge=1, le=65_536, description="Maximum rows in memory; does not change the result.")
-    checkpoint_every: int = Field(20, ge=1, description="Steps between checkpoints.")
 
     @model_validator(mode="before")
     @classmethod
@@ -64,5 +63,5 @@ class DpSteps(Strict):
 
     def recipe(self, noise_multiplier: float) -> Recipe:
         """Return the training recipe for a noise multiplier."""
-        names = {"learning_rate", "clipping", "rows_at_once", "checkpoint_every"}
+        names = {"learning_rate", "clipping", "rows_at_once"}
         return Recipe(training=self.tuning, noise_multiplier=noise_multiplier, **self.model_dump(include=names))

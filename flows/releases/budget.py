@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 AnyRunConfig = TypeVar("AnyRunConfig", bound="RunConfig")
 TUTOR_EPSILON = 0.4
 """Epsilon of label counts in the paper."""
+CHECKS_SHARE = 0.3
+"""Share of the budget of the teachers (of mu^2) for the check of `sure`."""
 
 
 def share_budget(
@@ -122,9 +124,9 @@ def _teacher_noise(
     )
     if discriminator.sure is None:
         return [_calibrated(config, promise)]
-    share = discriminator.checks_share
-    first = replace(promise, part="checks", epsilon=epsilon_share(left, delta, share), numbers=discriminator.queries)
-    second = replace(promise, epsilon=epsilon_share(left, delta, 1 - share))
+    checks = epsilon_share(left, delta, CHECKS_SHARE)
+    first = replace(promise, part="checks", epsilon=checks, numbers=discriminator.queries)
+    second = replace(promise, epsilon=epsilon_share(left, delta, 1 - CHECKS_SHARE))
     return [_calibrated(config, first), _calibrated(config, second)]
 
 

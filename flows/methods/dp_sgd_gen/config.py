@@ -27,7 +27,6 @@ class DpSgdMethod(DpSteps, AnyMethod):
     alpha: int = Field(8, ge=1, le=4096, description="Scale of the LoRA matrices (alpha).")
     tokens: int = Field(128, ge=8, le=4096, description="Maximum tokens of a row, including the control text.")
     rows_at_once: int = Field(32, ge=1, le=4096, description="Rows in memory at once at most; does not affect results.")
-    checkpoint_every: int = Field(10, ge=1, description="Steps between checkpoints, which a crash can lose.")
 
     @model_validator(mode="after")
     def _batch_fits(self) -> Self:

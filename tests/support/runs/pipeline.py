@@ -36,7 +36,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "dp_sgd_gen": {"samples": 36, "declared_rows": 120, "batch_rows": 60, "steps": 12, "rank": 2, "tokens": 64},
     "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "frequencies": 40, "top": 8},
     "kd_tutor": {"samples": 36, "written": 72},
-    "dp_sgd_student": {"training": {"declared_rows": 120, "batch_rows": 60, "steps": 12, "checkpoint_every": 4}},
+    "dp_sgd_student": {"training": {"declared_rows": 120, "batch_rows": 60, "steps": 12}},
     "aug_pe as in WASP": {"style": "wasp_baseline", "iterations": 3, "samples": 36, "winners": 2},
 }
 """Settings of each method that make two releases; one, of a model, by dp_sgd_gen."""

@@ -30,6 +30,7 @@ from flows.config.removed import REMOVED_FIELDS, REMOVED_VALUES
 from flows.config.task_files import load_task
 from flows.config.yaml_files import parse_yaml
 from flows.engine import text as words
+from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime import state_folder as home_module
 from flows.runtime.state_folder import check_room, state_folder
@@ -103,8 +104,9 @@ def test_a_removed_field_says_what_to_write(field: str) -> None:
     for name in reversed(names):
         value = {name: value}
     changes = {group: [{"name": "a", "connector": "ngram"} | value] if group == "plms" else value}
+    model = KdTutorConfig if field.startswith("method.training.") else WaspConfig
     with pytest.raises(ConfigError, match=rf"{field}: removed in 0\.3\. {REMOVED_FIELDS[field][:6]}"):
-        check_config(WaspConfig, values(**changes), "run.yaml")
+        check_config(model, values(**changes), "run.yaml")
 
 
 @pytest.mark.parametrize(("place", "value"), list(REMOVED_VALUES))
