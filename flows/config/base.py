@@ -283,8 +283,9 @@ class RunConfig(AnyConfig):
         if self.filtering is not None:
             self.filtering.need_texts(self.filtered_texts)
         releases = {"tutor_epsilon": self.class_balance == "tutor", "filter_epsilon": self.filter != "none"}
+        releases |= {"vocabulary_epsilon": True}  # only methods that count phrases have this field
         for name, is_released in releases.items():
-            epsilon = getattr(self.privacy, name)
+            epsilon = getattr(self.privacy, name, None)
             if epsilon is not None and not is_released:
                 raise ValueError(f"privacy.{name} is {epsilon:g}, but this run has no release for it. Remove it")
             if epsilon is not None and epsilon >= self.privacy.epsilon:

@@ -196,9 +196,6 @@ class AugPeConfig(RunConfig):
             raise ValueError(
                 "method.keywords: private_vocabulary needs protects: record and a finite epsilon. Set list or none"
             )
-        epsilon = self.privacy.vocabulary_epsilon
-        if epsilon is not None and epsilon >= self.privacy.epsilon:
-            raise ValueError(f"privacy.vocabulary_epsilon ({epsilon:g}) must be below privacy.epsilon")
         return self
 
     @model_validator(mode="after")

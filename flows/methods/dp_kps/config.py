@@ -240,9 +240,6 @@ class DpKpsConfig(OwnRowsConfig):
     def _is_feasible(self) -> Self:
         if math.isinf(self.privacy.epsilon):
             raise ValueError("privacy.epsilon is inf, but DP-KPS needs noise. Set a number")
-        epsilon = self.privacy.vocabulary_epsilon
-        if epsilon is not None and epsilon >= self.privacy.epsilon:
-            raise ValueError(f"privacy.vocabulary_epsilon ({epsilon:g}) must be below privacy.epsilon")
         if (self.method.texts == "models") != bool(self.plms):
             raise ValueError(
                 "plms: empty. Add at least one language model"

@@ -131,14 +131,6 @@ class KdTutorConfig(OwnRowsConfig):
 
     @model_validator(mode="after")
     def _privacy_fits(self) -> Self:
-        epsilon = self.privacy.tutor_epsilon
-        if epsilon is not None and self.class_balance != "tutor":
-            raise ValueError(
-                f"privacy.tutor_epsilon is {epsilon:g}, but no noisy label counts are released. Remove it, or set "
-                "class_balance: tutor"
-            )
-        if epsilon is not None and epsilon >= self.privacy.epsilon:
-            raise ValueError(f"privacy.tutor_epsilon ({epsilon:g}) must be below privacy.epsilon")
         if self.privacy.calibration not in self.calibrations:
             raise ValueError("privacy.calibration: paper is for Gaussian answers to all queries. Set tight")
         exact = self.private.takes_exactly or self.privacy.adjacency == "replace_one"
