@@ -4,16 +4,15 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import RowsRef
-from flows.audit import text
 from flows.catalog import flow_names
 from flows.cli import start
-from flows.compare import text as compare_words
 from flows.config.extends import merge, read_layers
 from flows.config.files import load_config
 from flows.config.named import flow_of
@@ -98,21 +97,23 @@ def test_a_run_of_several_parties_loads_and_tells_what_each_is_charged(path: Pat
     assert 3.9 < plan["epsilon_exact"] <= 4.0
 
 
-@pytest.mark.parametrize("path", of("fusegen"), ids=name_of)
-def test_a_run_without_private_rows_loads_and_can_be_planned(path: Path) -> None:
-    plan = start.plan("fusegen", path, [])
-    assert (plan["releases"], plan["epsilon_exact"], plan["epsilon_stated"], plan["delta"]) == (0, 0.0, 0.0, 0.0)
-    assert plan["calls"] == plan["samples"]
-    json.dumps(plan, allow_nan=False)
-    assert "private data  not used" in words.plan(plan)
+WITHOUT_NOISE: dict[str, tuple[dict[str, Any], str]] = {
+    "fusegen": ({"releases": 0, "epsilon_exact": 0.0, "epsilon_stated": 0.0, "delta": 0.0}, "private data  not used"),
+    "only_private": ({"releases": 1, "private": False, "epsilon_exact": None, "calls": 0}, "NOT PRIVATE"),
+    "audit": ({}, "opens         nothing private"),
+}
+"""Numbers and words of the plans of flows that add no noise to private rows."""
 
 
-@pytest.mark.parametrize("path", of("only_private"), ids=name_of)
-def test_a_run_on_private_rows_alone_loads_and_can_be_planned(path: Path) -> None:
-    plan = start.plan("only_private", path, [])
-    assert (plan["releases"], plan["private"], plan["epsilon_exact"], plan["calls"]) == (1, False, None, 0)
+@pytest.mark.parametrize("path", [path for flow in WITHOUT_NOISE for path in of(flow)], ids=name_of)
+def test_a_flow_without_noise_loads_and_can_be_planned(path: Path) -> None:
+    flow = CONFIGS[path]
+    plan = start.plan(flow, path, [])
+    numbers, said = WITHOUT_NOISE[flow]
+    assert {name: plan[name] for name in numbers} == numbers
+    assert plan["draws"] > 0 if flow == "audit" else plan["calls"] == plan["samples"] * (flow == "fusegen")
     json.dumps(plan, allow_nan=False)
-    assert "NOT PRIVATE" in words.plan(plan)
+    assert said in plan.to_text(plan)
 
 
 @pytest.mark.parametrize(
@@ -144,23 +145,22 @@ def test_a_comparison_loads_and_every_cell_can_be_planned(
     plan = start.plan("compare", path, changes)
     assert plan["cells"] >= plan["open"] == len(plan["matrix"]) > 1
     json.dumps(plan, allow_nan=False)
-    assert "cells         " in compare_words.plan(plan)
+    assert "cells         " in plan.to_text(plan)
 
 
-@pytest.mark.parametrize("path", of("audit"), ids=name_of)
-def test_an_audit_loads_and_can_be_planned(path: Path) -> None:
-    plan = start.plan("audit", path, [])
-    assert plan["draws"] > 0
-    json.dumps(plan, allow_nan=False)
-    assert "opens         nothing private" in text.plan(plan)
-
-
-@pytest.mark.parametrize("samples", [1400, 700, 70])
-def test_augpe_asks_ten_times_for_each_text(samples: int) -> None:
-    """Appendix B.1.3 of DP-KPS: ten sequential prompts to the model per synthetic text."""
-    plan = start.plan("aug_pe", Path("papers/dp_kps#aug_pe_dbpedia_words"), [f"method.samples={samples}"])
-    assert plan["calls"] == 10 * samples
-    assert plan["releases"] == 1 + 9, "the vocabulary and a vote for each variation"
+@pytest.mark.parametrize(
+    ("name", "changes", "calls"),
+    [
+        *(("aug_pe_dbpedia_words", [f"method.samples={samples}"], 10 * samples) for samples in (1400, 700, 70)),
+        ("dp_kps_dbpedia", [], 14_000),
+        ("dp_kps_mimic", [], 3000),
+    ],
+)
+def test_the_methods_of_the_dp_kps_paper_ask_as_often_as_it_says(name: str, changes: list[str], calls: int) -> None:
+    """Appendix B.1.3: ten sequential prompts to the model per text of Aug-PE, one per text of DP-KPS."""
+    plan = start.plan(name[:6], Path(f"papers/dp_kps#{name}"), changes)
+    assert plan["calls"] == calls
+    assert plan["releases"] == (1 + 9 if name.startswith("aug_pe") else 2), "the vocabulary, and votes or a density"
 
 
 @pytest.mark.parametrize(
@@ -187,11 +187,6 @@ def test_a_plan_states_how_sequences_are_drawn(changes: list[str], drawn: str) -
     plan = start.plan("dp_kps", Path("papers/dp_kps#dp_kps_dbpedia"), changes)
     assert plan["keyphrases"]["sequences"] == drawn
     assert f"sequences     {drawn}" in words.plan(plan)
-
-
-def test_dp_kps_asks_once_for_each_text() -> None:
-    for name, samples in (("dp_kps_dbpedia", 14_000), ("dp_kps_mimic", 3000)):
-        assert start.plan("dp_kps", Path(f"papers/dp_kps#{name}"), [])["calls"] == samples
 
 
 def test_the_demo_is_what_the_readme_says() -> None:
@@ -252,6 +247,10 @@ def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
         ("aug_pe", "method.votes=8", "did you mean 'style'|valid keys|did you mean"),
         ("pre_text", "method.population=3", "Raise method.population"),
         ("pre_text", "filler.name=clerk", "'clerk' is used twice"),
+        *(
+            ("wasp", f"student={{kind: linear, {setting}}}", "has no effect on a student of kind linear")
+            for setting in ("learning_rate: 0.001", "batch: 4", "max_length: 64")
+        ),
     ],
 )
 def test_what_a_method_cannot_do_is_refused_with_what_to_write(flow: str, change: str, words: str) -> None:
@@ -259,21 +258,10 @@ def test_what_a_method_cannot_do_is_refused_with_what_to_write(flow: str, change
         start.plan(flow, ROOT / f"deployments/configs/{flow}_here.yaml", [change])
 
 
-def test_a_connector_that_there_is_not_is_listed_with_the_nearest() -> None:
-    plan = start.plan("pre_text", ROOT / "deployments/configs/pre_text_here.yaml", ["filler.connector=fil_mask"])
-    assert "Did you mean 'fill_mask'" in plan["problems"][0]
-
-
 def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:
     config = load_config(AugPeConfig, Path("papers/aug_pe#aug_pe_yelp"))
     assert config.student.model == "roberta-base"
     assert config.student.recipe == {"learning_rate": 3e-5, "batch": 32, "max_length": 512}
-
-
-@pytest.mark.parametrize("setting", ["learning_rate: 0.001", "batch: 4", "max_length: 64"])
-def test_what_means_nothing_to_a_student_is_refused(setting: str) -> None:
-    with pytest.raises(ConfigError, match="has no effect on a student of kind linear"):
-        start.plan("wasp", ROOT / "deployments/configs/wasp_here.yaml", [f"student={{kind: linear, {setting}}}"])
 
 
 def test_a_setting_of_the_student_that_is_left_out_makes_no_other_run() -> None:
