@@ -299,16 +299,24 @@ def test_suspicious_rows_are_used_and_listed_for_their_owner(
     assert reason in problem["reason"]
 
 
-def test_a_delta_that_gives_a_row_away_is_warned_of(home: Path) -> None:
-    assert any("0.009 is not below 1/200" in text for text in about_delta(home, {"rows": 50, "of": 200}, 0.009))
-    assert any("0.009 is not below 1/115" in text for text in about_delta(home, {"rows": 115, "of": None}, 0.009))
-    assert about_delta(home, {"rows": 50, "of": 200}, 0.0049) == []
-    assert about_delta(home, {}, 0.009) == [], "nothing is declared, and the true number is nobody's"
-
-
-def about_delta(home: Path, private: dict[str, Any], delta: float) -> list[str]:
-    found = start(home, private=private, privacy={"delta": delta}).warnings
-    return [text for text in found if text.startswith("privacy.delta")]
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({"private": {"rows": 50, "of": 200}, "privacy": {"delta": 0.009}}, "0.009 is not below 1/200"),
+        ({"private": {"rows": 115, "of": None}, "privacy": {"delta": 0.009}}, "0.009 is not below 1/115"),
+        ({"private": {"rows": 50, "of": 200}, "privacy": {"delta": 0.0049}}, None),
+        ({"privacy": {"delta": 0.009}}, None),  # nothing is declared, and the true number is nobody's
+        ({"private": {"rows": 50, "of": 100}, "privacy": {"epsilon": 0.1}}, "signal index"),
+        ({"privacy": {"epsilon": "inf"}}, "NO NOISE"),
+        ({"private": {"rows": 50}}, "makes a removal a replacement"),
+    ],
+)
+def test_a_setting_with_a_cost_is_warned_of(home: Path, changes: dict[str, Any], warning: str | None) -> None:
+    warnings = start(home, **changes).warnings
+    if warning is None:
+        assert not [text for text in warnings if text.startswith("privacy.delta")]
+    else:
+        assert any(warning in text for text in warnings)
 
 
 def test_true_and_false_stay_choices_where_they_are_some() -> None:
@@ -348,24 +356,12 @@ def test_merged_keys_may_be_overwritten_and_a_broken_file_is_named_with_its_line
         load_config(WaspConfig, file, ["privacy={epsilon: 1, epsilon: 4}"])
 
 
-def test_noise_louder_than_the_votes_is_warned_of(home: Path) -> None:
-    found = start(home, private={"rows": 50, "of": 100}, privacy={"epsilon": 0.1}).warnings
-    assert any("signal index" in text for text in found)
-
-
-def test_infinite_epsilon_is_warned_of(home: Path) -> None:
-    prepared = start(home, privacy={"epsilon": "inf"})
-    assert math.isinf(prepared.noise.epsilon_stated)
-    assert any("NO NOISE" in text for text in prepared.warnings)
-
-
 def test_taking_exactly_so_many_rows_costs_the_noise_of_a_replacement(home: Path) -> None:
     whole = start(home)
     exactly = start(home, private={"rows": 50})
     drawn = start(home, private={"rows": 50, "of": 120})
     assert exactly.noise.sigma == pytest.approx(whole.noise.sigma * math.sqrt(2), rel=1e-5)
     assert drawn.noise.sigma == whole.noise.sigma
-    assert any("makes a removal a replacement" in text for text in exactly.warnings)
 
 
 def test_a_full_disk_is_told_with_the_path(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,22 +398,20 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         (b"[" * 3000 + b"]" * 3000, "nested too deeply"),
         (b"task: a\ndate: 2024-13-45", "run.yaml, line 2: '2024-13-45' is not a valid date or number. Put it in"),
         (None, "there is no such file"),
+        ("folder", "is a folder. Give the path of a YAML file"),
     ],
 )
 def test_a_file_that_is_no_configuration_is_named_with_what_to_do(
-    tmp_path: Path, content: bytes | None, message: str
+    tmp_path: Path, content: bytes | str | None, message: str
 ) -> None:
     path = tmp_path / "run.yaml"
-    if content is not None:
+    if isinstance(content, bytes):
         path.write_bytes(content)
+    elif content == "folder":
+        path.mkdir()
     with pytest.raises(ConfigError, match=message) as refused:
         load_config(WaspConfig, path)
     assert str(path) in str(refused.value)
-
-
-def test_a_folder_in_place_of_a_configuration_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"{tmp_path}: is a folder. Give the path of a YAML file"):
-        load_config(WaspConfig, tmp_path)
 
 
 def test_set_changes_values_and_refuses_nonsense(tmp_path: Path) -> None:
