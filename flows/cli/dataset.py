@@ -15,7 +15,7 @@ from flows.runtime.stores import open_ledger, open_zone
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
-    from flows.config.datasets import DatasetView
+    from flows.config.rows import DatasetView
     from tasks.private.data.survey import Survey
 
 dataset = command_group("Register private datasets, which runs then name: private: NAME.")
@@ -38,9 +38,9 @@ def add(  # noqa: PLR0913 - the options of a command
     ] = False,
 ) -> Output:
     """Register the rows of an owner; read them once to recognise people of other datasets."""
-    from flows.config.datasets import DatasetView
     from flows.config.files import check_config
     from flows.config.paths import place
+    from flows.config.rows import DatasetView
     from flows.engine.datasets import survey_view
 
     check_new(name, epsilon_cap, delta_cap)
@@ -86,7 +86,7 @@ def remove(name: str) -> Output:
 def check_new(name: str, epsilon: float | None, delta: float) -> None:
     """Raise ConfigError if a name is invalid or registered, or a cap is invalid."""
     from flows.cli.budget import check_cap
-    from flows.config.datasets import check_name
+    from flows.config.rows import check_name
 
     if epsilon is not None:
         check_cap(epsilon, delta, "record", "--epsilon-cap", "--delta-cap")

@@ -20,11 +20,11 @@ from connectors.interfaces.rows import RowsRef
 from connectors.rows.headers import read_header
 from flows.cli import dataset
 from flows.cli.model_choice import choose_models
-from flows.config.datasets import DatasetView
 from flows.config.files import check_config
 from flows.config.form import with_rare
 from flows.config.named import FLOW_KEY
 from flows.config.paths import place
+from flows.config.rows import DatasetView
 from flows.config.task_files import TaskFile
 from flows.engine.datasets import split_view, stored_rows, survey_view
 from flows.runtime.state_folder import state_folder

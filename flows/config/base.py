@@ -17,9 +17,8 @@ from flows.config.execution import Evaluation, Execution, Export, Limits, Studen
 from flows.config.form import Strict, rule, tasks, without_null
 from flows.config.method import AnyMethod, Asks
 from flows.config.models import EmbedderChoice, Plm, refuse_unpriced
-from flows.config.parties import PartiesChoice
 from flows.config.privacy import Calibration, Kept, Privacy
-from flows.config.rows import PrivateRows, Rows
+from flows.config.rows import PartiesChoice, PrivateRows, Rows
 from tasks.accounting.sensitivity import Paper
 
 

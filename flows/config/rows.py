@@ -1,14 +1,15 @@
-"""Typed parameters of tables: location, columns, and row selection."""
+"""Typed parameters of data: tables with their columns, private rows, registered datasets, and parties."""
 
 from __future__ import annotations
 
 import re
 from functools import partial
 from operator import eq, is_
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import ALPHAS, BUILTIN, LEAST_RATIO, OTHERS
 from connectors.rows.queries import READING, check_query
 from connectors.security.secret_patterns import PUBLIC
@@ -225,3 +226,78 @@ class PrivateRows(Rows):
     def takes_exactly(self) -> bool:
         """True if the number of rows is fixed: removing one row then adds another."""
         return self.rows is not None and self.of is None and not self.rows_are_public
+
+
+class DatasetView(Rows):
+    """Location and columns of a registered dataset. Runs cannot change them."""
+
+    path: str = Field(description="File, folder, database URL or env:NAME, as in a configuration; absolute.")
+    person: str | None = Field(None, description="Column that identifies the person.")
+    declared_rows: int | None = Field(None, ge=1, description="Declared, rounded number of rows; public.")
+    separate: bool = Field(
+        False,
+        description="Other datasets of the same place, or with the same values of `person`, contain other people.",
+    )
+
+    hidden: ClassVar[dict[str, str]] = {
+        "rows": "a run chooses its rows. Write private.rows in its configuration",
+        "plain_text": "a run chooses the form of its texts. Write private.plain_text in its configuration",
+    }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the view as the ledger stores it."""
+        return self.model_dump(mode="json", exclude={"rows", "seed"})
+
+    @field_validator("path")
+    @classmethod
+    def _no_password(cls, path: str) -> str:
+        if re.match(PUBLIC, path) is None:
+            raise ValueError("the address contains a password (not shown). Write env:NAME and set that variable")
+        return path
+
+
+def check_name(name: str) -> str:
+    """Return the name of a dataset to register; ConfigError unless it is a plain word."""
+    if re.fullmatch(DATASET_NAME, name) is None:
+        raise ConfigError(
+            f"NAME: '{name}' is not a name of a dataset. Use up to 100 letters, digits, dots, hyphens and underscores"
+        )
+    return name
+
+
+class PartiesChoice(Strict):
+    """Parties that hold private data and vote locally; only sums are visible."""
+
+    registry: str = Field(
+        description="File of the parties' public keys, one line each: NAME: ed25519:KEY (wasp party prints it), and "
+        "the coordinator's (wasp run prints it)."
+    )
+    minimum: int | None = Field(
+        None,
+        ge=2,
+        description="Minimum number of parties in a sum if others fail; sets the noise per party. Empty: all.",
+    )
+    colluding: int = Field(
+        1,
+        ge=0,
+        description="Number of parties that may reveal their noise or add none without breaking the guarantee; the "
+        "others add more. From 1 on, parties are also protected from each other, because each reads the sums.",
+    )
+    exchange: str = Field(
+        description="Location of messages between parties: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://.",
+        json_schema_extra={"pattern": PUBLIC},
+    )
+    embeddings: Literal["float32", "float16"] = Field(
+        "float32",
+        description="Format of the vectors of synthetic texts in messages; float16 is half as large.",
+    )
+    minutes: float = Field(10.0, gt=0, le=1440, description="Timeout per party and stage, in minutes.")
+    name: str = Field(
+        "federation", min_length=1, description="Name of the joint dataset of all parties in the privacy ledger."
+    )
+
+    @model_validator(mode="after")
+    def _check_minimum(self) -> Self:
+        if self.minimum is not None and self.colluding >= self.minimum:
+            raise ValueError(f"colluding ({self.colluding}) must be below minimum ({self.minimum})")
+        return self

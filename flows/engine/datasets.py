@@ -12,10 +12,9 @@ from connectors.interfaces.errors import ConfigError, PlaceError
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
 from flows.config.base import AnyConfig
-from flows.config.datasets import DatasetView
 from flows.config.files import check_config
 from flows.config.paths import dataset_name, rows_ref
-from flows.config.rows import PrivateRows
+from flows.config.rows import DatasetView, PrivateRows
 from flows.runtime.server import server_policy
 from flows.runtime.state_folder import who
 from tasks.private.data.quarantine import sealed, write_for_owner, write_table_for_owner

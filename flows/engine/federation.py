@@ -15,8 +15,8 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.federation import COORDINATOR, ROUNDS
 from flows.config.base import AnyConfig
-from flows.config.parties import PartiesChoice
 from flows.config.paths import place
+from flows.config.rows import PartiesChoice
 from flows.config.yaml_files import parse_yaml
 from flows.runtime.stores import open_exchange
 from tasks.accounting.federated import Parties, SharedNoise, guarantees, shared

@@ -14,11 +14,11 @@ from connectors.interfaces.errors import ConfigError, PlaceError
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.rows import BUILTIN, RowsRef
 from flows.config.base import AnyConfig
-from flows.config.datasets import DatasetView
 from flows.config.environment import environment
 from flows.config.extends import SHIPPED as CONFIGS
 from flows.config.files import check_config
 from flows.config.paths import place, rows_ref
+from flows.config.rows import DatasetView
 from flows.config.task_files import SHIPPED as TASKS
 from flows.runtime.server import server_policy
 from flows.runtime.state_folder import state_path

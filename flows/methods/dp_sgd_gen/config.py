@@ -7,10 +7,9 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from flows.config.base import OwnRowsConfig
-from flows.config.dp_steps import DpSteps, TrainingPrivacy
 from flows.config.method import AnyMethod, Casting
 from flows.config.models import Plm
-from flows.config.privacy import Calibration
+from flows.config.privacy import Calibration, DpSteps, TrainingPrivacy
 
 
 class DpSgdMethod(DpSteps, AnyMethod):

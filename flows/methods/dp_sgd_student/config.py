@@ -7,12 +7,11 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from flows.config.base import OwnRowsConfig
-from flows.config.dp_steps import DpSteps, TrainingPrivacy
 from flows.config.execution import Evaluation, Export, Limits, StudentChoice
 from flows.config.form import Schema
 from flows.config.method import AnyMethod, Asks, Casting
 from flows.config.models import Plm
-from flows.config.privacy import Calibration
+from flows.config.privacy import Calibration, DpSteps, TrainingPrivacy
 from flows.config.rows import Rows
 from tasks.accounting.dp_sgd import Training
 

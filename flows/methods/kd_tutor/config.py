@@ -10,10 +10,9 @@ from pydantic import Field, model_validator
 
 from flows.config.base import OwnRowsConfig
 from flows.config.discriminator import Discriminator
-from flows.config.dp_steps import DpSteps
 from flows.config.form import rule
 from flows.config.method import AnyMethod, Asks, Casting
-from flows.config.privacy import Calibration, Epsilon, Privacy
+from flows.config.privacy import Calibration, DpSteps, Epsilon, Privacy
 from tasks.accounting.dp_sgd import Training
 
 IS_IT = "this flow is already the filter. Remove the field"

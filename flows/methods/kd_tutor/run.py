@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connectors.interfaces.artifacts import ArtifactRef
-from flows.config.dp_steps import DpSteps
+from flows.config.privacy import DpSteps
 from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.releases.filter import distil, measure, select
