@@ -62,8 +62,8 @@ def fail_down_models() -> None:
 
 def _tasks(client: SyncPrefectClient, flow_run: str, state: dict[str, Any]) -> list[TaskRun]:
     of_run = FlowRunFilter.model_validate({"id": {"any_": [UUID(flow_run)]}})
-    found = TaskRunFilter.model_validate({"state": state})
-    return client.read_task_runs(flow_run_filter=of_run, task_run_filter=found)
+    in_state = TaskRunFilter.model_validate({"state": state})
+    return client.read_task_runs(flow_run_filter=of_run, task_run_filter=in_state)
 
 
 def _set(client: SyncPrefectClient, task: TaskRun, state: State[Any]) -> None:

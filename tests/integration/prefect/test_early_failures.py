@@ -1,4 +1,4 @@
-"""Errors before the first line of a flow: a wrong change, an unknown field. The flow run is Failed with its sentence."""
+"""Errors before the first line of a flow: a wrong change, an unknown field. The flow run fails with the message."""
 
 import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
