@@ -15,7 +15,7 @@ from connectors.interfaces.models import Completion, Keep, LanguageModel, Usage,
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.interfaces.traffic import Traffic, Watched, traffic_of
-from connectors.models.base.admission import Admission, PaidAdmission
+from connectors.models.base.admission import Admission
 from connectors.models.base.claims import Lease
 from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Need, Purse
@@ -140,7 +140,7 @@ class Recording:
             call.deliver(keys[position], self._store(prompts[position], _encodable(completion)))
 
         with self.purse.need(len(keys)) if self.purse is not None else nullcontext(Need(len(keys))) as need:
-            admission = PaidAdmission(self.name, keys, lease, self.purse, need)
+            admission = Admission(self.name, keys, need, lease, self.purse)
             model.complete_admitted(prompts, receive, admission)
         return admission.claimed
 

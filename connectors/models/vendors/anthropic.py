@@ -35,12 +35,12 @@ class AnthropicModel(VendorModel[VendorOptions]):
     url: ClassVar[str] = "https://api.anthropic.com"
     key: ClassVar[str] = "env:ANTHROPIC_API_KEY"
 
-    def open_client(self, address: Address, secret: Secret, number: int) -> Any:
+    def open_client(self, address: Address, secret: Secret) -> Any:
         """Return a client of an endpoint."""
         options = self.options
         is_sampling = any(option is not None for option in (options.temperature, options.top_p, options.top_k))
         version = {"anthropic-version": SAMPLING_VERSION} if is_sampling else {}
-        arguments = self.client_arguments(secret, number)
+        arguments = self.client_arguments(secret)
         return self.load_sdk().AsyncAnthropic(base_url=address.url, default_headers=version, **arguments)
 
     async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:

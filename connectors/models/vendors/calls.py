@@ -17,7 +17,8 @@ from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothi
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.interfaces.traffic import Traffic
-from connectors.models.base.admission import Admission, FreeAdmission
+from connectors.models.base.admission import Admission
+from connectors.models.base.cost_limit import Need
 from connectors.models.vendors.dispatch import Dispatch, run_here
 from connectors.models.vendors.errors import Failure, VendorTarget
 from connectors.models.vendors.gate import Gate
@@ -57,8 +58,7 @@ class VendorModel(ABC, Generic[Options]):
         self._name, self.model, self.options = name, model, options
         self.others_served: list[str] = []
         self.targets = [VendorTarget(name, model, address.host, address.key) for address in options.endpoints]
-        limits = (options.concurrency, options.rpm, options.tpm)
-        self.gates = [Gate(target.host, *limits) for target in self.targets]
+        self.gates = [Gate(target.host, options.concurrency) for target in self.targets]
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
@@ -118,7 +118,7 @@ class VendorModel(ABC, Generic[Options]):
             completions[position] = completion
             keep(position, completion)
 
-        self.complete_admitted(prompts, receive, FreeAdmission())
+        self.complete_admitted(prompts, receive, Admission(self.name, (), Need(len(prompts))))
         return [completions[position] for position in range(len(prompts))]
 
     def complete_admitted(self, prompts: Sequence[Prompt], keep: Keep, admission: Admission) -> None:
@@ -177,18 +177,14 @@ class VendorModel(ABC, Generic[Options]):
         except ImportError as error:
             raise MissingPackageError(self.sdk, self.extra) from error
 
-    def client_arguments(self, secret: Secret, number: int) -> dict[str, Any]:
+    def client_arguments(self, secret: Secret) -> dict[str, Any]:
         """Return the arguments of an endpoint's client: no retries and redirects, on aiohttp, proxies by environment.
 
         A call has its time limit from `Dispatch`, whose clock stops while the completion store is locked.
         """
         sdk = self.load_sdk()
         timeout = sdk.Timeout(None, connect=min(CONNECT_SECONDS, self.options.timeout / 2))
-
-        async def hear(response: Any) -> None:
-            self.gates[number].hear(response.headers)
-
-        http = sdk.DefaultAioHttpClient(timeout=timeout, follow_redirects=False, event_hooks={"response": [hear]})
+        http = sdk.DefaultAioHttpClient(timeout=timeout, follow_redirects=False)
         return {"api_key": secret.reveal() or NO_KEY, "timeout": timeout, "max_retries": 0, "http_client": http}
 
     @property
@@ -202,8 +198,8 @@ class VendorModel(ABC, Generic[Options]):
         return Failure(getattr(error, "status_code", 0), getattr(error, "body", None), getattr(response, "headers", {}))
 
     @abstractmethod
-    def open_client(self, address: Address, secret: Secret, number: int) -> Any:
-        """Return an async client of endpoint `number`, with `close` and without retries."""
+    def open_client(self, address: Address, secret: Secret) -> Any:
+        """Return an async client of an endpoint, with `close` and without retries."""
 
     @abstractmethod
     def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:

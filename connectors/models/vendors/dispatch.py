@@ -6,12 +6,11 @@ import asyncio
 import contextvars
 import heapq
 import logging
-import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces import cancellation
@@ -39,7 +38,7 @@ TICK_SECONDS = 0.05
 """Interval of checks for timeouts, a stop, and for slots and money that other threads and processes free."""
 
 MOST_REFUSALS, MOST_EMPTY = 30, 2
-"""Refusals and completions without text after which a request has failed; both cost no try."""
+"""Refusals, and completions without text, after which a request has failed. A refusal is no try."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ def run_here(work: Coroutine[Any, Any, None]) -> None:
         is_inside = bool(asyncio.get_running_loop())
     except RuntimeError:
         is_inside = False
-    if not is_inside:
+    if not is_inside:  # outside the handler: errors of the work have no context
         asyncio.run(work)
         return
     with ThreadPoolExecutor(1, "wasp-calls") as threads:
@@ -59,16 +58,30 @@ def run_here(work: Coroutine[Any, Any, None]) -> None:
 
 @dataclass(slots=True)
 class _Request:
-    """Positions of prompts that share a call, and the tries, tokens and price of the calls so far."""
+    """Positions of prompts that share a call; the failures by kind, tokens and price of its calls so far."""
 
     group: tuple[int, ...]
-    tries: int = 0
-    refusals: int = 0
-    empty: int = 0
-    doubts: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
     tokens: tuple[int, int] = (0, 0)
     dollars: float = 0.0
     estimated: bool = False
+
+    def is_over(self, tries: int) -> bool:
+        """Return True if no further call may be made."""
+        number = self.failures
+        return (
+            number["refused"] > MOST_REFUSALS
+            or number["doubted"] >= MOST_DOUBTS
+            or number["empty"] >= MOST_EMPTY
+            or number["failed"] + number["timed_out"] + number["empty"] >= tries
+        )
+
+    def texts(self, raw: Completion) -> list[str]:
+        """Return the texts of a raw completion, at most one per prompt of the group."""
+        if len(self.group) > 1:
+            return several_texts(raw.text, len(self.group))
+        text = plain_text(raw.text)
+        return [text] if text else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,55 +111,41 @@ class Dispatch:
         admission: Admission,
     ) -> None:
         self.model, self.prompts, self.keep, self.secrets, self.admission = model, prompts, keep, secrets, admission
-        self.claimed: set[int] = set()
-        self.delivered: set[int] = set()
-        self.unclaimed: deque[_Request] = deque()
+        self.unclaimed = deque(map(_Request, group_positions(prompts, model.options.several)))
         self.ready: deque[_Request] = deque()
         self.later: list[tuple[float, int, _Request]] = []
         self.running: dict[asyncio.Task[Completion | WaspError], _Call] = {}
-        self.ended: deque[asyncio.Task[Completion | WaspError]] = deque()
         self.clients: list[Any] = []
         self.clock = 0.0
         self.is_stopped = self.waits_for_money = False
 
     async def run(self) -> None:
-        """Send groups of prompts, then single requests for the prompts left open."""
-        model, self.news = self.model, asyncio.Event()
-        for gate in model.gates:
+        """Start and end calls until every request has an outcome, or raise when no endpoint is left."""
+        gates = self.model.gates
+        for gate in gates:
             gate.revive()
         try:
-            for number, (address, secret) in enumerate(zip(model.options.endpoints, self.secrets, strict=True)):
-                self.clients.append(model.open_client(address, secret, number))
-            groups = group_positions(self.prompts, range(len(self.prompts)), model.options.several)
-            self.unclaimed.extend(map(_Request, groups))
-            await self.dispatch()
-            self.ready.extend(_Request((position,)) for position in sorted(self.claimed - self.delivered))
-            await self.dispatch()
+            for address, secret in zip(self.model.options.endpoints, self.secrets, strict=True):
+                self.clients.append(self.model.open_client(address, secret))
+            while self.running or ((self.unclaimed or self.ready or self.later) and not self.stops):
+                self.start_calls()
+                losses = [gate.lost for gate in gates if gate.lost]
+                if not self.running and not self.stops and len(losses) == len(gates):
+                    raise next((loss for loss in losses if isinstance(loss, TemporaryError)), losses[0])
+                await self.end_calls()
+                if self.stops and self.running:
+                    self.warn_of_stop()
+                    if cancellation.is_cancelled():
+                        break
+            if self.stops:
+                raise cancellation.ProcessEnds("this process must stop")
         finally:
             for task, call in self.running.items():
                 task.cancel()
-                model.gates[call.endpoint].give_back()
+                gates[call.endpoint].give_back()
             await asyncio.gather(*self.running, return_exceptions=True)
             for client in self.clients:
                 await client.close()
-
-    async def dispatch(self) -> None:
-        """Start and end calls until every request has an outcome, or raise when no endpoint is left."""
-        while self.running or ((self.unclaimed or self.ready or self.later) and not self.stops):
-            self.start_calls()
-            if not self.running and not self.stops and all(gate.lost for gate in self.model.gates):
-                losses = [gate.lost for gate in self.model.gates if gate.lost]
-                raise next((loss for loss in losses if isinstance(loss, TemporaryError)), losses[0])
-            await self.wait()
-            while self.ended:
-                task = self.ended.popleft()
-                self.end(self.running.pop(task), task)
-            if self.stops and self.running:
-                self.warn_of_stop()
-                if cancellation.is_cancelled():
-                    break
-        if self.stops:
-            raise cancellation.ProcessEnds("this process must stop")
 
     @property
     def stops(self) -> bool:
@@ -164,30 +163,6 @@ class Dispatch:
                 self.model.options.timeout,
             )
 
-    async def wait(self) -> None:
-        """Wait until a call ends or the next one may start; cancel the calls over their time limit."""
-        starts = [gate.wait() for gate in self.model.gates]
-        due = (
-            -math.inf
-            if self.ready or self.unclaimed
-            else self.later[0][0] - time.monotonic()
-            if self.later
-            else math.inf
-        )
-        pause = TICK_SECONDS if self.waits_for_money else min(TICK_SECONDS, max(0.001, due, min(starts)))
-        began = time.monotonic()
-        try:
-            async with asyncio.timeout(pause):
-                await self.news.wait()
-        except TimeoutError:
-            pass
-        self.news.clear()
-        self.clock += min(time.monotonic() - began, 2 * TICK_SECONDS)
-        for task, call in self.running.items():
-            if call.due > self.clock:  # they started in this order
-                break
-            task.cancel()
-
     # --- the start of a call
     def next_request(self) -> _Request | None:
         """Return a request to send now, claimed together with the next ones, about one for each call in flight."""
@@ -197,7 +172,6 @@ class Dispatch:
             most = min(len(self.unclaimed), self.model.options.concurrency * len(self.model.gates))
             part = [self.unclaimed.popleft() for _ in range(most)]
             claimed = set(self.admission.claim([position for request in part for position in request.group]))
-            self.claimed |= claimed
             for request in part:
                 request.group = tuple(position for position in request.group if position in claimed)
             self.ready.extend(request for request in part if request.group)
@@ -207,34 +181,33 @@ class Dispatch:
         """Start calls as long as there are requests, slots and money."""
         self.waits_for_money = False
         while not self.stops and (request := self.next_request()) is not None:
-            endpoint, hold = self.take_slot(request), None
-            try:
-                if endpoint is not None:
-                    worst = self.model.worst_dollars(self.prompt(request), len(request.group))
-                    hold = self.admission.reserve(len(request.group), worst, self.model.options.timeout)
-            finally:
-                if hold is None:
-                    self.ready.appendleft(request)
-                    if endpoint is not None:
-                        self.model.gates[endpoint].give_back()
-            if endpoint is None or hold is None:
-                self.waits_for_money = endpoint is not None
+            endpoint = self.take_slot(bool(request.failures))
+            if endpoint is None or not self.start(request, endpoint):
+                self.ready.appendleft(request)
                 return
-            task = asyncio.ensure_future(self.call(request, endpoint, hold, worst))
-            self.running[task] = _Call(request, endpoint, time.monotonic(), self.clock + self.model.options.timeout)
-            task.add_done_callback(self.note)
 
-    def note(self, task: asyncio.Task[Completion | WaspError]) -> None:
-        """Note the end of a call."""
-        self.ended.append(task)
-        self.news.set()
-
-    def take_slot(self, request: _Request) -> int | None:
+    def take_slot(self, is_repeated: bool) -> int | None:
         """Take a slot at the least loaded free endpoint."""
-        gates, is_repeated = self.model.gates, bool(request.tries or request.refusals or request.doubts)
+        gates = self.model.gates
         free = [number for number, gate in enumerate(gates) if gate.wait() == 0]
         by_load = sorted(free, key=lambda number: gates[number].in_flight / gates[number].limit)
         return next((number for number in by_load if gates[number].take(is_repeated)), None)
+
+    def start(self, request: _Request, endpoint: int) -> bool:
+        """Reserve money and start a call; False if other calls must end first."""
+        timeout, hold = self.model.options.timeout, None
+        worst = self.model.worst_dollars(self.prompt(request), len(request.group))
+        try:
+            hold = self.admission.reserve(len(request.group), worst, timeout)
+        finally:
+            if hold is None:
+                self.model.gates[endpoint].give_back()
+        self.waits_for_money = hold is None
+        if hold is None:
+            return False
+        task = asyncio.ensure_future(self.call(request, endpoint, hold, worst))
+        self.running[task] = _Call(request, endpoint, time.monotonic(), self.clock + timeout)
+        return True
 
     async def call(self, request: _Request, endpoint: int, hold: Hold, worst: float) -> Completion | WaspError:
         """Make one call and pay it; return the raw completion or the error, without a key in its context."""
@@ -244,7 +217,7 @@ class Dispatch:
             if isinstance(outcome, Completion):
                 request.tokens = request.tokens[0] + outcome.tokens_in, request.tokens[1] + outcome.tokens_out
                 request.estimated |= outcome.estimated
-                has_text = outcome.finish_reason != "stop" or bool(self.texts(outcome, request))
+                has_text = outcome.finish_reason != "stop" or bool(request.texts(outcome))
                 price = CallPrice(self.model.dollars(outcome), outcome.estimated, is_answer=has_text)
             elif not (isinstance(outcome, CallFailed) and outcome.is_billed):
                 price = CallPrice(0.0, is_answer=False)
@@ -255,9 +228,7 @@ class Dispatch:
             self.admission.settle(hold, request.group[0], price)
         if price.is_answer or not isinstance(outcome, Completion):
             return outcome
-        empty = CallFailed(f"{self.model.targets[endpoint]}: the completion has no text.")
-        empty.is_empty = True
-        return empty
+        return CallFailed(f"{self.model.targets[endpoint]}: the completion has no text.", "empty")
 
     async def outcome(self, request: _Request, endpoint: int) -> Completion | WaspError:
         """Return the raw completion, or the meaning of the error of this call."""
@@ -276,10 +247,28 @@ class Dispatch:
             prompt,
             text=request_several(text, size) if size > 1 else text,
             max_tokens=limit if size == 1 else size * (limit + 16),
-            seed=(prompt.seed + request.empty) % 2**31,
+            seed=(prompt.seed + request.failures["empty"]) % 2**31,
         )
 
     # --- the end of a call
+    async def end_calls(self) -> None:
+        """Wait until a call ends or the next one may start; end the calls that have an outcome or are late."""
+        pause, began = TICK_SECONDS, time.monotonic()
+        if (self.ready or self.unclaimed) and not self.waits_for_money:
+            pause = min(pause, max(0.001, min(gate.wait() for gate in self.model.gates)))
+        ended: set[asyncio.Task[Completion | WaspError]] = set()
+        if self.running:
+            ended, _ = await asyncio.wait(self.running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(pause)
+        self.clock += min(time.monotonic() - began, 2 * TICK_SECONDS)
+        for task in ended:
+            self.end(self.running.pop(task), task)
+        for task, call in self.running.items():
+            if call.due > self.clock:  # they started in this order
+                break
+            task.cancel()
+
     def end(self, call: _Call, task: asyncio.Task[Completion | WaspError]) -> None:
         """Deliver the outcome of a call, or plan a retry."""
         request, gate, target = call.request, self.model.gates[call.endpoint], self.model.targets[call.endpoint]
@@ -290,47 +279,39 @@ class Dispatch:
         else:
             outcome = task.result()
         if isinstance(outcome, Completion):
-            gate.succeed(call.began, outcome.tokens_in + outcome.tokens_out)
+            gate.succeed(call.began)
             self.land(request, outcome)
-        elif isinstance(outcome, EndpointRefusal) and gate.has_succeeded:
-            request.doubts += 1
-            self.retry(request, outcome, request.doubts >= MOST_DOUBTS, gate.doubt(outcome, request.group[0]))
         elif isinstance(outcome, CallFailed):
+            request.failures[outcome.kind] += 1
             gate.fail(outcome, call.began)
-            is_refused = outcome.kind == "refused"
-            request.refusals += is_refused
-            request.tries += not is_refused
-            request.empty += outcome.is_empty
-            is_over = request.tries >= self.model.options.tries or request.empty >= MOST_EMPTY
             # The gate applies the delay that a server demands; other endpoints are available immediately.
-            wait = 0.0 if outcome.retry_after is not None else backoff(request.tries + request.refusals)
-            self.retry(request, outcome, is_over or request.refusals > MOST_REFUSALS, wait)
+            self.retry(request, outcome, 0.0 if outcome.retry_after is not None else backoff(request.failures.total()))
+        elif isinstance(outcome, EndpointRefusal) and gate.has_succeeded:
+            request.failures["doubted"] += 1
+            self.retry(request, outcome, gate.doubt(outcome, request.failures["doubted"]))
         else:
             gate.lost = outcome
             self.ready.appendleft(request)
 
-    def retry(self, request: _Request, error: WaspError, is_over: bool, seconds: float) -> None:
+    def retry(self, request: _Request, error: WaspError, seconds: float) -> None:
         """Send a request again after some seconds, unless it is over."""
-        if is_over:
+        if request.is_over(self.model.options.tries):
             self.land(request, Completion("", "error", error=str(error)))
         else:
             heapq.heappush(self.later, (time.monotonic() + seconds, request.group[0], request))
 
-    def texts(self, raw: Completion, request: _Request) -> list[str]:
-        """Return the texts of a raw completion, at most one per prompt of the group."""
-        if len(request.group) > 1:
-            return several_texts(raw.text, len(request.group))
-        text = plain_text(raw.text)
-        return [text] if text else []
-
     def land(self, request: _Request, outcome: Completion) -> None:
-        """Deliver the outcome of a request: a text per prompt, and the cost of all calls."""
+        """Deliver the outcome of a request: a text per prompt, and the cost of all calls.
+
+        Prompts whose text is missing in a list of texts are requested alone.
+        """
         self.model.check_served(outcome.served_model)
-        group, texts = request.group, self.texts(outcome, request)
+        group, texts = request.group, request.texts(outcome)
         if outcome.finish_reason == "length" and not texts:
             outcome = replace(outcome, finish_reason="error", error=NO_ROOM)
         is_several = len(group) > 1
         done = group[: len(texts)] if is_several and texts else group
+        self.ready.extend(_Request((position,)) for position in group[len(done) :])
         for index, position in enumerate(done):
             text = texts[index] if index < len(texts) else ""
             # The parsed strings are complete even if the list was truncated.
@@ -338,7 +319,6 @@ class Dispatch:
             read, written = (total // len(done) + (index < total % len(done)) for total in request.tokens)
             cost = (request.dollars / len(done), outcome.error, request.estimated)
             source = (outcome.request_id, outcome.served_model)
-            self.delivered.add(position)
             # A caller that must stop has received the completion; the calls in flight still land.
             try:
                 self.keep(position, Completion(text, reason, read, written, *cost, *source))
@@ -346,11 +326,9 @@ class Dispatch:
                 self.is_stopped = True
 
 
-def group_positions(prompts: Sequence[Prompt], positions: Sequence[int], size: int) -> list[tuple[int, ...]]:
+def group_positions(prompts: Sequence[Prompt], size: int) -> list[tuple[int, ...]]:
     """Group positions whose prompts differ only in their seed, in order; at most `size` in a group."""
-    if size == 1:
-        return [(position,) for position in positions]
-    groups: dict[Prompt, list[int]] = {}
-    for position in positions:
-        groups.setdefault(replace(prompts[position], seed=0), []).append(position)
+    groups: dict[Prompt | int, list[int]] = {}
+    for position, prompt in enumerate(prompts):
+        groups.setdefault(position if size == 1 else replace(prompt, seed=0), []).append(position)
     return sorted(tuple(group[i : i + size]) for group in groups.values() for i in range(0, len(group), size))

@@ -21,10 +21,6 @@ MOST_CHARACTERS = 300
 
 _QUOTA = re.compile(r"insufficient_quota|billing_hard_limit|billing_error|credit balance is too low", re.I)
 _FILTERED = re.compile(r"content_filter|content_policy|content management policy|moderation|responsible_?ai", re.I)
-_TOO_LONG = re.compile(r"context_length_exceeded|context (length|window)|too many tokens|prompt is too long", re.I)
-_NO_MODEL = re.compile(
-    r"model_not_found|deploymentnotfound|no such model|model .{1,120} (does not|doesn't) exist", re.I
-)
 _BAD_KEY = re.compile(r"invalid_api_key|api[ _-]key", re.I)
 _OPTION = re.compile(r"temperature|top_p|top_k|seed|stop|stop_sequences|max_tokens|max_completion_tokens|extra")
 _NOT_CONNECTED = {"ClientConnectorError", "ConnectionRefusedError"}
@@ -41,15 +37,15 @@ class EndpointRefusal(FinalError):
 class CallFailed(TemporaryError):
     """A failed call that a retry may repeat.
 
-    `kind`: refused (unprocessed, does not count as a try), failed or timed_out, as in `Traffic`. `is_billed`: it may
-    have been billed. `is_empty`: a completion without text.
+    `kind`: refused (unprocessed, does not count as a try), failed or timed_out, as in `Traffic`, or empty: a completion
+    without text. `is_billed`: it may have been billed.
     """
 
     def __init__(
         self, message: str, kind: str = "failed", retry_after: float | None = None, is_billed: bool = False
     ) -> None:
         super().__init__(message, retry_after)
-        self.kind, self.is_billed, self.is_empty = kind, is_billed, False
+        self.kind, self.is_billed = kind, is_billed
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +98,7 @@ class Failure:
         detail = self._error.get("detail")
         if isinstance(detail, list):
             problems = [problem for problem in detail if isinstance(problem, Mapping)]
-            fields = [".".join(str(it) for it in problem.get("loc") or () if it != "body") for problem in problems]
-            texts = [str(problem.get("msg", "")) for problem in problems]
-            detail = "; ".join(map(": ".join, zip(fields, texts, strict=True)))
+            detail = "; ".join(f"{[*problem.get('loc', '?')][-1]}: {problem.get('msg')}" for problem in problems)
         return str(self._error.get("message") or detail or self.body or "")
 
     @property
@@ -151,7 +145,7 @@ def classify(failure: Failure, target: VendorTarget, secret: str = "") -> WaspEr
         return _refused_key(status, target)
     if status == 402 or _QUOTA.search(failure.message):
         return FinalError(f"{target}: the account has no credit left (HTTP {status}). Top it up, then resume.")
-    if status == 404 or (status == 400 and _NO_MODEL.search(failure.message)):
+    if status == 404:
         return EndpointRefusal(
             f"{target}: the model '{target.model}' does not exist at this address (HTTP {status}). "
             f"Check `model` and `endpoint` of this PLM. Server message: {message}"
@@ -160,8 +154,6 @@ def classify(failure: Failure, target: VendorTarget, secret: str = "") -> WaspEr
         return CallFailed(f"{target}: too many requests (HTTP {status}): {message}", "refused", failure.retry_after)
     if status in (408, 409, 425) or status >= 500:
         return CallFailed(f"{target}: failed (HTTP {status}): {message}", retry_after=failure.retry_after)
-    if status == 413 or _TOO_LONG.search(failure.message):
-        return Completion("", "error", error=f"prompt too long: {message}")
     if _OPTION.fullmatch(failure.parameter):
         return FinalError(
             f"{target}: '{target.model}' refuses the option '{failure.parameter}'. Change or remove it "

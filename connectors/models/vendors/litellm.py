@@ -46,7 +46,7 @@ class LiteLlmModel(VendorModel[VendorOptions]):
             )
         return cls(spec.name, spec.model, read_options(VendorOptions, spec, _placeholder(spec.model), NO_KEY))
 
-    def open_client(self, address: Address, secret: Secret, number: int) -> Any:
+    def open_client(self, address: Address, secret: Secret) -> Any:
         """Return litellm's function with the arguments of all calls at an address; litellm shares its connections."""
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import downloads a list of prices
         litellm = self.load_sdk()
@@ -58,10 +58,7 @@ class LiteLlmModel(VendorModel[VendorOptions]):
         async def post(body: dict[str, Any]) -> Any:
             if "seed" not in (litellm.get_supported_openai_params(model=self.model) or ()):
                 body.pop("seed", None)
-            response = await litellm.acompletion(**body, **settings)
-            headers = (getattr(response, "_hidden_params", None) or {}).get("additional_headers") or {}
-            self.gates[number].hear({str(name).removeprefix("llm_provider-"): str(headers[name]) for name in headers})
-            return response.model_dump()
+            return (await litellm.acompletion(**body, **settings)).model_dump()
 
         return SimpleNamespace(post=post, close=partial(asyncio.sleep, 0))
 

@@ -77,9 +77,9 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
             )
         return model
 
-    def open_client(self, address: Address, secret: Secret, number: int) -> Any:
+    def open_client(self, address: Address, secret: Secret) -> Any:
         """Return a client of an endpoint; on Azure, of its resource."""
-        sdk, azure, arguments = self.load_sdk(), self.options.azure, self.client_arguments(secret, number)
+        sdk, azure, arguments = self.load_sdk(), self.options.azure, self.client_arguments(secret)
         if not azure:
             return sdk.AsyncOpenAI(base_url=address.url, **arguments)
         deployment, version = azure.get("deployment", self.model), azure["api_version"]

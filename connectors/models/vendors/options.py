@@ -20,8 +20,9 @@ Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 REMOVED = {
     "pace": "Remove it; the calls in flight follow the server's refusals",
-    "input_tpm": "Write tpm, the sum of input and output tokens",
-    "output_tpm": "Write tpm, the sum of input and output tokens",
+    **dict.fromkeys(
+        ("rpm", "tpm", "input_tpm", "output_tpm"), "Remove it; a refused call costs nothing and lowers the pace"
+    ),
 }
 """Options that earlier versions had, with what to write instead."""
 
@@ -94,7 +95,6 @@ class VendorOptions:
 
     endpoint, endpoints: base URLs, or {url, key} each. key: reference to the key (see `secrets`). concurrency: maximum
     calls in flight per endpoint. timeout: seconds per call. tries: maximum calls per prompt. price: see `TokenPrice`.
-    rpm, tpm: requests and tokens per minute of each endpoint; limits in the headers of responses apply too.
     """
 
     # A whole number stays one: the identity of stored completions contains the number as it was written.
@@ -117,8 +117,6 @@ class VendorOptions:
     timeout: Annotated[float, Field(ge=0.05, le=3600)] = 120.0
     tries: Annotated[int, Field(ge=1, le=100)] = 6
     price: TokenPrice = TokenPrice(0.0, 0.0)
-    rpm: Annotated[float, Field(ge=0.1, le=1e7)] | None = None
-    tpm: Annotated[float, Field(ge=1, le=1e10)] | None = None
 
     @property
     def decoding(self) -> dict[str, Any]:

@@ -12,20 +12,14 @@ from connectors.models.vendors.openai import OpenAIModel
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import Reply, Request, failure, ok
 
-COLUMNS = ("limit is known by", "in flight", "calls per second", "used", "refusals per 1,000", "90 % used after")
+COLUMNS = ("refusals state", "calls per second", "used", "refusals per 1,000", "90 % used after")
 PHASES = ((12.0, 20.0), (12.0, 200.0), (12.0, 5.0))
 """Seconds, and calls per second."""
 
 LATENCY = 0.2
 """Seconds of an admitted call."""
 
-KNOWN = (
-    ("headers", 64),
-    ("`rpm`", 64),
-    ("refusals", 64),
-    ("refusals, no `retry-after`", 64),
-)
-"""Source of the client's knowledge, and calls in flight. Refusals are immediate or as late as completions."""
+IN_FLIGHT = 64
 
 Sees = list[tuple[float, bool]]
 
@@ -38,13 +32,10 @@ class _Over(Exception):
 class LimitedServer:
     """A plan for `VendorServer` that admits so many calls per second, up to a second's calls at once.
 
-    `headers`: it states its limit. `retry_after`: it asks refused callers to wait a second. `refusal_seconds`: duration
-    of a refused call. `seen`: the second of each call, and if it was admitted.
+    `retry_after`: it asks refused callers to wait a second. `seen`: the second of each call, and if it was admitted.
     """
 
-    headers: bool
     retry_after: bool
-    refusal_seconds: float
     seen: Sees = field(default_factory=list)
     began: float = 0.0
     room: float = PHASES[0][1]
@@ -63,14 +54,7 @@ class LimitedServer:
         self.room -= is_admitted
         self.seen.append((now, is_admitted))
         reply = ok(request) if is_admitted else failure(429)
-        reply.delay = LATENCY if is_admitted else self.refusal_seconds
-        if self.headers:
-            left, reset = max(int(self.room), 0), (60 * rate - self.room) / rate
-            reply.headers |= {"x-ratelimit-limit-requests": f"{60 * rate:g}"}
-            reply.headers |= {
-                "x-ratelimit-remaining-requests": str(left),
-                "x-ratelimit-reset-requests": f"{reset:.3f}s",
-            }
+        reply.delay = LATENCY if is_admitted else 0.0
         if self.retry_after and not is_admitted:
             reply.headers["retry-after"] = "1"
         return reply
@@ -85,20 +69,17 @@ def phases() -> Iterator[tuple[float, float, float]]:
 
 
 def rows() -> Iterator[Sequence[object]]:
-    """Request as much as is admitted, with each knowledge of the limit."""
-    for known, in_flight in KNOWN:
-        asks, wait = known.startswith("refusals") and "no" not in known, LATENCY if "200 ms" in known else 0.0
-        limited = LimitedServer(headers=known == "headers", retry_after=asks, refusal_seconds=wait)
+    """Request as much as is admitted, from a server that states its wish to wait and from one that does not."""
+    for states in ("`retry-after`", "nothing"):
+        limited = LimitedServer(retry_after=states != "nothing")
         with VendorServer(plan=limited) as server:
-            _request(limited, server, in_flight, {"rpm": 60 * PHASES[0][1]} if known == "`rpm`" else {})
+            _request(limited, server)
         for start, end, rate in phases():
-            # A configured limit says nothing about later ones.
-            if known != "`rpm`" or start == 0:
-                yield known, in_flight, f"{rate:g}", *_use(limited.seen, start, end, rate)
+            yield states, f"{rate:g}", *_use(limited.seen, start, end, rate)
 
 
-def _request(limited: LimitedServer, server: VendorServer, in_flight: int, rates: dict[str, float]) -> None:
-    options = {"endpoint": f"{server.url}/v1", "key": "none", "concurrency": in_flight, **rates}
+def _request(limited: LimitedServer, server: VendorServer) -> None:
+    options = {"endpoint": f"{server.url}/v1", "key": "none", "concurrency": IN_FLIGHT}
     model = OpenAIModel.from_spec(ModelSpec("writer", "openai", "some-model", options))
 
     def keep(position: int, completion: Completion) -> None:
