@@ -1,10 +1,16 @@
-"""A server with a rate limit that changes: refusals, and the use that is made of it."""
+"""`python -m tests.studies.paid_calls`: refusals of a server with a rate limit that changes, and the use made of it.
+
+All calls go to a local server; nothing is paid.
+"""
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
@@ -100,3 +106,9 @@ def _use(seen: Sees, start: float, end: float, rate: float) -> Sequence[object]:
     after = next((f"{seconds:g} s" for seconds in near), "not")
     used = len(admitted) / rate / (end - start)
     return f"{used:.0%}", f"{1000 * refused / max(len(admitted), 1):.0f}", after
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    for cells in chain((COLUMNS, ["---"] * len(COLUMNS)), rows()):
+        sys.stdout.write("| " + " | ".join(map(str, cells)) + " |\n")

@@ -1,1 +1,0 @@
-"""Paid calls against servers that fail, limit and bill, as tables."""
