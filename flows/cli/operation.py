@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -88,5 +89,5 @@ def repair() -> Output:
     lines = [
         f"{file.file}: {file.kept} completions kept, {file.lost} lost; before: {file.damaged}" for file in repaired
     ]
-    value = {"files": [file.values() for file in repaired]}
+    value = {"files": [asdict(file) for file in repaired]}
     return Output(value, lambda _: "\n".join(lines) or "No file is damaged.")

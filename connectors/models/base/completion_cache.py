@@ -134,14 +134,12 @@ class Recording:
         return len(claimed)
 
     def _request_admitted(self, call: _Call, keys: list[str], lease: Lease, model: AdmittedModel) -> int:
-        prompts = [call.prompts[key] for key in keys]
-
         def receive(position: int, completion: Completion) -> None:
-            call.deliver(keys[position], self._store(prompts[position], _encodable(completion)))
+            self._land(call, keys[position], completion)
 
         with self.purse.need(len(keys)) if self.purse is not None else nullcontext(Need(len(keys))) as need:
             admission = Admission(self.name, keys, need, lease, self.purse)
-            model.complete_admitted(prompts, receive, admission)
+            model.complete_admitted([call.prompts[key] for key in keys], receive, admission)
         return admission.claimed
 
     def _request_list(self, call: _Call, keys: Sequence[str]) -> None:
@@ -152,7 +150,7 @@ class Recording:
             received.add(position)
             if self.purse is not None:
                 self.purse.pay(self.name, prompts[position].key, completion.dollars, completion.estimated)
-            call.deliver(keys[position], self._store(prompts[position], _encodable(completion)))
+            self._land(call, keys[position], completion)
 
         self._remember()
         completions = self.inner.complete(prompts, receive)
@@ -161,13 +159,15 @@ class Recording:
         for position in sorted(set(range(len(prompts))) - received):
             receive(position, completions[position])
 
-    def _store(self, prompt: Prompt, completion: Completion) -> Completion:
+    def _land(self, call: _Call, key: str, completion: Completion) -> None:
+        """Store a completion and deliver the final one of its prompt."""
+        completion = _encodable(completion)
         with self._lock:
             self.usage = self.usage + completion.usage
-            final = self.store.put(self.store_key, self.name, prompt, completion)
+            final = self.store.put(self.store_key, self.name, call.prompts[key], completion)
             if final is completion and hasattr(self.inner, "remember"):
-                self._own.add(prompt.key)
-        return final
+                self._own.add(key)
+        call.deliver(key, final)
 
     def _remember(self) -> None:
         remember = getattr(self.inner, "remember", None)

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -194,11 +194,7 @@ class CompletionStore:
 
     def identities(self) -> list[str]:
         """Return the identities of all models with a file here, in file order."""
-        identities = []
-        for file in sorted(self.folder.glob("*.db")):
-            with self._open_file(file) as database:
-                identities += [row[0] for row in database.execute("SELECT identity FROM model")]
-        return identities
+        return [row[0] for _, database in self._files() for row in database.execute("SELECT identity FROM model")]
 
     def export_parquet(self, path: Path) -> int:
         """Write all completions to a Parquet file for a recorded model; return the count.
@@ -210,9 +206,8 @@ class CompletionStore:
         import pyarrow.parquet as pq
 
         rows: list[tuple[Any, ...]] = []
-        for identity in self.identities():
-            with self._open(identity) as database:
-                rows += database.execute(f"SELECT {', '.join(_EXPORT)} FROM answers ORDER BY number")  # noqa: S608
+        for _, database in self._files():
+            rows += database.execute(f"SELECT {', '.join(_EXPORT)} FROM answers ORDER BY number")  # noqa: S608
         rows.sort(key=lambda row: str(row[_EXPORT.index("plm")]))
         schema = pa.schema([(name, pa.int64() if name.startswith("tokens") else pa.string()) for name in _EXPORT])
         table = pa.Table.from_pylist([dict(zip(_EXPORT, row, strict=True)) for row in rows], schema)
@@ -221,22 +216,30 @@ class CompletionStore:
 
     def older(self, before: datetime) -> tuple[int, int]:
         """Return the number of completions before a time, and their approximate bytes."""
-        return self._each(lambda file, database: _older(file, database, _moment(before)))
-
-    def forget(self, before: datetime) -> tuple[int, int]:
-        """Delete completions before a time; count as `older`.
-
-        Deleted completions are requested again if needed.
-        """
-        return self._each(lambda file, database: _forget(file, database, _moment(before)))
-
-    def _each(self, work: Callable[[Path, sqlite3.Connection], tuple[int, int]]) -> tuple[int, int]:
         answers = size = 0
+        sql = "SELECT count(*) FILTER (WHERE created < ?), count(*) FROM answers"
+        for file, database in self._files():
+            old, total = database.execute(sql, (_moment(before),)).fetchone()
+            answers, size = answers + old, size + file.stat().st_size * old // max(total, 1)
+        return answers, size
+
+    def forget(self, before: datetime) -> None:
+        """Delete completions before a time; they are requested again if needed."""
+        moment = (_moment(before),)
+        counts = "DELETE FROM asked WHERE prompt_key IN (SELECT prompt_key FROM answers WHERE created < ?)"
+        for _, database in self._files():
+            with _transaction(database):
+                database.execute(counts, moment)
+                deleted = database.execute("DELETE FROM answers WHERE created < ?", moment).rowcount
+            if deleted:
+                # SQLite frees the space of deleted completions only with VACUUM.
+                database.execute("VACUUM")
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _files(self) -> Iterator[tuple[Path, sqlite3.Connection]]:
         for file in sorted(self.folder.glob("*.db")):
             with self._open_file(file) as database:
-                counted, freed = work(file, database)
-            answers, size = answers + counted, size + freed
-        return answers, size
+                yield file, database
 
     def close(self) -> None:
         """Close this process's files; the next call opens them again."""
@@ -300,27 +303,6 @@ def _claimable(database: sqlite3.Connection, keys: Sequence[str]) -> list[str]:
 
 def _moment(when: datetime) -> str:
     return when.astimezone(UTC).isoformat(timespec="milliseconds")
-
-
-def _older(file: Path, database: sqlite3.Connection, before: str) -> tuple[int, int]:
-    old, total = database.execute(
-        "SELECT count(*) FILTER (WHERE created < ?), count(*) FROM answers", (before,)
-    ).fetchone()
-    return old, file.stat().st_size * old // max(total, 1)
-
-
-def _forget(file: Path, database: sqlite3.Connection, before: str) -> tuple[int, int]:
-    counts = _older(file, database, before)
-    if counts[0]:
-        with _transaction(database):
-            database.execute(
-                "DELETE FROM asked WHERE prompt_key IN (SELECT prompt_key FROM answers WHERE created < ?)", (before,)
-            )
-            database.execute("DELETE FROM answers WHERE created < ?", (before,))
-        # SQLite frees the space of deleted completions only with VACUUM.
-        database.execute("VACUUM")
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return counts
 
 
 def connect(file: Path, identity: str | None) -> sqlite3.Connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,6 @@ class Repaired:
     damaged: str
     kept: int
     lost: int
-
-    def values(self) -> dict[str, Any]:
-        """Return the fields by name."""
-        return asdict(self)
 
 
 def repair(folder: Path) -> list[Repaired]:
