@@ -135,8 +135,8 @@ def _read(folder: Path, options: HfOptions, device: Any, fills: bool) -> tuple[A
     tokenizer = AutoTokenizer.from_pretrained(folder, **common)
     family = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     family = AutoModelForMaskedLM if fills else family
-    safe, dtype = bool(files_of(folder, (".safetensors",))), _torch_dtype(dtype_of(options))
-    model = family.from_pretrained(folder, dtype=dtype, use_safetensors=safe, **common)
+    safe = bool(files_of(folder, (".safetensors",)))
+    model = family.from_pretrained(folder, dtype=dtype_of(options), use_safetensors=safe, **common)
     return model.to(device).eval(), tokenizer
 
 
@@ -166,9 +166,7 @@ def _device_name(options: HfOptions) -> str:
 
     if options.device != "auto":
         return options.device
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+    return str(torch.accelerator.current_accelerator(check_available=True) or "cpu")
 
 
 def dtype_of(options: HfOptions) -> str:
@@ -184,12 +182,6 @@ def dtype_of(options: HfOptions) -> str:
     if device == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
     return "float16" if device == "mps" else "float32"
-
-
-def _torch_dtype(name: str) -> Any:
-    import torch
-
-    return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[name]
 
 
 def _reset_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -11,8 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import ModelSpec
 from connectors.models.base.registry import refuse_unknown
-
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 
 
 class HfOptions(BaseModel):
@@ -66,7 +62,8 @@ class HfOptions(BaseModel):
             hint = ' Use quotes: "yes" or "no".' if isinstance(problem["input"], bool) and option == "chat" else ""
             got = "" if option == "options" else f", got {problem['input']!r}"
             raise ConfigError(f"Model '{spec.name}': {option}: {problem['msg']}{got}.{hint}") from None
-        _check_model(spec)
+        if not spec.model:
+            raise ConfigError(f"Model '{spec.name}': set model to a hub id, such as google/flan-t5-xl, or a folder.")
         return options
 
     @field_validator("stop", mode="before")
@@ -92,14 +89,3 @@ class HfOptions(BaseModel):
         # Identities of earlier versions contain these; without them their completions would be written again.
         earlier = {"chat_options": {}, "repetition_penalty": 1.0, "continuous": False}
         return self.model_dump(include=names | {"no_repeat_ngram_size"}) | earlier
-
-
-def _check_model(spec: ModelSpec) -> None:
-    if not spec.model:
-        raise ConfigError(f"Model '{spec.name}': set model to a hub id, such as google/flan-t5-xl, or a folder.")
-    folder = Path(spec.model).expanduser()
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise ConfigError(f"Model '{spec.name}': folder {folder} contains no config.json. Use a saved model.")
-    elif not _HUB_ID.fullmatch(spec.model):
-        raise ConfigError(f"Model '{spec.name}': '{spec.model}' is neither a folder nor a hub id. Use one of them.")

@@ -272,13 +272,13 @@ def test_wrong_options_say_what_to_write(options, message, tiny_models):
 
 
 @pytest.mark.parametrize(
-    ("model", "message"), [("", "set model"), ("./nowhere/at/all", "neither a folder"), ("tests", "no config")]
+    ("model", "message"), [("", "set model"), ("./nowhere/at/all", "neither a folder"), ("tests", "no safetensors")]
 )
 def test_a_wrong_place_is_told_before_anything_runs(model, message, tmp_path, monkeypatch):
     (tmp_path / "tests").mkdir()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=message):
-        HfModel.from_spec(ModelSpec("tiny", "hf", model))
+        HfModel.check_spec(ModelSpec("tiny", "hf", model))
 
 
 def test_a_device_that_is_not_there_is_told(tiny_models):
