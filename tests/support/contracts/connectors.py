@@ -88,12 +88,6 @@ class LanguageModelContract:
         answers = model.complete(prompts)
         assert model.complete(prompts[::-1]) == answers[::-1]
 
-    def test_the_same_prompt_has_the_same_answer(self, model):
-        if not self.repeats_itself:
-            pytest.skip("answers differ from call to call")
-        prompt = self.prompts(1)[0]
-        assert model.complete([prompt])[0].text == model.complete([prompt])[0].text
-
     def test_prompts_of_every_label_are_answered(self, model):
         prompts = self.prompts(2 * len(self.labels))
         answers = model.complete(prompts)

@@ -2,7 +2,7 @@ import pytest
 
 from connectors.models.vendors.answers import plain_text, request_several, several_texts
 from connectors.models.vendors.anthropic import read_message
-from connectors.models.vendors.errors import ReportedError
+from connectors.models.vendors.errors import Failure, ReportedError, VendorTarget, classify
 from connectors.models.vendors.openai import read_chat
 from connectors.models.vendors.options import TokenPrice
 from connectors.models.vendors.responses import RawCompletion
@@ -106,3 +106,14 @@ def test_the_text_parts_of_a_content_list_are_joined() -> None:
 def test_an_error_in_a_successful_response_was_not_billed() -> None:
     with pytest.raises(ReportedError, match="Provider returned error"):
         read_chat({"error": {"message": "Provider returned error", "code": 502}}, {})
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("env:MY_KEY", "the key was refused (HTTP 401). Put a valid key with access to 'm' into 'env:MY_KEY', then"),
+        ("none", "the server requires a key (HTTP 401), but `key` is none. Put a valid key with access to 'm' into a"),
+    ],
+)
+def test_the_message_names_where_the_key_belongs(key: str, message: str) -> None:
+    assert message in str(classify(Failure(401, None, {}), VendorTarget("plm", "m", "host", key)))

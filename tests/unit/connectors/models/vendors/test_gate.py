@@ -68,14 +68,6 @@ def test_the_limit_grows_to_the_cap_until_a_refusal_halves_it_once_per_round(clo
     assert gate.limit == 33, "one per round"
 
 
-def test_no_call_starts_before_the_time_that_the_server_demands(clock):
-    gate = Gate("host", 8)
-    assert gate.take()
-    end(gate, clock, refused(7.0))
-    assert 7.0 <= gate.wait() <= 7.4
-    assert gate.take() is False
-
-
 def test_failing_rounds_lead_to_probes_and_to_a_temporary_loss_that_the_next_list_forgets(clock):
     gate, starts = Gate("host", 64), []
     while gate.lost is None:
