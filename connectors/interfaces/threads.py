@@ -1,4 +1,4 @@
-"""Thread settings for computations, and one thread pool per process.
+"""Thread settings for computations, and a thread pool of single cores.
 
 By default an idle thread of OpenMP (torch, scikit-learn) or OpenBLAS (numpy, scipy) spins for milliseconds. On a busy
 machine the spinning thread blocks the core that the working thread needs. Four threads on four busy cores embedded a
@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Final, TypeVar
@@ -32,8 +31,6 @@ BLAS = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Makes idle OpenBLAS threads sleep: they spin for 2^n clock ticks; n is 26 or 28 by default, at least 4."""
 NUMBER = "OMP_NUM_THREADS"
 CGROUP: Final = Path("/sys/fs/cgroup")
-AHEAD = 2
-"""Items submitted per thread: a thread that finishes an item starts the next without waiting for the caller."""
 
 
 def settle_environment(environment: MutableMapping[str, str] = os.environ) -> None:
@@ -70,53 +67,19 @@ def cpu_quota(folder: Path = CGROUP) -> int | None:
 
 
 def compute(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with its result, in order of completion.
+    """Yield each item with its result, in order of completion, from `usable_cores` threads with one core each.
 
-    The threads belong to the process: one core each, `usable_cores` of them. Callers in several threads share them
-    evenly. `items` is read in the caller's thread. After an error, work in progress finishes before the error is
-    raised.
+    After an error, work in progress finishes before the error is raised.
     """
-    pool, number = _POOL.open()
-    left, running = iter(items), dict[Future[Result], Item]()
-    try:
-        for item in islice(left, AHEAD * number):
-            running[pool.submit(work, item)] = item
-        while running:
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                item = running.pop(future)
-                for following in islice(left, 1):
-                    running[pool.submit(work, following)] = following
-                yield item, future.result()
-    finally:
-        for future in running:
-            future.cancel()
-        wait(running)
+    with ThreadPoolExecutor(usable_cores(), "compute", initializer=_take_one_core) as pool:
+        running = {pool.submit(work, item): item for item in items}
+        try:
+            for future in as_completed(running):
+                yield running[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
-class _Pool:
-    """The thread pool of this process; a forked process starts with an empty one."""
-
-    _lock: Lock
-    _number: int
-    _threads: ThreadPoolExecutor | None
-
-    def __init__(self) -> None:
-        self._reset()
-        os.register_at_fork(after_in_child=self._reset)
-
-    def open(self) -> tuple[ThreadPoolExecutor, int]:
-        number = usable_cores()
-        with self._lock:
-            if self._threads is None or self._number != number:
-                self._number = number
-                self._threads = ThreadPoolExecutor(number, "compute", initializer=_take_one_core)
-            return self._threads, self._number
-
-    def _reset(self) -> None:
-        self._lock, self._number, self._threads = Lock(), 0, None
-
-
-_POOL: Final = _Pool()
 _STARTING: Final = Lock()
 
 
