@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from connectors.artifacts.atomic_files import folder_sha256, write_text_whole
-from connectors.artifacts.hash_cache import HASHES
+from connectors.artifacts.hash_cache import current_sha256
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import canonical
 
@@ -101,7 +101,7 @@ def parse_manifest(data: bytes) -> Manifest | str:
 def content_problem(path: Path, sha256: str) -> str:
     """Return the problem with the content at `path`, '' if its hash is `sha256`."""
     try:
-        actual = folder_sha256(path) if path.is_dir() else HASHES.sha256(path)
+        actual = folder_sha256(path) if path.is_dir() else current_sha256(path)
     except FileNotFoundError:
         return "the file is missing"
     except OSError as error:

@@ -10,13 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from connectors.artifacts.hash_cache import HASHES
+from connectors.artifacts.hash_cache import current_sha256
 from connectors.interfaces.errors import ArtifactError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from connectors.artifacts.hash_cache import Cache
     from connectors.interfaces.embedding import Matrix
 
 PATH_COLUMNS = b"wasp.path_columns"
@@ -64,18 +63,14 @@ def write_arrow(arrow: Any, file: BinaryIO) -> None:
     pq.write_table(arrow, file, compression="zstd")
 
 
-def read_frame(path: Path, sha256: str, recent: Cache | None = None) -> pd.DataFrame:
-    """Read a table and restore the columns of its path; use `recent` as a cache.
-
-    Changes to the returned frame do not affect others: pandas copies on write.
-    """
-    verify(path, sha256)
-    frame: pd.DataFrame | None = recent.find(sha256) if recent is not None else None
-    if frame is None:
-        frame, size = _decode(_arrow(path, sha256))
-        if recent is not None and size:
-            recent.keep(sha256, frame, size)
-    return frame.copy(deep=False)
+def read_frame(path: Path, sha256: str) -> pd.DataFrame:
+    """Read a table and restore the columns of its path."""
+    arrow = _arrow(path, sha256)
+    frame: pd.DataFrame = arrow.to_pandas()
+    metadata = (arrow.schema.metadata or {}).get(PATH_COLUMNS)
+    for column in json.loads(metadata) if metadata else ():
+        frame.insert(column["position"], column["name"], column["value"])
+    return frame
 
 
 def parse_table(data: bytes) -> pd.DataFrame:
@@ -90,17 +85,6 @@ def parse_table(data: bytes) -> pd.DataFrame:
 
     frame: pd.DataFrame = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).to_pandas(use_threads=False)
     return frame
-
-
-def _decode(arrow: Any) -> tuple[pd.DataFrame, int]:
-    """Return a frame and its size in bytes, 0 if its values can change unnoticed."""
-    import pyarrow as pa
-
-    frame: pd.DataFrame = arrow.to_pandas()
-    metadata = (arrow.schema.metadata or {}).get(PATH_COLUMNS)
-    for column in json.loads(metadata) if metadata else ():
-        frame.insert(column["position"], column["name"], column["value"])
-    return frame, 0 if any(pa.types.is_nested(field.type) for field in arrow.schema) else arrow.nbytes + 1
 
 
 def write_matrix(blocks: Iterable[Matrix], file: BinaryIO) -> tuple[int, int]:
@@ -184,7 +168,7 @@ def verify(path: Path, sha256: str) -> None:
     An unchanged file is hashed once per process.
     """
     try:
-        problem = "" if HASHES.sha256(path) == sha256 else "its content changed after it was written"
+        problem = "" if current_sha256(path) == sha256 else "its content changed after it was written"
     except OSError as error:
         problem = f"it cannot be read ({error.strerror or 'missing or empty'})"
     if problem:

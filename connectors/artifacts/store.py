@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from connectors.artifacts import parquet
 from connectors.artifacts.atomic_files import explained, is_inside, make_folder, write_folder_whole, write_whole
-from connectors.artifacts.hash_cache import FRAMES
 from connectors.artifacts.manifests import (
     Manifest,
     content_path,
@@ -121,7 +120,7 @@ class Artifacts:
 
     def read_table(self, ref: ArtifactRef) -> pd.DataFrame:
         """Read a table; ArtifactError if it is missing or its hash differs."""
-        return parquet.read_frame(self._local(ref), ref.sha256, None if is_private(ref.path) else FRAMES)
+        return parquet.read_frame(self._local(ref), ref.sha256)
 
     def write_matrix(self, path: str, matrix: Matrix | Iterable[Matrix], key: StepKey) -> ArtifactRef:
         """Write vectors, shape (rows, dimension), or blocks of them, as float32 Parquet.

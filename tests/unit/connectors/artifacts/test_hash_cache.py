@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from connectors.artifacts import hash_cache
-from connectors.artifacts.hash_cache import TICK_NS, Cache, Hashes
+from connectors.artifacts.hash_cache import TICK_NS, current_sha256
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import ArtifactError
@@ -41,25 +41,25 @@ def settled(path: Path) -> Path:
 
 
 def test_a_file_is_hashed_once_unless_it_has_just_changed(tmp_path: Path, hashed: list[str]):
-    file, known = tmp_path / "a", Hashes(10)
+    file = tmp_path / "a"
     file.write_bytes(b"one")
-    known.sha256(file)
+    current_sha256(file)
     file.write_bytes(b"two")
-    assert known.sha256(file) == hash_cache.file_sha256(file)
+    assert current_sha256(file) == hash_cache.file_sha256(file)
     hashed.clear()
-    assert known.sha256(settled(file)) == known.sha256(file)
+    assert current_sha256(settled(file)) == current_sha256(file)
     assert hashed == ["a"]
     file.unlink()
     with pytest.raises(FileNotFoundError):
-        known.sha256(file)
+        current_sha256(file)
 
 
 @pytest.mark.parametrize("how", ["written over", "replaced", "written over and dated back"])
 def test_a_change_of_equal_length_is_seen(tmp_path: Path, how: str):
-    file, known = tmp_path / "a", Hashes(10)
+    file = tmp_path / "a"
     file.write_bytes(b"one")
-    before, times = known.sha256(settled(file)), file.stat()
-    assert known.sha256(file) == before
+    before, times = current_sha256(settled(file)), file.stat()
+    assert current_sha256(file) == before
     if how == "replaced":
         (tmp_path / "b").write_bytes(b"two")
         (tmp_path / "b").replace(file)
@@ -67,18 +67,7 @@ def test_a_change_of_equal_length_is_seen(tmp_path: Path, how: str):
         file.write_bytes(b"two")
     if how.endswith("back"):
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert known.sha256(file) != before
-
-
-def test_the_values_that_were_not_used_for_longest_leave_a_full_cache():
-    cache = Cache(16)
-    for name in "abcdefgh":
-        cache.keep(name, name.upper(), 2)
-    assert cache.find("a") == "A"
-    cache.keep("i", "I", 2)
-    assert [cache.find(name) for name in "abci"] == ["A", None, "C", "I"]
-    cache.keep("a", "too large", 3)
-    assert cache.find("a") is None
+    assert current_sha256(file) != before
 
 
 def test_a_table_that_was_read_and_then_changed_on_disk_is_refused(store: Artifacts):
@@ -90,22 +79,6 @@ def test_a_table_that_was_read_and_then_changed_on_disk_is_refused(store: Artifa
     with pytest.raises(ArtifactError, match="changed"):
         store.read_table(ref)
     assert store.find(ref.path, KEY) is None
-
-
-def test_what_is_done_to_a_table_changes_no_other_reading(store: Artifacts):
-    ref = store.write_table("runs/r/iteration=3/a.parquet", TABLE.assign(iteration=3), KEY)
-    first = store.read_table(ref)
-    first.loc[0, "text"] = "other"
-    first["n"] += 1
-    first["new"] = 0
-    first.drop(columns="iteration", inplace=True)
-    assert store.read_table(ref).equals(TABLE.assign(iteration=3).astype({"text": "str"}))
-
-
-def test_private_tables_are_not_held(store: Artifacts):
-    ref = store.write_table("private/a.parquet", TABLE.assign(n=[7, 8]), KEY)
-    store.read_table(ref)
-    assert hash_cache.FRAMES.find(ref.sha256) is None
 
 
 def test_vectors_in_blocks_are_those_of_one_piece(store: Artifacts):
