@@ -23,30 +23,34 @@ KEY_BYTES = 32
 
 
 def open_secret(folder: Path) -> bytes:
-    """Return the ledger's key (32 bytes), `private/ledger.key`, created on first use.
+    """Return the ledger's key (32 bytes), `private/ledger.key`, created on first use (see `open_key_file`)."""
+    return open_key_file(folder / "private" / "ledger.key", "Another key would recognise no dataset.")
+
+
+def open_key_file(path: Path, loss: str) -> bytes:
+    """Return the key (32 bytes) of a file, created on first use.
 
     The file is created atomically with mode 0600; if several processes start together, they share one key. Raises
-    LedgerError if other users can read the file, its length is wrong, or it cannot be read or created.
+    LedgerError if other users can read the file, its length is wrong (`loss`: the effect of another key), or it cannot
+    be read or created.
     """
-    path = folder / "private" / "ledger.key"
     try:
         if not path.exists():
-            create_key(path)
+            _create_key(path)
         if os.name == "posix" and path.stat().st_mode & 0o077:
-            raise LedgerError(f"The ledger's key {path} is open to other users. Run: chmod 600 {path}")
+            raise LedgerError(f"The key {path} is open to other users. Run: chmod 600 {path}")
         secret = path.read_bytes()
     except OSError as error:
-        problem = f"The ledger's key {path} cannot be opened ({error.strerror})."
+        problem = f"The key {path} cannot be opened ({error.strerror})."
         raise LedgerError(f"{problem} Check the owner and mode of its folder.") from None
     if len(secret) != KEY_BYTES:
         raise LedgerError(
-            f"The ledger's key {path} has {len(secret)} bytes instead of {KEY_BYTES}. Restore it from the backup: "
-            "another key would recognise no dataset."
+            f"The key {path} has {len(secret)} bytes instead of {KEY_BYTES}. Restore it from the backup. {loss}"
         )
     return secret
 
 
-def create_key(path: Path) -> None:
+def _create_key(path: Path) -> None:
     """Write 32 random bytes to `path` atomically, mode 0600; never replace a key."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from pathlib import Path
 
-from connectors.interfaces.errors import ArtifactError, ConfigError, LedgerError
-from connectors.security.record_hashes import KEY_BYTES, create_key
+from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.security.record_hashes import open_key_file
 
 LINE = "ed25519:"
 """Prefix of a public key in a registry of parties."""
 
 
 def open_signing_key(folder: Path, name: str = "signing") -> bytes:
-    """Return the private key (32 bytes) of `private/NAME.key`, created with mode 0600.
-
-    Raises LedgerError if other users can access the file, its length is wrong, or it cannot be read or created.
-    """
-    path = folder / "private" / f"{name}.key"
-    try:
-        if not path.exists():
-            create_key(path)
-    except OSError as error:
-        raise LedgerError(f"The signing key {path} cannot be created ({error.strerror}). Check its folder.") from None
-    return _read(path)
+    """Return the private key (32 bytes) of `private/NAME.key`, created on first use (see `open_key_file`)."""
+    return open_key_file(folder / "private" / f"{name}.key", "Or remove it to sign with a new key.")
 
 
 def public_pem(secret: bytes) -> bytes:
@@ -107,19 +97,4 @@ def read_public(path: Path) -> bytes:
 def own_public(folder: Path) -> bytes | None:
     """Return the public key of a state folder, None if it has no key yet."""
     path = folder / "private" / "signing.key"
-    return public_pem(_read(path)) if path.exists() else None
-
-
-def _read(path: Path) -> bytes:
-    try:
-        if os.name == "posix" and path.stat().st_mode & 0o077:
-            raise LedgerError(f"The signing key {path} is open to other users. Run: chmod 600 {path}")
-        secret = path.read_bytes()
-    except OSError as error:
-        raise LedgerError(f"The signing key {path} cannot be read ({error.strerror}). Check its owner.") from None
-    if len(secret) != KEY_BYTES:
-        raise LedgerError(
-            f"The signing key {path} is damaged. "
-            "Restore it from the backup, or remove it to sign the next bundles with a new key."
-        )
-    return secret
+    return public_pem(open_signing_key(folder)) if path.exists() else None
