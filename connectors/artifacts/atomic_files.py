@@ -14,7 +14,6 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -23,9 +22,6 @@ from connectors.interfaces.errors import ArtifactError
 
 STALE_SECONDS = 3600.0
 """Age at which a scratch file counts as abandoned."""
-
-LARGE_BYTES = 4_000_000
-"""Size from which a second thread is worthwhile."""
 
 _ADVICE = {
     errno.ENOSPC: "The disk is full: free space, or set WASP_HOME to a folder on another disk, then resume the run.",
@@ -93,24 +89,13 @@ def write_whole(path: Path, fill: Callable[[BinaryIO], object], private: bool = 
             with os.fdopen(os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 fill(file)
                 file.flush()
-                sha256 = _hash_and_sync(scratch, file.fileno())
-            facts = sha256, scratch.stat().st_size
+                os.fsync(file.fileno())
+            facts = file_sha256(scratch), scratch.stat().st_size
             scratch.replace(path)
         finally:
             scratch.unlink(missing_ok=True)
         sync_folder(path.parent)
     return facts
-
-
-def _hash_and_sync(path: Path, handle: int) -> str:
-    """Return the SHA-256 of a written file and sync it, for a large one in parallel."""
-    if os.fstat(handle).st_size < LARGE_BYTES:
-        os.fsync(handle)
-        return file_sha256(path)
-    with ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(file_sha256, path)
-        os.fsync(handle)
-        return digest.result()
 
 
 def write_text_whole(path: Path, text: str, private: bool = False) -> tuple[str, int]:

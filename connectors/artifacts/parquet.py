@@ -56,13 +56,6 @@ def _without_path_columns(arrow: Any, path: str) -> Any:
     return arrow.replace_schema_metadata({PATH_COLUMNS: json.dumps(path_columns).encode()})
 
 
-def write_arrow(arrow: Any, file: BinaryIO) -> None:
-    """Write a table with zstd compression."""
-    import pyarrow.parquet as pq
-
-    pq.write_table(arrow, file, compression="zstd")
-
-
 def read_frame(path: Path, sha256: str) -> pd.DataFrame:
     """Read a table and restore the columns of its path."""
     arrow = _arrow(path, sha256)

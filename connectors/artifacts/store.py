@@ -115,8 +115,10 @@ class Artifacts:
         A column named in the path (`iteration=3/`) is stored only in the path, so pandas, duckdb and polars read a
         whole run as one table. `read_table` restores the column.
         """
+        import pyarrow.parquet as pq
+
         arrow = parquet.to_arrow(table, path)
-        return self._write(path, lambda file: parquet.write_arrow(arrow, file), key, len(table), info)
+        return self._write(path, lambda file: pq.write_table(arrow, file, compression="zstd"), key, len(table), info)
 
     def read_table(self, ref: ArtifactRef) -> pd.DataFrame:
         """Read a table; ArtifactError if it is missing or its hash differs."""
@@ -158,11 +160,10 @@ class Artifacts:
         return self._finish(name, make_manifest(key, (sha256, size), files, {}))
 
     def read_folder(self, ref: ArtifactRef) -> Path:
-        """Return the path of a folder; ArtifactError if it is missing or its hash differs."""
+        """Return the path of a folder or file; ArtifactError if it is missing or its hash differs."""
         location = self._local(ref)
-        problem = content_problem(location, ref.sha256)
-        if problem:
-            raise ArtifactError(f"{location}: {problem}. {_AGAIN}")
+        if problem := content_problem(location, ref.sha256):
+            raise ArtifactError(f"{self.where(ref.path)}: {problem}. {_AGAIN}")
         return location
 
     def fetch(self, path: str) -> Path:
@@ -170,14 +171,11 @@ class Artifacts:
 
         ArtifactError if there is none.
         """
-        name, location = self._resolve(path)
+        name, _ = self._resolve(path)
         manifest = self._manifest(name)
         if not isinstance(manifest, Manifest):
             raise ArtifactError(f"{self.where(name)}: {manifest or 'no finished result'}. {_AGAIN}")
-        problem = content_problem(self._local(manifest.ref(name)), manifest.sha256)
-        if problem:
-            raise ArtifactError(f"{self.where(name)}: {problem}. {_AGAIN}")
-        return location
+        return self.read_folder(manifest.ref(name))
 
     def finished(self, pattern: str) -> dict[str, dict[str, Any]]:
         """Return the manifests of all artifacts that match `pattern` ('runs/*/student').
