@@ -67,8 +67,6 @@ class SharedStores:
 
 DEFAULT_CAP = 8.0, 1e-5
 """Epsilon and delta of all releases of a dataset that nobody capped (docs/decisions/privacy.md)."""
-VECTORS = "vectors.db"
-"""File of embeddings/ that contains the vectors of texts by their hash, for all runs."""
 
 
 def shared(home: Path) -> SharedStores:
@@ -160,7 +158,7 @@ def open_vectors(home: Path, identity: str) -> VectorCache:
     """Open this machine's vector cache of synthetic texts for an embedder."""
     from connectors.embedders.vector_cache import VectorCache
 
-    return VectorCache(home / "embeddings" / digest(identity)[:16] / VECTORS)
+    return VectorCache(home / "embeddings" / digest(identity)[:16] / "vectors.db")
 
 
 def open_purse(home: Path, run_id: str, most: float | None, artifacts: Artifacts | None) -> Purse:

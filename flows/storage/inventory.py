@@ -43,7 +43,6 @@ class Item:
         path: relative to the state folder.
         run_id: run that it belongs to; empty outside runs/.
         why: reason to remove it.
-        users: other runs that use it.
         before: only completions before this time.
         tracked: address of MLflow and id of the run there.
     """
@@ -54,7 +53,6 @@ class Item:
     modified: datetime = OLDEST
     run_id: str = ""
     why: str = ""
-    users: tuple[str, ...] = ()
     before: datetime | None = None
     tracked: tuple[str, str] | None = None
 
@@ -108,15 +106,6 @@ def run_states(home: Path) -> dict[str, RunState]:
             name, is_done = manifest["run_id"], manifest["state"] == "done"
             states[name] = RunState(name, is_done, times[0], max(times), is_held_here(home, name))
     return states
-
-
-def runs_by_table(home: Path) -> dict[str, set[str]]:
-    """Return the runs that contain each table, by the name of the table's embeddings."""
-    users: dict[str, set[str]] = {}
-    for path in (home / "runs").glob("*/**/_*.parquet.json"):
-        run_id = path.relative_to(home / "runs").parts[0]
-        users.setdefault(str(read_json(path).get("sha256", ""))[:32], set()).add(run_id)
-    return users
 
 
 def read_json(path: Path) -> dict[str, Any]:

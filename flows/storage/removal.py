@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import explained, write_text_whole
-from connectors.artifacts.manifests import manifest_path
 from connectors.interfaces.errors import ConfigError, LostArtifactsError
 from flows.runtime.manifest import held_here, now, read_book
 from flows.runtime.terminal_progress import display
@@ -41,7 +40,7 @@ def remove(home: Path, going: Sequence[Item]) -> list[Item]:
                     stack.enter_context(held_here(home, run_id))
                 except ConfigError:
                     continue
-            _record(home, items)
+            _record(home, run_id, items)
             for item in items:
                 _remove(home, item)
                 if item.tracked:
@@ -54,14 +53,10 @@ def remove(home: Path, going: Sequence[Item]) -> list[Item]:
     return removed
 
 
-def _record(home: Path, items: Sequence[Item]) -> None:
-    """Record in each run's folder which of its files are removed."""
-    losses: dict[str, list[str]] = {}
-    for item in items:
-        for run_id in (item.run_id, *item.users):
-            if run_id and item.kind not in (kinds.LEFTOVERS, kinds.EXPERIMENTS):
-                losses.setdefault(run_id, []).append(item.path)
-    for run_id, paths in losses.items():
+def _record(home: Path, run_id: str, items: Sequence[Item]) -> None:
+    """Record in a run's folder which of its files are removed."""
+    paths = [item.path for item in items if item.kind not in (kinds.LEFTOVERS, kinds.EXPERIMENTS)]
+    if run_id and paths:
         file = home / "runs" / run_id / REMOVED
         recorded = read_json(file) | dict.fromkeys(paths, now())
         write_text_whole(file, json.dumps(recorded, indent=1, sort_keys=True))
@@ -80,8 +75,6 @@ def _remove(home: Path, item: Item) -> None:
             scratch = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
             path.replace(scratch)
             shutil.rmtree(scratch)
-        elif item.kind == kinds.EMBEDDINGS:
-            manifest_path(path).unlink(missing_ok=True)
         path.unlink(missing_ok=True)
 
 
@@ -92,7 +85,6 @@ class Lost:
     Attributes:
         answers: completions generated for the `texts`.
         dollars: their cost.
-        embeddings: number of tables without embeddings.
         result: True if synthetic rows or student are missing.
     """
 
@@ -101,12 +93,10 @@ class Lost:
     answers: int
     dollars: float
     models: tuple[str, ...]
-    embeddings: int
     result: bool
 
     def __str__(self) -> str:
         parts = [f"{self.texts} texts by {', '.join(self.models)} ({self.answers} completions)"] if self.texts else []
-        parts += [f"the embeddings of {self.embeddings} tables"] if self.embeddings else []
         parts += ["synthetic rows and student"] if self.result else []
         return f"wasp clean removed {', '.join(parts)} on {self.when[:10]}"
 
@@ -114,10 +104,12 @@ class Lost:
 def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
     """Return the files that `wasp clean` removed from a run; None if none are missing.
 
-    A local copy that was removed is not missing while a shared store contains it.
+    A local copy that was removed is not missing while a shared store contains it. Embeddings, which earlier versions
+    recorded too, are computed again.
     """
     recorded = read_json(artifacts.home / "runs" / run_id / REMOVED)
-    missing = [path for path in sorted(recorded) if not artifacts.exists(path)]
+    names = (path for path in sorted(recorded) if not path.startswith("embeddings/"))
+    missing = [path for path in names if not artifacts.exists(path)]
     if not missing:
         return None
     samples = [path for path in missing if path.endswith("samples.parquet")]
@@ -129,7 +121,6 @@ def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
         answers=sum(entry.get("calls", 0) for entry in usage),
         dollars=sum(entry.get("dollars", 0.0) for entry in usage),
         models=tuple(sorted({Path(path).parent.name.removeprefix("plm=") for path in samples})),
-        embeddings=sum(path.startswith("embeddings/") for path in missing),
         result=any(path.endswith("synthetic.parquet") for path in missing),
     )
 

@@ -17,9 +17,9 @@ from pydantic import Field, model_validator
 
 from connectors.artifacts.atomic_files import STALE_SECONDS
 from flows.config.form import Strict
-from flows.runtime.stores import VECTORS, tracking_store
+from flows.runtime.stores import tracking_store
 from flows.storage import inventory as kinds
-from flows.storage.inventory import Item, RunState, read_json, run_states, runs_by_table, state_files
+from flows.storage.inventory import Item, RunState, read_json, run_states, state_files
 
 AGE = r"^[0-9]{1,5}[mhdw]$"
 Age = Annotated[str, Field(pattern=AGE)]
@@ -81,12 +81,11 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
     stale = now - timedelta(seconds=STALE_SECONDS)
     staying = [f"run {run_id}: is running" for run_id in sorted(runs) if runs[run_id].held]
     going: dict[str, Item] = {}
-    users = runs_by_table(home) if free else {}
     for file in files:
         run, parts = runs.get(file.run_id), Path(file.path).parts
         if file.kind in kinds.SHARED:
-            file = replace(file, users=tuple(sorted(users.get(Path(file.path).stem, ()))))
-            why = _why_shared(file, intermediate, stale) if free else ""
+            is_old = free and file.kind != kinds.COMPLETIONS and file.modified < intermediate
+            why = f"created on {_day(file.modified)}" if is_old else ""
         else:
             why = _why_of_run(file, run, intermediate, whole, stale)
         if why:  # a scratch folder or a student is one item
@@ -114,17 +113,6 @@ def _why_of_run(file: Item, run: RunState | None, intermediate: datetime, whole:
     is_intermediate = run.done and file.kind == kinds.TEXTS and run.latest < intermediate
     verb = "ended" if run.done else "stopped"
     return f"its run {verb} on {_day(run.latest)}" if is_intermediate or run.latest < whole else ""
-
-
-def _why_shared(file: Item, before: datetime, stale: datetime) -> str:
-    """Return why embeddings or a private cache are removed; empty if they stay."""
-    name = Path(file.path).name
-    if file.kind == kinds.COMPLETIONS or name.startswith("_"):
-        return ""
-    if file.modified < before:
-        return f"created on {_day(file.modified)}"
-    is_of_nobody = file.kind == kinds.EMBEDDINGS and not file.users and name != VECTORS and file.modified < stale
-    return "no run contains these texts" if is_of_nobody else ""
 
 
 def _completions(

@@ -146,15 +146,10 @@ def test_leftovers_of_a_death_and_results_by_an_explicit_rule(pipeline: Pipeline
     for left in (folder / ".student.0123456789ab.tmp/head.npz", pipeline.home / "embeddings/.x.parquet.00.tmp"):
         left.write_bytes(b"half")
         os.utime(left, (1, 1))
-    stray = pipeline.home / "embeddings/0000/ffff.parquet"
-    stray.parent.mkdir()
-    stray.write_bytes(b"of nobody")
-    os.utime(stray, (1, 1))
     gone = clean(pipeline, "--yes")
     assert {one["path"] for one in gone["going"]} == {
         f"runs/{run_id}/.student.0123456789ab.tmp",
         "embeddings/.x.parquet.00.tmp",
-        "embeddings/0000/ffff.parquet",
     }
     assert not (folder / ".student.0123456789ab.tmp").exists()
 
