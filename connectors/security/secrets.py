@@ -9,14 +9,13 @@ from typing import Any
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import remember
+from connectors.security.secret_patterns import REFERENCE
 
 NO_KEY = "none"
 """Reference for servers without keys."""
 
 CLOSED = ("WASP_", "PREFECT_", "MLFLOW_", "AWS_")
 """Beginnings of variables that no configuration can send to a model's endpoint."""
-
-_REFERENCE = re.compile(r"env:(?P<variable>[A-Za-z_][A-Za-z0-9_]*)|prefect:(?P<block>[a-z0-9][a-z0-9-]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +43,15 @@ def variable_of(reference: str, where: str = "key") -> str:
     """
     if reference == NO_KEY:
         return ""
-    match = _REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
-    if match is None:
+    if not isinstance(reference, str) or re.fullmatch(REFERENCE, reference) is None:
         raise ConfigError(
             f"{where} must be a reference to a key: 'env:NAME' (environment variable), 'prefect:block-name' (Secret "
             f"block), or 'none' for a server without keys. Never put a key into a configuration."
         )
-    if (match["variable"] or "").startswith(CLOSED):
-        raise ConfigError(f"{where}: the variable {match['variable']} contains no key of a language model")
-    return match["variable"] or "WASP_SECRET_" + match["block"].upper().replace("-", "_")
+    kind, _, name = reference.partition(":")
+    if kind == "env" and name.startswith(CLOSED):
+        raise ConfigError(f"{where}: the variable {name} contains no key of a language model")
+    return name if kind == "env" else "WASP_SECRET_" + name.upper().replace("-", "_")
 
 
 def read_secret(reference: str, where: str = "key") -> Secret:
