@@ -8,7 +8,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -315,7 +315,7 @@ def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns
     lenient, array = where.lenient, None
     if text.lstrip().startswith("["):
         try:
-            array = _loaded(text, name, lambda line: line)
+            array = _loaded(text, name)
         except (InputError, RecursionError):
             if is_array or not lenient:
                 raise
@@ -339,22 +339,19 @@ def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns
 
 def _loaded_line(line: str, name: str, number: int, lenient: bool) -> Any:
     try:
-        return _loaded(line, name, _shifted(number))
+        return _loaded(line, name, number)
     except (InputError, RecursionError):
         if not lenient:
             raise
         return None
 
 
-def _shifted(number: int) -> Callable[[int], int]:
-    return lambda line: number + line - 1
-
-
-def _loaded(text: str, name: str, line_of: Callable[[int], int]) -> Any:
+def _loaded(text: str, name: str, first: int = 1) -> Any:
+    """Return a JSON value that begins in line `first` of a file."""
     try:
         return json.loads(text, parse_int=_integer)
     except json.JSONDecodeError as error:
-        line, reason = line_of(error.lineno), error.msg
+        line, reason = first + error.lineno - 1, error.msg
     raise InputError(f"{name}, line {line}: not JSON ({reason}). Correct the line.")
 
 
