@@ -185,11 +185,3 @@ def test_killed_in_the_middle_of_cleaning_everything_is_usable(pipeline: Pipelin
     again = last_json(pipeline.call("resume", run_id, "--respend", "--json").stdout)
     assert again["state"] == "done"
     assert pipeline.releases(run_id) == releases
-
-
-def test_an_age_that_is_none_and_an_old_option_are_refused_by_name(tmp_path: Path) -> None:
-    for option, words in (("--runs-older-than=1.5h", "30d"), ("--samples-older-than=30d", "--intermediate-older-than")):
-        refused = Pipeline(tmp_path / "home").call("clean", option)
-        assert refused.returncode == 2
-        assert option.partition("=")[0] in refused.stderr
-        assert words in refused.stderr

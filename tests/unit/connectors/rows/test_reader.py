@@ -67,21 +67,6 @@ class TestClassesOfCodes:
         ]  # fmt: skip
         assert rows["text"].tolist() == ["note 0", "note 1", "note 2", "note 3", "note 7"]
 
-    def test_a_query_can_join_notes_and_codes(self, tmp_path):
-        with sqlite3.connect(tmp_path / "mimic.db") as db:
-            db.execute("create table discharge (hadm_id int, text)")
-            db.execute("create table diagnoses_icd (hadm_id int, seq_num int, icd_version int, icd_code)")
-            db.executemany("insert into discharge values (?, ?)", [(1, "chest pain"), (2, "cough")])
-            codes = [(1, 1, 9, "41071"), (1, 2, 10, "J189"), (2, 1, 10, "J189")]
-            db.executemany("insert into diagnoses_icd values (?, ?, ?, ?)", codes)
-        query = (
-            "SELECT n.text, d.icd_version || ':' || d.icd_code AS code FROM discharge n "
-            "JOIN diagnoses_icd d ON d.hadm_id = n.hadm_id AND d.seq_num = 1"
-        )
-        where = RowsRef(f"sqlite:///{tmp_path}/mimic.db", label="code", query=query, classes=self.CLASSES)
-        rows = read_rows(where)
-        assert dict(zip(rows["text"], rows["label"], strict=True)) == {"chest pain": "heart", "cough": "lungs"}
-
     def test_a_star_stands_for_all_other_codes_but_not_for_a_missing_one(self, tmp_path):
         codes = ["9:4280", "10:I50.9", "10:I5", "9:42", "K35", "*", None, " ", "10:I51"]
         table = pd.DataFrame({"body": [f"note {n}" for n in range(9)], "kind": codes})

@@ -101,8 +101,15 @@ def test_a_rule_of_an_earlier_version_is_refused_with_its_successor(old: str, ne
         Retention(**{f"{old}_older_than": "30d"})
     with pytest.raises(ConfigError, match=f"--{old}-older-than: removed in 0.3. Write --{new}-older-than AGE"):
         rules_of(None, None, [f"--{old}-older-than", "30d"])
-    with pytest.raises(ConfigError, match="unknown argument '--yess'"):
-        rules_of("30d", None, ["--yess"])
+
+
+@pytest.mark.parametrize(
+    ("runs", "others", "message"),
+    [("30d", ["--yess"], "unknown argument '--yess'"), ("1.5h", [], "--runs-older-than: '1.5h' is not an age.*30d")],
+)
+def test_a_wrong_argument_is_refused_by_name(runs: str, others: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        rules_of(None, runs, others)
 
 
 def test_every_rule_together_leaves_releases_and_records_alone(home: Path) -> None:
