@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.floating[Any]]
     Factor = NDArray[np.float64]
 
-# Below this ratio of a Cholesky factor's diagonal the covariance is too close to singular to be used.
-_WELL_CONDITIONED = 1e-3
 _BLOCK = 2048
 NEIGHBOURS = 3
 """k of precision and recall, as in their paper."""
@@ -83,59 +81,29 @@ def map_2d(vectors: Vectors) -> NDArray[np.float32]:
     The largest coordinate of each axis is positive: equal vectors give equal maps.
     """
     rows = _as_float64(vectors, least=1)
-    points = _principal(rows - rows.mean(axis=0), 2)
+    left, lengths, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+    points = (left * lengths)[:, :2]
     largest = points[np.abs(points).argmax(axis=0), np.arange(points.shape[1])]
     points *= np.where(largest < 0, -1.0, 1.0)
     flat = np.zeros((len(rows), 2), dtype=np.float32)
-    flat[:, : min(2, points.shape[1])] = points[:, :2]
+    flat[:, : points.shape[1]] = points
     return flat
-
-
-def _principal(centred: Factor, most: int) -> Factor:
-    """Return rows along at most `most` principal axes, longest first.
-
-    Computed from the smaller matrix of products.
-    """
-    from scipy.linalg import eigh
-
-    wide = len(centred) <= centred.shape[1]
-    products = centred @ centred.T if wide else centred.T @ centred
-    size = len(products)
-    squares, vectors = eigh(products, subset_by_index=(max(size - most, 0), size - 1))
-    points = vectors * np.sqrt(np.maximum(squares, 0.0)) if wide else centred @ vectors
-    return np.asarray(points[:, ::-1], dtype=np.float64)
 
 
 def _gaussian(rows: Vectors) -> tuple[Factor, Factor]:
     """Return the mean and F with F^T F = the covariance of `rows`.
 
-    Never takes the root of a singular matrix. Few rows: the centred rows themselves. Many rows: the Cholesky factor if
-    the covariance is far from singular (fast), otherwise the triangle of a QR of the rows.
+    Few rows: the centred rows themselves. Many rows: the triangle of their QR, updated block by block, which is exact
+    for singular covariances too.
     """
     mean = np.sum([_finite(block).sum(axis=0) for block in _blocks(rows)], axis=0) / len(rows)
     scale = np.sqrt(len(rows) - 1)
     if len(rows) <= rows.shape[1]:
         return mean, (rows - mean) / scale
-    covariance = np.zeros((rows.shape[1], rows.shape[1]))
-    for block in _blocks(rows):
-        centred = block - mean
-        covariance += centred.T @ centred
-    try:
-        lower = np.linalg.cholesky(covariance) / scale
-    except np.linalg.LinAlgError:
-        return mean, _triangle(rows, mean) / scale
-    diagonal = lower.diagonal()
-    if diagonal.min() < _WELL_CONDITIONED * diagonal.max():
-        return mean, _triangle(rows, mean) / scale
-    return mean, lower.T
-
-
-def _triangle(rows: Vectors, mean: Factor) -> Factor:
-    """Return the triangle of a QR of the centred rows, updated block by block."""
     triangle = np.zeros((0, rows.shape[1]))
     for block in _blocks(rows):
         triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block - mean]), mode="r"), dtype=np.float64)
-    return triangle
+    return mean, triangle / scale
 
 
 def _covered(points: Factor, centres: Factor, neighbours: int) -> float:

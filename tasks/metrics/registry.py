@@ -197,22 +197,11 @@ FIRST_METRICS = frozenset({"fid", "fid_equal", "mmd", "text_precision", "text_re
 """Metrics with a field of their own in `Facts`. The version of the step "measure" identifies them; its keys name the
 others.
 """
-ADDED: list[Metric] = []
-
-
-def register(metric: Metric) -> None:
-    """Add a metric to all runs of this process; ConfigError for a name that exists."""
-    ADDED.append(metric)
-    try:
-        all_metrics()
-    except ConfigError:
-        ADDED.remove(metric)
-        raise
 
 
 def all_metrics() -> tuple[Metric, ...]:
-    """Return all metrics: of this repository, of installed packages, of this process."""
-    metrics = (*METRICS, *_installed(), *ADDED)
+    """Return all metrics, of this repository and of installed packages; ConfigError for a name that exists."""
+    metrics = (*METRICS, *_installed())
     names = [metric.name for metric in metrics]
     for name in names:
         if names.count(name) > 1 or not re.fullmatch("[a-z][a-z0-9_]*", name):

@@ -38,25 +38,25 @@ def test_fid_of_full_covariances_equals_the_matrix_square_root():
     assert fid(a, b) == pytest.approx(_by_sqrtm(a, b), rel=1e-9)
 
 
-def test_fid_with_fewer_rows_than_dimensions_is_exact_to_twelve_digits():
-    generator = np.random.default_rng(3)
-    a, b = generator.normal(size=(9, 16)) / 4, generator.normal(0.1, size=(12, 16)) / 4
-    assert abs(fid(a, b) - by_sixty_digits(a, b)) <= 1e-12
+def _few(draw):
+    return draw.normal(size=(9, 16)) / 4, draw.normal(0.1, size=(12, 16)) / 4
 
 
-def test_fid_of_singular_covariances_with_many_rows_is_exact_to_twelve_digits():
-    generator = np.random.default_rng(4)
+def _singular(draw):
     flat = np.zeros((3, 8))
     flat[[0, 1, 2], [0, 3, 5]] = 1.0
-    a, b = generator.normal(size=(20, 3)) @ flat, generator.normal(size=(14, 3)) @ flat[:, ::-1] / 2
-    assert abs(fid(a, b) - by_sixty_digits(a, b)) <= 1e-12
+    return draw.normal(size=(20, 3)) @ flat, draw.normal(size=(14, 3)) @ flat[:, ::-1] / 2
 
 
-def test_fid_of_nearly_singular_covariances_is_exact_to_twelve_digits():
-    generator = np.random.default_rng(13)
+def _nearly_singular(draw):
     scales = np.array([1.0, 1.0, 1.0, 1e-6, 1e-6, 1e-6])
-    turn = np.linalg.qr(generator.normal(size=(6, 6)))[0]
-    a, b = (generator.normal(size=(15, 6)) * one @ turn for one in (scales, scales[::-1]))
+    turn = np.linalg.qr(draw.normal(size=(6, 6)))[0]
+    return tuple(draw.normal(size=(15, 6)) * one @ turn for one in (scales, scales[::-1]))
+
+
+@pytest.mark.parametrize(("rows", "seed"), [(_few, 3), (_singular, 4), (_nearly_singular, 13)])
+def test_fid_is_exact_to_twelve_digits(rows, seed):
+    a, b = rows(np.random.default_rng(seed))
     assert abs(fid(a, b) - by_sixty_digits(a, b)) <= 1e-12
 
 

@@ -1,7 +1,6 @@
 """A metric is one registered value: everything that shows metrics reads it from there."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from flows.config.files import check_config
 from flows.engine.run_summary import RunSummary, check_metric_names
 from flows.engine.summary import metrics_of, summary_line
 from tasks.metrics import registry
-from tasks.metrics.registry import METRICS, LabelledRows, Metric, MetricInput, added_versions, find_metric, register
+from tasks.metrics.registry import METRICS, LabelledRows, Metric, MetricInput, added_versions, all_metrics, find_metric
 from tasks.metrics.usefulness import ACCURACIES
 from tasks.reporting.report import render
 from tasks.reporting.text import number
@@ -31,11 +30,11 @@ LENGTH = Metric(
 )
 
 
-@pytest.fixture
-def added() -> Iterator[Metric]:
-    register(LENGTH)
-    yield LENGTH
-    registry.ADDED.remove(LENGTH)
+def install(monkeypatch: pytest.MonkeyPatch, **changes: str) -> Metric:
+    """Let a package with the metric be installed."""
+    metric = replace(LENGTH, **changes)  # type: ignore[arg-type]
+    monkeypatch.setattr(registry, "_installed", lambda: (metric,))
+    return metric
 
 
 def rows(texts: list[str]) -> MetricInput:
@@ -50,7 +49,8 @@ def test_the_metrics_of_earlier_versions_are_there_and_name_no_key() -> None:
     assert added_versions() == {}, "keys of stored artifacts and cells would change"
 
 
-def test_an_added_metric_is_measured_tracked_reported_and_compared(added: Metric) -> None:
+def test_an_added_metric_is_measured_tracked_reported_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    added = install(monkeypatch)
     assert added.measure is not None
     assert added.measure(rows(["one two", "one two three four"])) == 3.0
     assert added_versions() == {"mean_length": 1}, "its artifacts have another key"
@@ -90,21 +90,17 @@ def test_numbers_against_private_rows_are_not_tracked_and_marked() -> None:
 
 
 @pytest.mark.parametrize("name", ["fid", "Mean length"])
-def test_a_name_that_exists_or_is_no_key_is_refused(name: str) -> None:
+def test_a_name_that_exists_or_is_no_key_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    install(monkeypatch, name=name)
     with pytest.raises(ConfigError, match=name):
-        register(replace(LENGTH, name=name))
-    assert registry.ADDED == []
+        all_metrics()
 
 
 @pytest.mark.parametrize("name", ["run_id", "weights", "samples", "epsilon_spent"])
-def test_a_name_of_another_value_stops_a_run_before_it_spends(name: str) -> None:
-    metric = replace(LENGTH, name=name)
-    register(metric)
-    try:
-        with pytest.raises(ConfigError, match=name):
-            check_metric_names()
-    finally:
-        registry.ADDED.remove(metric)
+def test_a_name_of_another_value_stops_a_run_before_it_spends(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    install(monkeypatch, name=name)
+    with pytest.raises(ConfigError, match=name):
+        check_metric_names()
 
 
 def test_the_summary_is_the_same_after_reading_and_early_ones_open() -> None:
