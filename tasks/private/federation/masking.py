@@ -15,7 +15,7 @@ import numpy as np
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, PartyError
-from tasks.federation.masked_round import KEY, File, Round, sign_message, transcript_of
+from tasks.federation.masked_round import KEY, MODULUS, File, Round, sign_message, transcript_of
 from tasks.private.voting.ballot import Unprintable
 
 if TYPE_CHECKING:
@@ -62,22 +62,21 @@ class RoundKey(Unprintable):
 def masked(values: NDArray[np.int64], key: RoundKey, transcript: bytes, announcements: Mapping[str, bytes]) -> Words:
     """Return `values` (n,) with the masks of all other parties; spends `key`.
 
-    The result is uint32 (n,). `transcript`: the result of `check_announcements` for these `announcements`. Raises
-    ConfigError for a wrong type, length or range of values, and PartyError for a used key or announcements other than
-    the checked ones.
+    The result is uint32 (n,). Values beyond the range are cut: an error would tell of the rows. `transcript`: the
+    result of `check_announcements` for these `announcements`. Raises ConfigError for a wrong type or length of values,
+    and PartyError for a used key or announcements other than the checked ones.
     """
     if values.dtype != np.int64 or values.shape != (key.round.length,):
         raise ConfigError(
             f"This round sums {key.round.length} 64-bit integers, not {values.dtype} of shape {values.shape}."
         )
-    if max(-int(values.min()), int(values.max())) > key.round.most:
-        raise ConfigError("A value is too large for a sum in 32 bits. Lower declared_rows in party.yaml.")
     if not hmac.compare_digest(transcript, transcript_of(key.round, announcements)):
         raise PartyError(key.party, "got other round keys than were checked; nothing was sent. Start the round again.")
     if announcements.get(key.party) != key.announcement:
         raise PartyError(key.party, "did not receive its own round key; nothing was sent. Start the round again.")
     secret = key.spend()
-    upload = np.mod(values, 2**32).astype(np.uint32)
+    cut = np.clip(values, -key.round.most, key.round.most)
+    upload = np.mod(cut, MODULUS).astype(np.uint32)
     for peer, announcement in announcements.items():
         if peer != key.party:
             stream = _stream(secret, key, transcript, peer, announcement[-KEY:])

@@ -7,7 +7,7 @@ the masked vector. Neither the votes nor the noise share alone are ever written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,9 @@ import numpy as np
 
 from connectors.interfaces.ledger import ReleaseRequest
 from tasks.accounting.federated import shared_charge
-from tasks.federation.masked_round import Round
 from tasks.federation.messages import RoundPlan
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
-from tasks.private.federation.masking import RoundKey, masked
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.release import never_draw, private_vectors
@@ -29,6 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tasks.core.tools import RowTools
+    from tasks.private.federation.masking import Words
+
+    Mask = Callable[[NDArray[np.int64]], Words]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +52,6 @@ class PartyJob:
         return ReleaseRequest(self.dataset, plan.run_id, f"vote-{plan.iteration}", self.step_key, charge, plan.respend)
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
-    """The inputs of masking: a party's round key, the checked announcements of all parties and their transcript."""
-
-    key: RoundKey
-    transcript: bytes
-    announcements: Mapping[str, bytes]
-
-
 def prepare(tools: RowTools, job: PartyJob) -> None:
     """Read and embed the rows; their vectors are cached in the private zone.
 
@@ -72,8 +64,8 @@ def prepare(tools: RowTools, job: PartyJob) -> None:
 def release_masked(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) -> bytes:
     """Charge the vote, draw the noise share and mask the votes, once.
 
-    The output is the masked vector, uint32, low byte first. A second call with the same step key returns the first
-    vector: a round key never masks two vectors.
+    `mask` adds the masks of all other parties (`masking.masked`). The output is uint32, low byte first. A second call
+    with the same step key returns the first vector: a round key never masks two vectors.
     """
     return tools.ledger.release_once(job.request, lambda: _draw(tools, job, candidates, mask)).output
 
@@ -92,13 +84,7 @@ def _draw(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) ->
         # A public bound; cutting at it moves no two vectors apart. No rows can make this step fail.
         counts = np.minimum(raw.counts, job.declared_rows * noise.total.scale)
         noisy = add_noise_share(counts, noise)
-        return mask_votes(np.ascontiguousarray(noisy.T).ravel(), job.plan.round, mask)
-
-
-def mask_votes(values: NDArray[np.int64], round: Round, mask: Mask) -> bytes:
-    """Return noisy votes (n,) with the masks of all other parties; values beyond the range are cut."""
-    cut = np.clip(values, -round.most, round.most)
-    return masked(cut, mask.key, mask.transcript, mask.announcements).astype("<u4").tobytes()
+        return mask(np.ascontiguousarray(noisy.T).ravel()).astype("<u4").tobytes()
 
 
 def _ballot(tools: RowTools, job: PartyJob) -> Ballot:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from connectors.interfaces.content_keys import digest
@@ -46,8 +47,8 @@ from tasks.federation.messages import (
 )
 from tasks.private.data.quarantine import write_error_for_owner
 from tasks.private.data.rows import identify
-from tasks.private.federation.masking import RoundKey
-from tasks.private.federation.party_vote import Mask, PartyJob, prepare, release_masked, sent_before
+from tasks.private.federation.masking import RoundKey, masked
+from tasks.private.federation.party_vote import PartyJob, prepare, release_masked, sent_before
 from tasks.private.voting.ballot import Candidates
 
 TIMEOUT_FACTOR: Final = 2.0
@@ -211,7 +212,8 @@ class PartyRound:
         job = self._job(plan, dataset, fingerprint, announcements)
         self._send(File.READY, transcript)
         self._wait(File.GO, plan)
-        output = release_masked(self.tools, job, candidates, Mask(key, transcript, announcements))
+        mask = partial(masked, key=key, transcript=transcript, announcements=announcements)
+        output = release_masked(self.tools, job, candidates, mask)
         self.keys.pop(self.at, None)
         if plan.iteration + 1 == plan.privacy.releases:
             return_reservation(self.tools, plan.run_id)  # the last vote of the run

@@ -74,13 +74,24 @@ def test_the_noise_of_the_sum_is_that_of_the_plan(tmp_path: Path) -> None:
 
 
 # --- who is lost
-def test_a_party_killed_before_it_was_ready_is_left_out_and_nobody_pays_for_the_attempt(tmp_path: Path) -> None:
+def test_a_party_that_answers_late_is_left_out_and_nobody_pays_for_the_attempt(tmp_path: Path) -> None:
     federated = open_federated(tmp_path / "f", parties={"minimum": 2})
-    votes, info, _ = federated.vote(killed_at("party-2", "joined"), minutes=SHORT)
+    late: dict[str, bytes] = {}
+
+    def change(name: str, data: bytes) -> bytes | None:
+        if name.endswith("/keys"):
+            late[name] = data
+            return None
+        return data
+
+    votes, info, _ = federated.vote(lying("party-2", change), minutes=SHORT)
     assert np.array_equal(both_sides(votes), clear_sum(federated, without=("party-2",)))
     assert (info["attempt"], info["dropped"]) == (1, {"party-2": "no response before the timeout"})
     assert federated.releases() == ONCE | {"party-2": 0}
     assert "party-2: no response" in federated.reports[-1]
+    for name, data in late.items():
+        federated.parties["party-2"].exchange.write(name, data)
+    assert federated.again().vote()[0] == votes
 
 
 def test_with_too_few_left_the_run_stops_with_names_and_gives_everything_back(tmp_path: Path) -> None:
