@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
-from tasks.accounting.dp_sgd import Clipping, Training, require_opacus
+from tasks.accounting.dp_sgd import Clipping, require_opacus
 from tasks.private.noise.entropy import gaussian, poisson_sample
 from tasks.students.loop import import_torch
 from tasks.students.recipe import Recipe
@@ -98,17 +98,6 @@ def _train(model: Any, rows: EncodedRows, recipe: Recipe, taken: StepsTaken, adv
     return done
 
 
-def gradient_norms(model: Any, rows: EncodedRows, clipping: Clipping = "hooks") -> NDArray[np.float64]:
-    """Return the L2 norm of each row's gradient before clipping, shape (rows,).
-
-    The result is private; use this in tests on synthetic rows only.
-    """
-    stepper = _Stepper(model, rows, Recipe(Training(1, 1, 1, clip=1e-9), 1.0, 0.0, clipping))
-    norms = stepper.norms(range(len(rows.ids)))
-    stepper.close()
-    return norms
-
-
 class _Stepper:
     """Optimizer steps on one model."""
 
@@ -135,13 +124,6 @@ class _Stepper:
             self.sums[name].zero_()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-
-    def norms(self, chosen: Any) -> NDArray[np.float64]:
-        """Return the gradient norms of the chosen rows."""
-        self._losses(list(chosen)).sum().backward()
-        ghost = self.recipe.clipping == "ghost"
-        norms = self.wrapped.get_norm_sample() if ghost else self._row_norms()
-        return norms.detach().double().cpu().numpy()  # type: ignore[no-any-return]
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the weights and the optimizer state as arrays."""

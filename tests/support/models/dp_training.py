@@ -9,7 +9,7 @@ import pytest
 
 from connectors.artifacts.store import Artifacts
 from tasks.accounting.dp_sgd import Training
-from tasks.private.training.dp_train import IGNORED, EncodedRows
+from tasks.private.training.dp_train import IGNORED, EncodedRows, _Stepper
 from tasks.private.training.progress import StepsTaken
 from tasks.students.recipe import Recipe
 
@@ -67,3 +67,12 @@ def taken(folder: Path, token: str = "t") -> StepsTaken:
 def recipe(steps: int = 1, sigma: float = 0.0, **changed) -> Recipe:
     usual = {"training": Training(steps, 5, 5, clip=0.5), "noise_multiplier": sigma, "learning_rate": 0.01}
     return Recipe(**{**usual, **changed})
+
+
+def gradient_norms(made, data: EncodedRows, clipping: str = "hooks") -> np.ndarray:
+    """Return the L2 norm of each row's gradient before clipping, as a step computes it."""
+    stepper = _Stepper(made, data, recipe(clipping=clipping))
+    stepper._losses(list(range(len(data.ids)))).sum().backward()
+    norms = stepper.wrapped.get_norm_sample() if clipping == "ghost" else stepper._row_norms()
+    stepper.close()
+    return norms.detach().double().cpu().numpy()

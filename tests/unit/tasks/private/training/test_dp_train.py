@@ -13,10 +13,10 @@ import pytest
 from connectors.artifacts.store import Artifacts
 from tasks.accounting.dp_sgd import Training
 from tasks.private.training import dp_train
-from tasks.private.training.dp_train import IGNORED, EncodedRows, gradient_norms, train_privately
+from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.tuned_classifier import vector_head
-from tests.support.models.dp_training import model, recipe, rows, taken
+from tests.support.models.dp_training import gradient_norms, model, recipe, rows, taken
 from tests.support.paths import ROOT
 
 pytest.importorskip("opacus")
@@ -78,14 +78,6 @@ def released(made, data: EncodedRows, plan: Training, **changed) -> list:
     stepper.step()
     stepper.close()
     return seen
-
-
-@pytest.mark.parametrize("clipping", ["hooks", "ghost"])
-def test_the_sum_is_divided_by_the_declared_batch_and_not_by_the_rows_that_came(clipping):
-    declared, drawn = Training(1, 10, 10, clip=0.5), Training(1, 5, 5, clip=0.5)
-    data = rows("bert")
-    twice = [2 * part for part in released(model("bert"), data, declared, clipping=clipping)]
-    assert all(map(torch.equal, twice, released(model("bert"), data, drawn, clipping=clipping)))
 
 
 def vectors(*odd: float) -> EncodedRows:
@@ -229,7 +221,7 @@ def test_kill_9_at_any_step_keeps_the_count(tmp_path):
         from connectors.artifacts.store import Artifacts
         from tasks.private.training.dp_train import train_privately
         from tasks.private.training.progress import StepsTaken
-        from tests.support.models.dp_training import model, recipe, rows, taken
+        from tests.support.models.dp_training import gradient_norms, model, recipe, rows, taken
         store = Artifacts(Path({str(tmp_path)!r}))
         found = StepsTaken.find(store, "private/trainings/a", "t") or taken(Path({str(tmp_path)!r}))
         def advance(n):
