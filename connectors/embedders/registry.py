@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.progress import chunks
+from connectors.interfaces.text_forms import encodable
 
 if TYPE_CHECKING:
     from connectors.interfaces.embedding import Matrix
@@ -114,5 +115,6 @@ class HashingEmbedder:
         shared: dict[str, Any] = {"n_features": self.dimension, "norm": None, "decode_error": "replace"}
         words = HashingVectorizer(ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b", **shared)  # noqa: S106
         letters = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 5), **shared)
-        sums = words.transform(texts) + letters.transform(texts)
+        plain = [encodable(text) for text in texts]
+        sums = words.transform(plain) + letters.transform(plain)
         return np.asarray(normalize(sums).toarray(), dtype=np.float32)

@@ -221,3 +221,8 @@ class TestSentences:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert done.stdout == done.stderr == ""
+
+
+def test_a_broken_character_stops_no_text_of_the_hashing_embedder() -> None:
+    vectors = open_embedder("hashing", "", {}).embed(["a lone \ud800 surrogate", "plain"])
+    assert np.isfinite(vectors).all()
