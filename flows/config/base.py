@@ -17,7 +17,7 @@ from flows.config.execution import Evaluation, Execution, Export, Limits, Studen
 from flows.config.form import Strict, rule, tasks, without_null
 from flows.config.method import AnyMethod, Asks
 from flows.config.models import EmbedderChoice, Plm, refuse_unpriced
-from flows.config.privacy import Calibration, Kept, Privacy
+from flows.config.privacy import Calibration, Kept, Privacy, TrainingPrivacy
 from flows.config.rows import PartiesChoice, PrivateRows, Rows
 from tasks.accounting.sensitivity import Paper
 
@@ -312,3 +312,23 @@ class OwnRowsConfig(RunConfig):
     parties: None = Field(None, exclude=True)
 
     hidden: ClassVar[dict[str, str]] = {"parties": "this method does not support several parties. Remove it"}
+
+
+class TrainingConfig(OwnRowsConfig):
+    """Configuration of a method whose only release is a training by DP-SGD."""
+
+    privacy: TrainingPrivacy = Field(TrainingPrivacy(), description="Privacy guarantee for the private records.")
+
+    @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """Possible values of `privacy.calibration`."""
+        return ("tight",)
+
+    @model_validator(mode="after")
+    def _can_be_accounted(self) -> Self:
+        if self.private.takes_exactly:
+            raise ValueError(
+                "private.rows: a fixed number of rows makes a removal a replacement, which is not supported here. Set "
+                "private.of to the rounded size of the source, or leave private.rows empty"
+            )
+        return self

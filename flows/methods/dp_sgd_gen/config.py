@@ -6,10 +6,10 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.base import OwnRowsConfig
+from flows.config.base import TrainingConfig
 from flows.config.method import AnyMethod, Casting
 from flows.config.models import Plm
-from flows.config.privacy import Calibration, DpSteps, TrainingPrivacy
+from flows.config.privacy import DpSteps
 
 
 class DpSgdMethod(DpSteps, AnyMethod):
@@ -27,19 +27,13 @@ class DpSgdMethod(DpSteps, AnyMethod):
     tokens: int = Field(128, ge=8, le=4096, description="Maximum tokens of a row, including the control text.")
     rows_at_once: int = Field(32, ge=1, le=4096, description="Rows in memory at once at most; does not affect results.")
 
-    @model_validator(mode="after")
-    def _batch_fits(self) -> Self:
-        if self.batch_rows > self.declared_rows:
-            raise ValueError(f"batch_rows ({self.batch_rows}) cannot be more than declared_rows ({self.declared_rows})")
-        return self
-
     @property
     def casting(self) -> Casting:
         """No votes of private records."""
         return Casting(0)
 
 
-class DpSgdGenConfig(OwnRowsConfig):
+class DpSgdGenConfig(TrainingConfig):
     """Configuration of a DP-SGD + generation run."""
 
     flow_name: ClassVar[str] = "dp_sgd_gen"
@@ -50,27 +44,10 @@ class DpSgdGenConfig(OwnRowsConfig):
         description="The causal language model that is trained, then writes: connector hf with a hub id or folder, or "
         "model: embedded (a small GPT-2 that is included).",
     )
-    privacy: TrainingPrivacy = Field(TrainingPrivacy(), description="Privacy guarantee for the private records.")
     method: DpSgdMethod = Field(description="Settings of DP-SGD + generation.")
 
-    @property
-    def calibrations(self) -> tuple[Calibration, ...]:
-        """Possible values of `privacy.calibration`."""
-        return ("tight",)
-
     @model_validator(mode="after")
-    def _can_be_accounted(self) -> Self:
-        rows = self.method.declared_rows
-        if self.private.takes_exactly:
-            raise ValueError(
-                "private.rows: a fixed number of rows makes a removal a replacement, which is not supported here. Set "
-                "private.of to the rounded size of the source, or leave private.rows empty"
-            )
-        if self.privacy.delta >= 1 / rows:
-            raise ValueError(
-                f"privacy.delta ({self.privacy.delta:g}) must be below 1/method.declared_rows ({1 / rows:g}), "
-                f"because it allows publishing one row in {rows}. Lower privacy.delta"
-            )
+    def _can_be_trained(self) -> Self:
         if self.plms[0].connector != "hf":
             raise ValueError(
                 f"plms: {self.plms[0].name!r} uses the connector {self.plms[0].connector!r}, which does not support "

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from flows.config.base import OwnRowsConfig
+from flows.config.base import TrainingConfig
 from flows.config.execution import Evaluation, Export, Limits, StudentChoice
 from flows.config.form import Schema
 from flows.config.method import AnyMethod, Asks, Casting
 from flows.config.models import Plm
-from flows.config.privacy import Calibration, DpSteps, TrainingPrivacy
+from flows.config.privacy import DpSteps
 from flows.config.rows import Rows
 from tasks.accounting.dp_sgd import Training
 
@@ -55,7 +55,7 @@ class DpStudent(StudentChoice):
     }
 
 
-class DpSgdStudentConfig(OwnRowsConfig):
+class DpSgdStudentConfig(TrainingConfig):
     """Configuration of a DP-SGD student run."""
 
     flow_name: ClassVar[str] = "dp_sgd_student"
@@ -63,14 +63,13 @@ class DpSgdStudentConfig(OwnRowsConfig):
     public: Rows | None = Field(None, exclude=True)
     plms: list[Plm] = Field([], exclude=True)
     plms_used: list[str] | None = Field(None, exclude=True)
-    privacy: TrainingPrivacy = Field(TrainingPrivacy(), description="Privacy guarantee for the private records.")
     method: DpStudentMethod = Field(description="Training of the student.")
     student: DpStudent = Field(DpStudent(), description="The student (small task model, STM).")
     evaluation: Evaluation = Field(Evaluation(), exclude=True)
     limits: Limits = Field(Limits(), exclude=True)
     export: Export = Field(Export(), exclude=True)
 
-    hidden: ClassVar[dict[str, str]] = OwnRowsConfig.hidden | dict.fromkeys(
+    hidden: ClassVar[dict[str, str]] = TrainingConfig.hidden | dict.fromkeys(
         (
             *("public", "plms", "plms_used", "evaluation", "limits", "export"),
             *("class_balance", "filter", "discriminator"),
@@ -80,20 +79,6 @@ class DpSgdStudentConfig(OwnRowsConfig):
     rules: ClassVar[dict[str, Schema]] = {}
 
     @property
-    def calibrations(self) -> tuple[Calibration, ...]:
-        """Possible values of `privacy.calibration`."""
-        return ("tight",)
-
-    @property
     def asks(self) -> list[Asks]:
         """No planned calls."""
         return []
-
-    @model_validator(mode="after")
-    def _can_be_accounted(self) -> Self:
-        if self.private.takes_exactly:
-            raise ValueError(
-                "private.rows: a fixed number of rows makes a removal a replacement, which is not supported here. Set "
-                "private.of to the rounded size of the source, or leave private.rows empty"
-            )
-        return self

@@ -469,8 +469,8 @@ def test_without_noise_the_run_is_marked_and_not_exported(desk: Pipeline, tmp_pa
     [
         ({"method": {"seed": 3}}, "execution.seed"),
         ({"method": {"declared_rows": None}}, "method.declared_rows"),
-        ({"method": {"batch_rows": 500}}, "batch_rows (500)"),
-        ({"privacy": {"delta": 0.009}}, "below 1/method.declared_rows"),
+        ({"method": {"batch_rows": 500}}, "method.batch_rows: 500"),
+        ({"privacy": {"delta": 0.009}}, "not below 1/method.declared_rows"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
         ({"privacy": {"adjacency": "replace_one"}}, "privacy.adjacency"),
         ({"private": {"rows": 50}}, "Set private.of"),
