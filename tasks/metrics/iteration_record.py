@@ -93,13 +93,17 @@ class Facts:
 def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured: Mapping[str, Any]) -> Facts:
     """Return the facts of an iteration; weights and privacy are still empty."""
     new = [texts for texts in written if texts.iteration == iteration]
-    left_out = [(texts.plm, Counter(tools.artifacts.info(texts.samples)["failures"])) for texts in new]
     about = [(texts.plm, tools.artifacts.info(texts.samples)) for texts in new]
+    left_out = [(plm, Counter(info["failures"])) for plm, info in about]
+    traffic = [
+        (f"{plm} at {host}", Traffic(**counts))
+        for plm, info in about
+        for host, counts in info.get("traffic", {}).items()
+    ]
     return Facts(
         iteration=iteration,
         new=_added([(texts.plm, texts.samples.rows) for texts in new if not texts.looks_ahead], 0),
         total=measured["rows"],
-        fid=measured["fid"],
         fid_reference=measured["fid_reference"],
         not_private=measured["not_private"],
         probe_accuracy=measured["probe_accuracy" if "probe_accuracy" in measured else EARLIER_PROBE],
@@ -110,23 +114,13 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         weights={},
         epsilon=0.0,
         releases=0,
-        fid_equal=measured.get("fid_equal"),
-        mmd=measured.get("mmd"),
-        text_precision=measured.get("text_precision"),
-        text_recall=measured.get("text_recall"),
-        endpoints=_added(
-            [
-                (f"{plm} at {host}", Traffic(**calls))
-                for plm, info in about
-                for host, calls in info.get("traffic", {}).items()
-            ],
-            Traffic(),
-        ),
+        endpoints=_added(traffic, Traffic()),
         guided={
             metric.name: measured[metric.name]
             for metric in all_metrics()
             if metric.name not in FIRST_METRICS and metric.name in measured and metric.summary != "student"
         },
+        **{name: measured.get(name) for name in FIRST_METRICS - {"probe_accuracy"}},
     )
 
 
