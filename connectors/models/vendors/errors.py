@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
 from connectors.interfaces.models import Completion
 from connectors.interfaces.redaction import HIDDEN, redact_output
+from connectors.models.vendors.responses import part
 from connectors.security.secrets import NO_KEY
 
 MOST_CHARACTERS = 300
@@ -78,13 +79,8 @@ class Failure:
     @property
     def message(self) -> str:
         """Codes and text of the server's message."""
-        inner = self._error.get("innererror")
-        codes = [
-            self._error.get("type"),
-            self._error.get("code"),
-            inner.get("code") if isinstance(inner, dict) else None,
-        ]
-        return " ".join(str(part) for part in (*codes, self._text) if part)
+        codes = (part(self._error, *path) for path in (("type",), ("code",), ("innererror", "code")))
+        return " ".join(str(word) for word in (*codes, self._text) if word)
 
     @property
     def _error(self) -> Mapping[str, Any]:
@@ -97,8 +93,8 @@ class Failure:
         """Return the message, or FastAPI's `detail`: a text, or a list of {loc, msg}."""
         detail = self._error.get("detail")
         if isinstance(detail, list):
-            problems = [problem for problem in detail if isinstance(problem, Mapping)]
-            detail = "; ".join(f"{[*problem.get('loc', '?')][-1]}: {problem.get('msg')}" for problem in problems)
+            places = [(part(problem, "loc"), part(problem, "msg")) for problem in detail]
+            detail = "; ".join(f"{place[-1]}: {text}" for place, text in places if isinstance(place, list) and place)
         return str(self._error.get("message") or detail or self.body or "")
 
     @property
