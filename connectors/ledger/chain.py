@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, select, update
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from connectors.ledger.database import reported
-from connectors.ledger.state import JOINED, Entry, State, cost_of, damaged, read_state
+from connectors.ledger.state import JOINED, Entry, State, cost_of, damaged, extend
 from connectors.ledger.tables import BOOK, DATASETS, ENTRIES, OUTPUTS, RAW_OUTPUT
 
 
@@ -36,7 +36,9 @@ def load(db: Connection, dataset: str, *, lock: bool) -> State:
         head = db.execute(query).first()
     if head is None:
         raise LedgerError(f"The privacy ledger has no dataset '{dataset}'. Register its rows first (wasp budget show).")
-    state = read_state(dataset, read_entries(db, dataset))
+    state = State(dataset)
+    for entry in read_entries(db, dataset):
+        extend(state, entry)
     if (state.entries, state.head) != (head.entries, head.head):
         raise damaged(dataset, f"{head.entries} entries were written, {state.entries} exist")
     return state

@@ -39,7 +39,7 @@ def join(db: Connection, name: str, datasets: Collection[str], who: str, write: 
     The caller holds the ledger's lock. Earlier releases and reservations of each are charged to all others, even beyond
     their caps: they have already happened. `why`: common marks, if the ledger forms the group.
     """
-    union = sorted(_with_members(db, datasets) | set(_group_datasets(db, name)))
+    union = sorted(with_members(db, datasets) | set(_group_datasets(db, name)))
     states = [load(db, member, lock=True) for member in union]
     if all((state.group, list(state.members)) == (name, union) for state in states):
         return
@@ -88,20 +88,6 @@ def leave(states: Sequence[State], who: str, write: Write) -> None:
         write(other, Entry(other.dataset, JOINED, who, detail_json=canonical(detail)))
 
 
-def lock_groups(db: Connection, datasets: Iterable[str]) -> None:
-    """Lock datasets and their groups in sorted order, as a release does, so that neither waits for the other."""
-    for name in sorted(_with_members(db, datasets)):
-        load(db, name, lock=True)
-
-
-def checked_name(name: str) -> str:
-    """Return a group's name with normalised blanks; ConfigError if it is empty."""
-    plain = " ".join(name.split())
-    if not plain:
-        raise ConfigError("A group of datasets needs a name (private.group, or wasp budget group NAME DATASET ...).")
-    return plain
-
-
 def _earlier_entries(state: State) -> Iterator[Entry]:
     """Yield the earlier releases and open reservations that a new member repeats."""
     for run_id, run in state.runs.items():
@@ -110,7 +96,8 @@ def _earlier_entries(state: State) -> Iterator[Entry]:
     yield from state.released
 
 
-def _with_members(db: Connection, datasets: Iterable[str]) -> set[str]:
+def with_members(db: Connection, datasets: Iterable[str]) -> set[str]:
+    """Return datasets and the members of their groups."""
     return {member for dataset in datasets for member in (dataset, *load(db, dataset, lock=False).members)}
 
 

@@ -16,7 +16,7 @@ from connectors.interfaces.errors import ConfigError, LedgerError
 from connectors.interfaces.ledger import Marks
 from connectors.interfaces.progress import chunks
 from connectors.ledger.chain import load, start_chain
-from connectors.ledger.groups import Write, join_related, lock_groups
+from connectors.ledger.groups import Write, join_related, with_members
 from connectors.ledger.state import Entry
 from connectors.ledger.tables import DATASETS, ENTRIES, FINGERPRINTS, MARKS, NAMES, RECORDS
 
@@ -69,7 +69,8 @@ def register_rows(db: Connection, request: Registration, write: Write) -> str:
     if by_content is not None and by_name is not None:
         related.setdefault(by_name, set()).add("same name")
     dataset = by_content or by_name
-    lock_groups(db, [*related, *([dataset] if dataset else [])])
+    for member in sorted(with_members(db, [*related, *([dataset] if dataset else [])])):
+        load(db, member, lock=True)  # in sorted order, as a release does, so that neither waits for the other
     if dataset is None:
         dataset = _unused_id(db, request.name)
         start_chain(db, dataset)

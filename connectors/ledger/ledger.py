@@ -31,7 +31,7 @@ from connectors.ledger.chain import (
     stored_release,
 )
 from connectors.ledger.database import LedgerStore
-from connectors.ledger.groups import REPEATED, checked_name, join, leave, repeat
+from connectors.ledger.groups import REPEATED, join, leave, repeat
 from connectors.ledger.identity import Registration, find_registered, register_rows
 from connectors.ledger.state import (
     DEFAULT_REASON,
@@ -54,7 +54,7 @@ from connectors.ledger.state import (
     refusal_entry,
     reserve_entry,
 )
-from connectors.ledger.status import Outlook, Status, outlook_of, status_of
+from connectors.ledger.status import Status, outlook_of, status_of
 from connectors.ledger.tables import DATASETS, ENTRIES, NAMES, OUTPUTS
 from connectors.ledger.verify import problems_of
 
@@ -197,7 +197,11 @@ class PrivacyLedger:
         A release from one of them is charged to all. Earlier releases are charged to the others now, and existing
         groups are merged.
         """
-        name = checked_name(group)
+        name = " ".join(group.split())
+        if not name:
+            raise ConfigError(
+                "A group of datasets needs a name (private.group, or wasp budget group NAME DATASET ...)."
+            )
         with self._store.write() as db:
             lock_book(db)
             join(db, name, datasets, who, partial(self._line, db))
@@ -307,18 +311,18 @@ class PrivacyLedger:
             names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
             return status_of(state, db.execute(names).scalars(), self._gate)
 
-    def outlook(self, name: str, events: Sequence[Event], delta: float, public: bool = False) -> Outlook:
-        """Return what the cap of a dataset leaves for planned events; nothing is reserved.
+    def outlook(self, name: str, events: Sequence[Event], delta: float, public: bool = False) -> dict[str, Any]:
+        """Return what the cap of a dataset leaves for planned events (`outlook_of`); nothing is reserved.
 
         An unknown dataset has the default cap, and none if its rows are `public`.
         """
         dataset, cap = self.known(name), None if public else self._default_cap
-        if dataset is None:
-            return outlook_of([State(name, cap=cap, capped_by_default=cap is not None)], events, delta, self._gate)
-        with self._store.read() as db:
-            state = load(db, dataset, lock=False)
-            group = [load(db, member, lock=False) for member in state.members if member != dataset]
-        return outlook_of([state, *group], events, delta, self._gate)
+        states = [State(name, cap=cap, capped_by_default=cap is not None)]
+        if dataset is not None:
+            with self._store.read() as db:
+                state = load(db, dataset, lock=False)
+                states = [state, *(load(db, member, lock=False) for member in state.members if member != dataset)]
+        return {"dataset": name} | outlook_of(states, events, delta, self._gate)
 
     def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
         """Return the problems of one dataset or of all: chain, totals and outputs; an empty list means sound.

@@ -339,14 +339,6 @@ def cap_entry(dataset: str, cap: Cap, who: str, reason: str, trainings: tuple[fl
     return Entry(dataset, "cap", who, detail_json=canonical(detail), delta=cap.delta)
 
 
-def read_state(dataset: str, entries: Iterable[Entry]) -> State:
-    """Return the state after all entries; LedgerError at the first chain break."""
-    state = State(dataset)
-    for entry in entries:
-        extend(state, entry)
-    return state
-
-
 def extend(state: State, entry: Entry) -> None:
     """Update the state with an entry that must continue its chain, else LedgerError."""
     if entry.number != state.entries + 1 or entry.previous != state.head or entry.hash != entry.sealed():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from connectors.ledger.cap import Gate
 from connectors.ledger.state import Event, State, cost_of
@@ -45,33 +46,22 @@ class Status:
     trainings: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """Cap and rest of a dataset before a plan, None without a cap.
+def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, gate: Gate) -> dict[str, Any]:
+    """Return cap and rest of a dataset before planned events, None without a cap; `states`: its own, then its group's.
 
     `refusal`: why the plan exceeds a cap of its group. `has_equal`: the dataset has releases or reservations of equal
     cost, which a repeated run reads without a charge. `default_cap`: no owner set the cap.
     """
-
-    cap: float | None
-    left: float | None
-    refusal: str
-    has_equal: bool
-    default_cap: bool
-
-
-def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, gate: Gate) -> Outlook:
-    """Return the outlook of planned events; `states`: of the dataset, then of its group."""
     state, cap = states[0], states[0].cap
     refusal = gate.plan_refusal(states, (state.dataset, ""), events, delta)
     own = [*(entry.event for entry in state.released), *state.reserved()]
-    return Outlook(
-        cap=cap.epsilon if cap else None,
-        left=max(0.0, cap.epsilon - gate.total([*state.spent(), *state.reserved()], cap.delta)) if cap else None,
-        refusal="" if refusal is None else str(refusal),
-        has_equal=not Counter(map(cost_of, events)) - Counter(map(cost_of, own)),
-        default_cap=state.capped_by_default,
-    )
+    return {
+        "cap": cap.epsilon if cap else None,
+        "left": max(0.0, cap.epsilon - gate.total([*state.spent(), *state.reserved()], cap.delta)) if cap else None,
+        "refusal": "" if refusal is None else str(refusal),
+        "has_equal": not Counter(map(cost_of, events)) - Counter(map(cost_of, own)),
+        "default_cap": state.capped_by_default,
+    }
 
 
 def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:

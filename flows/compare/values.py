@@ -8,9 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from flows.compare.cells import Cell, cells_of, split_cells
-from flows.engine.budget import budget_of, dataset_of
 from flows.engine.checks import Memo, problems_of
-from flows.engine.plan import numbers_of
+from flows.engine.plan import dataset_of, numbers_of
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.composition import epsilon_of
@@ -105,7 +104,7 @@ def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str,
             "releases": len(charged),
             "epsilon": _spent(charged, delta),
         }
-        | budget_of(ledger, (name, is_public), charged, delta)
+        | ledger.outlook(name, charged, delta, is_public)
         for (name, is_public, delta), charged in sorted(events.items())
     ]
 

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import WaspError
+from connectors.interfaces.rows import BUILTIN
 from connectors.models.base.completion_store import CompletionStore, Lengths
 from flows.config.base import AnyConfig
 from flows.config.execution import Execution
 from flows.config.method import Asks
+from flows.config.paths import dataset_name
 from flows.engine import text
-from flows.engine.budget import budget_of, dataset_of
 from flows.engine.federation import parties_planned, planned_lines
 from flows.engine.method import Releases
 from flows.engine.tools import RunTools
@@ -83,8 +84,20 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     plan = plan_of(config, card, releases, lengths)
     budget = None
     if plan["events"] and config.parties is None:
-        budget = budget_of(open_ledger(state_folder()), dataset_of(config), plan["events"], plan["delta"])
+        name, is_public = dataset_of(config)
+        budget = open_ledger(state_folder()).outlook(name, plan["events"], plan["delta"], is_public)
     return plan | {"warnings": warnings_of(config, card, releases), "budget": budget}
+
+
+def dataset_of(config: AnyConfig) -> tuple[str, bool]:
+    """Return the name of the charged dataset, and True if its rows are public and need no cap.
+
+    Each party of a federation has a cap in its own ledger.
+    """
+    rows = config.private
+    if rows is None:
+        return config.parties.name if config.parties else "", True
+    return dataset_name(rows), rows.rows_are_public or rows.path.startswith(BUILTIN)
 
 
 def plan_of(

@@ -119,6 +119,7 @@ class Grouping:
         grouped.reserve("bank", plan(charges=[charge(protects="person")]), "me")
 
     def test_rows_of_several_datasets_put_all_of_them_into_one_group(self, grouped: PrivacyLedger) -> None:
+        """A refusal would show a run's user that rows coincide; charging all of them shows nothing more."""
         spend(grouped, "bank", "run-1")
         assert grouped.register("others", "fingerprint-11", ["b", "z"]) == "others"
         assert grouped.status("zoo").members == ("bank", "others", "shop")
