@@ -33,13 +33,11 @@ from tasks.metrics.iteration_record import Facts
 from tasks.metrics.usefulness import Usefulness
 from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, weights_plot
 from tasks.reporting.report import render
-from tasks.reporting.report_model import (
+from tasks.reporting.run_record import (
     ClassShare,
-    Happened,
     MapPoints,
-    Plan,
     Released,
-    Report,
+    RunRecord,
     Sample,
     Scores,
     Section,
@@ -124,7 +122,7 @@ def _browsed(artifacts: Artifacts, path: str) -> list[TextRow]:
     return [TextRow(**row) for row in table.to_pylist()]
 
 
-def _unchanged(run: Run, report: Report) -> Report | None:
+def _unchanged(run: Run, report: RunRecord) -> RunRecord | None:
     """Return the stored report of a run that finished before, if only duration and budget differ; else None.
 
     Its page, pictures and records in the same MLflow run are then complete.
@@ -142,21 +140,21 @@ def _unchanged(run: Run, report: Report) -> Report | None:
     return replace(report, **moving) if is_unchanged else None
 
 
-def _report(run: Run, results: RunResults) -> Report:
+def _report(run: Run, results: RunResults) -> RunRecord:
     name, config = run.tools.called, run.config
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
     scores = _scores(results.student["test"], run.prepared.card.label_names)
     useful = usefulness(
         run, results.student, results.generated, results.releases, results.synthetic.rows if results.synthetic else None
     )
-    return Report(
+    return RunRecord(
         run_id=name.run_id,
         flow=name.flow,
         task=run.prepared.card.name,
         state="done",
         seconds=elapsed(run),
-        plan=_plan(run),
-        happened=_happened(run, results),
+        **_planned(run),
+        **_spending(run, results),
         iterations=results.facts,
         degraded=_degraded(run, results),
         warnings=(*run.prepared.warnings, *(run.discriminator.warnings if run.discriminator else ())),
@@ -239,23 +237,23 @@ def _approval(run: Run) -> str:
     return str(Approval(**approval)) if approval else ""
 
 
-def _plan(run: Run) -> Plan:
-    noise = run.prepared.noise
-    return Plan(
-        epsilon=noise.epsilon_stated,
-        epsilon_exact=noise.epsilon_exact,
-        delta=noise.delta,
-        sigma=noise.sigma,
-        sensitivity=noise.sensitivity,
-        releases=len(noise.charges),
-        calibration=noise.calibration,
-        protects=noise.privacy.protects,
-        adjacency=noise.privacy.adjacency,
-        samples=run.config.result_size,
-        calls=sum(calls.number for calls in run.config.asks),
-        released=_released(run),
-        public_rows=run.config.private.public_rows if run.config.private else "",
-    )
+def _planned(run: Run) -> dict[str, Any]:
+    noise, config = run.prepared.noise, run.config
+    return {
+        "epsilon": noise.epsilon_stated,
+        "epsilon_exact": noise.epsilon_exact,
+        "delta": noise.delta,
+        "sigma": noise.sigma,
+        "sensitivity": noise.sensitivity,
+        "calibration": noise.calibration,
+        "protects": noise.privacy.protects,
+        "adjacency": noise.privacy.adjacency,
+        "planned_releases": len(noise.charges),
+        "planned_samples": config.result_size,
+        "planned_calls": sum(calls.number for calls in config.asks),
+        "released": _released(run),
+        "public_rows": config.private.public_rows if config.private else "",
+    }
 
 
 def _released(run: Run) -> tuple[Released, ...]:
@@ -268,7 +266,7 @@ def _audited(run: Run) -> str:
     return describe_audits(*audits_of_releases(run.tools.artifacts, releases)) if releases else ""
 
 
-def _happened(run: Run, results: RunResults) -> Happened:
+def _spending(run: Run, results: RunResults) -> dict[str, Any]:
     entries = run.spent(results.releases)
     charges = tuple(
         Charge(
@@ -283,9 +281,14 @@ def _happened(run: Run, results: RunResults) -> Happened:
         for entry in entries
     )
     own = [entry for entry in entries if entry.run_id == run.tools.run_id]
-    rows = results.synthetic.rows if results.synthetic else 0
-    loss, added = finite(run.loss(entries)), finite(run.loss(own))
-    return Happened(loss, len(entries), rows, charges, added, len(own))
+    return {
+        "epsilon_spent": finite(run.loss(entries)),
+        "epsilon_added": finite(run.loss(own)),
+        "releases": len(entries),
+        "releases_charged": len(own),
+        "n_synthetic": results.synthetic.rows if results.synthetic else 0,
+        "charges": charges,
+    }
 
 
 def _degraded(run: Run, results: RunResults) -> tuple[str, ...]:
@@ -348,10 +351,10 @@ def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
     )
 
 
-def _track(run: Run, report: Report, synthetic: ArtifactRef | None) -> None:
+def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None) -> None:
     """Describe the results for MLflow; a run without noise keeps its texts, one with exact metrics its page."""
     scores, url = report.scores, page_url()
-    final = {"privacy/epsilon_total": report.happened.epsilon, "privacy/epsilon_added": report.happened.added}
+    final = {"privacy/epsilon_total": report.epsilon_spent, "privacy/epsilon_added": report.epsilon_added}
     if scores:
         final |= {"student/macro_f1": scores.macro_f1}
         final |= {f"student/{name}": score for name, score in scores.weighted.items()}
@@ -376,7 +379,7 @@ def _track(run: Run, report: Report, synthetic: ArtifactRef | None) -> None:
     run.tools.tracker.metrics(final, run.iterations, status="FINISHED", **results)
 
 
-def _write_pictures(run: Run, report: Report) -> list[str]:
+def _write_pictures(run: Run, report: RunRecord) -> list[str]:
     """Draw the plots of a run; return their names."""
     pictures = {f"{name}.png": plot(report, "png") for name, plot in PLOTS.items()}
     drawn = {name: picture for name, picture in pictures.items() if picture is not None}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flows.engine.tools import RunTools
     from tasks.accounting.votes import Noise
     from tasks.audit.attacks import Attack
-    from tasks.reporting.report_model import Section, Touched
+    from tasks.reporting.run_record import Section, Touched
     from tasks.text.keyphrase_prompts import Seeding
     from tasks.text.prompts import TaskCard
 

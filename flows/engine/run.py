@@ -28,7 +28,7 @@ from tasks.prefect.federation import federated_vote
 from tasks.prefect.private import vote
 from tasks.prefect.public import label_softly
 from tasks.prefect.runtime import run_step
-from tasks.reporting.report_model import Touched
+from tasks.reporting.run_record import Touched
 from tasks.steps.density import Shift
 from tasks.steps.federation.coordinator import Dropped, FederatedVote
 from tasks.steps.selection import shares

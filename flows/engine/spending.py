@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.state import Entry
     from flows.engine.run import Run
-    from tasks.reporting.report_model import Report
+    from tasks.reporting.run_record import RunRecord
 
 RELEASES = "runs/*/*/release.parquet"
 """Artifact paths of releases: in the folder of an iteration, or of the release."""
@@ -62,7 +62,7 @@ class Output:
     at_most: bool
 
 
-def output_of(artifacts: Artifacts, run_id: str, entries: Sequence[Entry], report: Report | None) -> Output:
+def output_of(artifacts: Artifacts, run_id: str, entries: Sequence[Entry], report: RunRecord | None) -> Output:
     """Return the releases that the output of a run depends on, from the ledger and the run's files.
 
     The loss is never understated: further releases in the run's report count as well. Without a report the whole plan
@@ -74,7 +74,7 @@ def output_of(artifacts: Artifacts, run_id: str, entries: Sequence[Entry], repor
     at_most = report is None and not (over and artifacts.read_text(f"runs/{run_id}/manifest.json") is not None)
     further: list[Mapping[str, Any]] = []
     if report is not None:
-        further = [charge_fields(charge) for charge in report.happened.charges]
+        further = [charge_fields(charge) for charge in report.charges]
     elif at_most:
         further = _planned(run_id, entries)
     missing = unreleased(further, releases)

@@ -18,13 +18,13 @@ from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
 from tasks.metrics.registry import FIRST_METRICS, Metric, all_metrics
 from tasks.metrics.usefulness import ACCURACIES
-from tasks.reporting.report_model import Outgoing, Report
+from tasks.reporting.run_record import Outgoing, RunRecord
 
 if TYPE_CHECKING:
     from flows.engine.run import Run
 
 
-def summary(run: Run, report: Report, mlflow: str) -> RunSummary:
+def summary(run: Run, report: RunRecord, mlflow: str) -> RunSummary:
     """Return the summary of a finished run; `mlflow` is the location of its MLflow run."""
     name, tracker, scores = run.tools.called, run.tools.tracker, report.scores
     last = report.iterations[-1] if report.iterations else None
@@ -37,15 +37,15 @@ def summary(run: Run, report: Report, mlflow: str) -> RunSummary:
         problems=list(report.degraded),
         dollars=run.money["dollars"],
         dollars_estimated=run.money["dollars_estimated"],
-        epsilon_spent=report.happened.epsilon,
-        epsilon_added=report.happened.added,
+        epsilon_spent=report.epsilon_spent,
+        epsilon_added=report.epsilon_added,
         not_private=report.not_private,
         delta=run.prepared.noise.delta,
-        protects=report.plan.protects,
+        protects=report.protects,
         stubs=list(report.stubs),
-        releases=report.happened.releases,
-        releases_charged=report.happened.charged,
-        n_synthetic=report.happened.samples,
+        releases=report.releases,
+        releases_charged=report.releases_charged,
+        n_synthetic=report.n_synthetic,
         metrics=metrics_of(report),
         classes=list(scores.classes) if scores else None,
         per_class={label: dict(values) for label, values in scores.per_class.items()} if scores else None,
@@ -66,7 +66,7 @@ def summary(run: Run, report: Report, mlflow: str) -> RunSummary:
     )
 
 
-def metrics_of(report: Report) -> dict[str, float | None]:
+def metrics_of(report: RunRecord) -> dict[str, float | None]:
     """Return the metrics of the whole run by name; None where not measured."""
     return {metric.name: _of_run(metric, report) for metric in all_metrics() if metric.summary}
 
@@ -77,7 +77,7 @@ def elapsed(run: Run) -> float:
     return 10.0 * math.ceil(seconds / 10) if run.config.opens_rows else round(seconds, 1)
 
 
-def _of_run(metric: Metric, report: Report) -> float | None:
+def _of_run(metric: Metric, report: RunRecord) -> float | None:
     """Return the value of a metric for the whole run, as its `summary` says."""
     if metric.name in ACCURACIES:
         return report.usefulness.value(metric.name) if report.usefulness else None

@@ -13,7 +13,7 @@ from connectors.interfaces.errors import default_cap_advice
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from flows.engine.run_summary import RunSummary
 from flows.engine.usefulness import advice, usefulness_lines
-from tasks.reporting.report_model import STUBS
+from tasks.reporting.run_record import STUBS
 
 
 def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from tasks.accounting.no_noise import finite
 if TYPE_CHECKING:
     from flows.engine.run import Run
     from flows.engine.tools import RunName
-    from tasks.reporting.report_model import Report
+    from tasks.reporting.run_record import RunRecord
 
 PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tracking", "export"), True)
 """Fields with places of data and files, which MLflow does not get."""
@@ -94,14 +94,14 @@ def start_tracking(run: Run) -> None:
     run.tools.tracker.start(experiment, name.run_id, tags, parameters, files={file: file})
 
 
-def describe(run: Run, report: Report) -> str:
+def describe(run: Run, report: RunRecord) -> str:
     """Return the description of a finished run in MLflow (Markdown)."""
     name, scores = run.tools.called, report.scores
-    epsilon = report.happened.epsilon
-    loss = "infinite: **NOT PRIVATE**" if epsilon is None else f"{epsilon:.4g} at delta {report.plan.delta:g}"
+    epsilon = report.epsilon_spent
+    loss = "infinite: **NOT PRIVATE**" if epsilon is None else f"{epsilon:.4g} at delta {report.delta:g}"
     lines = [
         f"Flow `{name.flow}` on dataset `{name.dataset or 'none'}`, task `{report.task}`.",
-        f"Epsilon of the output: {loss}. Texts: {report.happened.samples:,}.",
+        f"Epsilon of the output: {loss}. Texts: {report.n_synthetic:,}.",
         f"Accuracy of the student on test rows: {scores.accuracy:.3f}." if scores else "No test rows: no accuracy.",
     ]
     lines += [f"**Warning**: {warning}" for warning in (report.usefulness.warnings if report.usefulness else ())]

@@ -28,7 +28,7 @@ def croissant(facts: BundleFacts, folder: Path) -> dict[str, Any]:
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": f"{facts.card.name}-synthetic",
-        "description": f"{facts.title}. {facts.report.happened.samples} texts {facts.made_how}; see README.md.",
+        "description": f"{facts.title}. {facts.report.n_synthetic} texts {facts.made_how}; see README.md.",
         "license": facts.license,
         "url": f"urn:wasp:{facts.report.run_id}",
         "version": "1.0.0",
@@ -39,8 +39,8 @@ def croissant(facts: BundleFacts, folder: Path) -> dict[str, Any]:
         "rai:dataCollection": f"{facts.made_how[:1].upper()}{facts.made_how[1:]}.",
         "rai:dataLimitations": [f"Not covered by the privacy guarantee: {limit}." for limit in uncovered(facts.report)],
         "rai:personalSensitiveInformation": (
-            f"Differential privacy: epsilon {facts.report.happened.epsilon or 0.0:.4f}, delta "
-            f"{facts.report.plan.delta:g}, {facts.unit}."
+            f"Differential privacy: epsilon {facts.report.epsilon_spent or 0.0:.4f}, delta "
+            f"{facts.report.delta:g}, {facts.unit}."
             if facts.report.opens_rows
             else "No private rows were opened."
         ),

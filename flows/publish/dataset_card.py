@@ -15,7 +15,7 @@ from flows.storage.audit_findings import AuditLine, describe_audits
 from tasks.core.refs import Overlap
 from tasks.metrics.usefulness import Accuracy
 from tasks.reporting import text as words
-from tasks.reporting.report_model import Report
+from tasks.reporting.run_record import RunRecord
 from tasks.reporting.templates import template
 from tasks.text.prompts import TaskCard
 
@@ -50,7 +50,7 @@ class BundleFacts:
     `not_run`: why the lines were not run.
     """
 
-    report: Report
+    report: RunRecord
     card: TaskCard
     book: Mapping[str, Any]
     made: str
@@ -92,13 +92,13 @@ class BundleFacts:
             return "written by language models without private records"
         if self.chosen:
             return "written by language models and selected by noisy answers of teachers trained on private records"
-        released = "noisy votes" if "votes" in self.report.plan.kinds else "noisy releases"
+        released = "noisy votes" if "votes" in self.report.kinds else "noisy releases"
         return f"written by language models guided by {released} of private records"
 
     @property
     def chosen(self) -> bool:
         """True if private records only trained teachers and set the class sizes."""
-        return self.report.plan.kinds == {"teachers"}
+        return self.report.kinds == {"teachers"}
 
     @property
     def copies(self) -> str:
@@ -121,8 +121,6 @@ def dataset_card(facts: BundleFacts) -> str:
         header=yaml.safe_dump(front_matter(facts), sort_keys=False, allow_unicode=True),
         facts=facts,
         report=report,
-        plan=report.plan,
-        happened=report.happened,
         useful=useful,
         words=words,
         promise=words.promise(report),
@@ -143,7 +141,7 @@ def front_matter(facts: BundleFacts) -> dict[str, Any]:
         "license": facts.license,
         "language": [facts.card.language],
         "task_categories": ["text-classification"],
-        "size_categories": [_size(facts.report.happened.samples)],
+        "size_categories": [_size(facts.report.n_synthetic)],
         "annotations_creators": ["machine-generated"],
         "language_creators": ["machine-generated"],
         "tags": ["synthetic", *(["differential-privacy"] if facts.report.opens_rows else []), "wasp"],
@@ -167,12 +165,12 @@ def _features(facts: BundleFacts) -> list[dict[str, Any]]:
     return features
 
 
-def mechanisms(report: Report) -> list[str]:
+def mechanisms(report: RunRecord) -> list[str]:
     """Return one line per kind of noise in the output: scale and sensitivity."""
     lines = Counter(
         f"{charge.mechanism.replace('_', ' ').replace('gaussian', 'Gaussian')} noise, standard deviation "
         f"{charge.noise_scale:.4g} at sensitivity {charge.sensitivity:.4g}"
-        for charge in report.happened.charges
+        for charge in report.charges
     )
     return [f"{times} x {line}" for line, times in lines.items()] or ["no release: no private row was used"]
 

@@ -195,7 +195,7 @@ def _approved(facts: BundleFacts) -> dict[str, str] | None:
 
 
 def _manifest(facts: BundleFacts) -> dict[str, Any]:
-    report, plan, happened = facts.report, facts.report.plan, facts.report.happened
+    report = facts.report
     return {
         "run_id": report.run_id,
         "flow": report.flow,
@@ -204,14 +204,14 @@ def _manifest(facts: BundleFacts) -> dict[str, Any]:
         "license": facts.license,
         "privacy": {
             "unit": facts.unit,
-            "adjacency": plan.adjacency,
-            "epsilon_stated": plan.epsilon,
-            "epsilon_exact": plan.epsilon_exact,
-            "epsilon_spent": happened.epsilon,
-            "epsilon_added": happened.added,
-            "delta": plan.delta,
-            "releases": happened.releases,
-            "releases_charged": happened.charged,
+            "adjacency": report.adjacency,
+            "epsilon_stated": report.epsilon,
+            "epsilon_exact": report.epsilon_exact,
+            "epsilon_spent": report.epsilon_spent,
+            "epsilon_added": report.epsilon_added,
+            "delta": report.delta,
+            "releases": report.releases,
+            "releases_charged": report.releases_charged,
         },
         "overlap_check": _searched(facts),
         "approval": _approved(facts),

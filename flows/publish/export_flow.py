@@ -83,15 +83,15 @@ def _plain(name: str) -> str:
 
 
 def _text(facts: BundleFacts, requester: str, minutes: int) -> str:
-    report, happened = facts.report, facts.report.happened
+    report = facts.report
     search = facts.unsearched or "after the approval; a text that repeats a passage of a private row stops the export"
     lines = [
         f"run           {report.run_id} of dataset '{facts.book['dataset']}'",
-        f"texts         {happened.samples}, and the student",
-        f"privacy loss  epsilon {epsilon(happened.epsilon)} of these texts at delta {report.plan.delta:g} per "
-        f"{report.plan.protects} in "
-        f"{happened.releases} releases",
-        f"budget        this run added epsilon {added(happened)} ({charged(happened)})",
+        f"texts         {report.n_synthetic}, and the student",
+        f"privacy loss  epsilon {epsilon(report.epsilon_spent)} of these texts at delta {report.delta:g} per "
+        f"{report.protects} in "
+        f"{report.releases} releases",
+        f"budget        this run added epsilon {added(report)} ({charged(report)})",
         f"guarantee     {facts.unit}",
         f"licence       {facts.license}",
         f"copies        {search}",

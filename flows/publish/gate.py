@@ -33,7 +33,7 @@ from flows.storage.removal import lost
 from tasks.accounting.composition import second_opinion
 from tasks.core.refs import Overlap
 from tasks.private.diagnostics.overlap import search_copies
-from tasks.reporting.report_model import Report, from_json
+from tasks.reporting.run_record import RunRecord, from_json
 from tasks.text.prompts import TaskCard, zero_shot
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
 
 
-def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummary, Report]:
+def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummary, RunRecord]:
     """Return summary and report.
 
     Raises ConfigError or ArtifactError if a run is unfinished, not private or incomplete.
@@ -64,7 +64,7 @@ def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummar
     return values, parsed
 
 
-def warnings_of(report: Report) -> list[str]:
+def warnings_of(report: RunRecord) -> list[str]:
     """Return why the texts of a run may be useless."""
     return [
         *([report.stub_warning] if report.stubs else []),

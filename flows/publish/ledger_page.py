@@ -31,7 +31,7 @@ from tasks.accounting.no_noise import finite
 from tasks.accounting.teachers import PARTS
 from tasks.accounting.votes import sides_of
 from tasks.reporting import text as words
-from tasks.reporting.report_model import Report, from_json
+from tasks.reporting.run_record import RunRecord, from_json
 from tasks.reporting.templates import template
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> d
         "added": _epsilon([entry.event for entry in charged], delta),
         "loss": loss,
         "at_most": output.at_most,
-        "asked": finite(report.plan.epsilon) if report else None,
+        "asked": finite(report.epsilon) if report else None,
         "delta": delta,
         "unit": released[0].protects if released else "record",
         "sure": _sure(loss),
@@ -219,7 +219,7 @@ def _sure(epsilon: float | None) -> tuple[float, float]:
     return (1.0, 1.0) if epsilon is None else (words.certainty(epsilon, EVEN), words.certainty(epsilon, LOW))
 
 
-def _report(home: Path, run_id: str) -> Report | None:
+def _report(home: Path, run_id: str) -> RunRecord | None:
     artifacts, path = open_artifacts(home), f"runs/{run_id}/report.json"
     text = artifacts.read_text(path)
     if text is None:
@@ -239,7 +239,7 @@ def _noise(released: Sequence[Entry]) -> list[dict[str, Any]]:
     return [dict(zip(names, (*key, times), strict=True)) for key, times in Counter(keys).items()]
 
 
-def _sent(report: Report) -> list[dict[str, Any]]:
+def _sent(report: RunRecord) -> list[dict[str, Any]]:
     """Return what was sent to each language model; `hosts` is empty for a model on this machine."""
     return [
         {"plm": sent.plm, "hosts": sent.destinations}

@@ -10,7 +10,7 @@ from flows.engine.method import ReleaseOutcome, ReleasePlan
 from flows.releases.opening import Opening, opening_lines
 from flows.releases.sums import SumRelease
 from tasks.accounting.density import calibrate_density
-from tasks.reporting.report_model import Touched
+from tasks.reporting.run_record import Touched
 
 if TYPE_CHECKING:
     from flows.methods.wasp.config import WaspConfig

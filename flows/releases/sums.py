@@ -9,7 +9,7 @@ from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.engine.text import epsilon
 from tasks.accounting.no_noise import finite
 from tasks.accounting.sums import SumNoise
-from tasks.reporting.report_model import Touched
+from tasks.reporting.run_record import Touched
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from connectors.interfaces.errors import ConfigError
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
-from tasks.reporting.report_model import Touched
+from tasks.reporting.run_record import Touched
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge

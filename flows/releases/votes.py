@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate, signal_index
-from tasks.reporting.report_model import Touched
+from tasks.reporting.run_record import Touched
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.reporting.plot_style import MARKERS, PALETTE, Form, bare, legend_below, lines_of, picture
-from tasks.reporting.report_model import Report
+from tasks.reporting.run_record import RunRecord
 
 _TALL = (5.0, 3.9)
 _SQUARE = (5.0, 4.6)
@@ -14,7 +14,7 @@ _NAMED_CLASSES = 15
 _BARS = 20
 
 
-def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
+def fid_accuracy_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     """Draw FID, of all texts and of equally many, and the probe accuracy below; what was not measured is left out."""
     names = ("fid", "probe_accuracy")
     shown = [name for name in names if any(facts.value(name) is not None for facts in report.iterations)]
@@ -39,7 +39,7 @@ def fid_accuracy_plot(report: Report, form: Form = "svg") -> bytes | None:
     return picture("fid", _TALL, draw, form)
 
 
-def weights_plot(report: Report, form: Form = "svg") -> bytes | None:
+def weights_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     """Draw the weight of each language model for the next iteration."""
     if not any(facts.weights for facts in report.iterations):
         return None
@@ -57,7 +57,7 @@ def weights_plot(report: Report, form: Form = "svg") -> bytes | None:
     return picture("weights", _TALL, draw, form)
 
 
-def samples_plot(report: Report, form: Form = "svg") -> bytes | None:
+def samples_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     """Draw stacked bars of the new samples of each language model per iteration."""
     if not report.iterations:
         return None
@@ -77,7 +77,7 @@ def samples_plot(report: Report, form: Form = "svg") -> bytes | None:
     return picture("samples", _TALL, draw, form)
 
 
-def epsilon_plot(report: Report, form: Form = "svg") -> bytes | None:
+def epsilon_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     """Draw the cumulative epsilon and the configured epsilon; None if a single release spent all of it."""
     spent = [(facts.iteration, facts.epsilon) for facts in report.iterations if facts.epsilon is not None]
     if len({value for _, value in spent}) < 2 or report.not_private or not report.opens_rows:
@@ -85,17 +85,17 @@ def epsilon_plot(report: Report, form: Form = "svg") -> bytes | None:
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        axes.axhline(report.plan.epsilon, color=PALETTE[4], linestyle="--", label="configured")
+        axes.axhline(report.epsilon, color=PALETTE[4], linestyle="--", label="configured")
         axes.plot(*_columns(spent), label="spent", drawstyle="steps-post", **_look(0))
-        lines_of(axes, f"Epsilon at delta {report.plan.delta:g}")
-        axes.set_ylim(0, report.plan.epsilon * 1.12)
+        lines_of(axes, f"Epsilon at delta {report.delta:g}")
+        axes.set_ylim(0, report.epsilon * 1.12)
         _iterations(axes, report)
         axes.legend(loc="lower right")
 
     return picture("epsilon", _TALL, draw, form)
 
 
-def confusion_plot(report: Report, form: Form = "svg") -> bytes | None:
+def confusion_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     """Draw test rows by true class (rows) and predicted class (columns)."""
     if report.scores is None or not report.scores.confusion:
         return None
@@ -120,7 +120,7 @@ def confusion_plot(report: Report, form: Form = "svg") -> bytes | None:
     return picture("confusion", _SQUARE, draw, form)
 
 
-def balance_plot(report: Report, form: Form = "svg") -> bytes | None:
+def balance_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     """Draw the shares of the largest classes in tutor, result and test rows."""
     if not report.balance:
         return None
@@ -144,7 +144,7 @@ def balance_plot(report: Report, form: Form = "svg") -> bytes | None:
     return picture("balance", _SQUARE, draw, form)
 
 
-def _series(axes: Any, report: Report, name: str, label: str, number: int, **look: Any) -> None:
+def _series(axes: Any, report: RunRecord, name: str, label: str, number: int, **look: Any) -> None:
     values = [(facts.iteration, getattr(facts, name)) for facts in report.iterations]
     measured = [(iteration, value) for iteration, value in values if value is not None]
     if measured:
@@ -163,7 +163,7 @@ def _look(number: int) -> dict[str, Any]:
     return {"color": _colour(number), "marker": MARKERS[number % len(MARKERS)], "clip_on": False}
 
 
-def _iterations(axes: Any, report: Report) -> None:
+def _iterations(axes: Any, report: RunRecord) -> None:
     iterations = [facts.iteration for facts in report.iterations]
     axes.set_xticks(iterations[:: max(1, len(iterations) // 10)])
     axes.set_xlim(min(iterations) - 0.5, max(iterations) + 0.5)

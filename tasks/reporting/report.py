@@ -14,7 +14,7 @@ from tasks.metrics.iteration_record import Facts
 from tasks.metrics.registry import Metric, all_metrics, find_metric
 from tasks.reporting import plots
 from tasks.reporting import text as words
-from tasks.reporting.report_model import Happened, Plan, Report, Sample
+from tasks.reporting.run_record import RunRecord, Sample
 from tasks.reporting.templates import template
 from tasks.reporting.text_browser import TextRow, browse
 from tasks.reporting.text_map import map_plot, texts_by_group
@@ -44,7 +44,7 @@ class ComparedLine:
     verdict: str = ""
 
 
-def render(report: Report, rows: Sequence[TextRow] = ()) -> str:
+def render(report: RunRecord, rows: Sequence[TextRow] = ()) -> str:
     """Return the page of a run; equal reports and texts yield equal pages.
 
     Args:
@@ -58,7 +58,7 @@ def render(report: Report, rows: Sequence[TextRow] = ()) -> str:
         figures={figure.name: figure for figure in _figures(report)},
         key_numbers=_key_numbers(report),
         compared=_compared(report),
-        charges=_grouped(report.happened.charges),
+        charges=_grouped(report.charges),
         iterations=[_cells(facts, metrics) for facts in report.iterations],
         columns=("iteration", "samples", *[metric.label for metric in metrics], "epsilon", "missing", "left out"),
         notes=[metric.note for metric in metrics if metric.note],
@@ -67,18 +67,18 @@ def render(report: Report, rows: Sequence[TextRow] = ()) -> str:
         bars=bars(report),
         protection=words.protection(report),
         scale=words.SCALE.items(),
-        strength=words.strength(report.happened.epsilon or 0.0),
+        strength=words.strength(report.epsilon_spent or 0.0),
         browser=browse(rows) if rows else None,
         on_map=Markup(texts_by_group(report.map)) if rows and report.map and report.map.texts else "",  # noqa: S704
         total=sum(report.usage.values(), Usage()),
     )
 
 
-def _is_measured(report: Report, metric: Metric) -> bool:
+def _is_measured(report: RunRecord, metric: Metric) -> bool:
     return any(facts.value(metric.name) is not None for facts in report.iterations)
 
 
-def _texts(report: Report) -> list[tuple[str, list[Sample]]]:
+def _texts(report: RunRecord) -> list[tuple[str, list[Sample]]]:
     """Return the example texts per language model in the order of the run."""
     names = dict.fromkeys([*report.plms, *(sample.plm for sample in report.samples)])
     groups = [(plm, [sample for sample in report.samples if sample.plm == plm]) for plm in names]
@@ -102,11 +102,11 @@ def _measured(facts: Facts, metric: Metric) -> str:
     return f"{text} (not private)" if facts.not_private and metric.unnoised else text
 
 
-def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
+def _key_numbers(report: RunRecord) -> list[tuple[str, str, str]]:
     """Return the measured key figures as (name, value, remark)."""
     scores, last = report.scores, report.iterations[-1] if report.iterations else None
     cost = sum(report.usage.values(), Usage())
-    unit = f"per {report.plan.protects} at delta {report.plan.delta:g}; " if report.opens_rows else ""
+    unit = f"per {report.protects} at delta {report.delta:g}; " if report.opens_rows else ""
     numbers = [
         ("accuracy", words.percent(scores.accuracy if scores else None), _accuracy_remark(report)),
         ("macro F1", words.number(scores.macro_f1 if scores else None), "mean over classes"),
@@ -117,17 +117,17 @@ def _key_numbers(report: Report) -> list[tuple[str, str, str]]:
         ),
         (
             "epsilon",
-            words.epsilon(report.happened.epsilon),
-            f"{unit}{LOSS}, configured {words.epsilon(report.plan.epsilon)}",
+            words.epsilon(report.epsilon_spent),
+            f"{unit}{LOSS}, configured {words.epsilon(report.epsilon)}",
         ),
-        (ADDED, words.added(report.happened), f"releases: {words.charged(report.happened)}"),
-        ("texts", words.count(report.happened.samples), f"by {len(report.plms)} language models"),
+        (ADDED, words.added(report), f"releases: {words.charged(report)}"),
+        ("texts", words.count(report.n_synthetic), f"by {len(report.plms)} language models"),
         ("cost", words.money(cost), f"{words.count(cost.calls)} calls"),
     ]
     return [entry for entry in numbers if entry[1] != words.ABSENT]
 
 
-def _accuracy_remark(report: Report) -> str:
+def _accuracy_remark(report: RunRecord) -> str:
     useful = report.usefulness
     if useful is None:
         return "student on test rows"
@@ -135,22 +135,19 @@ def _accuracy_remark(report: Report) -> str:
     return f"{100 * low:.0f}-{100 * high:.0f} %, chance {words.percent(useful.chance)}"
 
 
-def _compared(report: Report) -> list[ComparedLine]:
-    plan, happened = report.plan, report.happened
+def _compared(report: RunRecord) -> list[ComparedLine]:
     cost = sum(report.usage.values(), Usage())
-    spent = happened.epsilon
-    exact = f"{words.epsilon(plan.epsilon_exact)} (configured {words.epsilon(plan.epsilon)})"
+    spent = report.epsilon_spent
+    exact = f"{words.epsilon(report.epsilon_exact)} (configured {words.epsilon(report.epsilon)})"
     lines = [
-        ComparedLine(LOSS, exact, words.epsilon(spent), _verdict(plan.epsilon_exact, spent)),
-        ComparedLine(ADDED, words.epsilon(plan.epsilon_exact), words.added(happened), _added_verdict(plan, happened)),
-        ComparedLine(
-            "releases", str(plan.releases), str(happened.releases), _verdict(plan.releases, happened.releases)
-        ),
+        ComparedLine(LOSS, exact, words.epsilon(spent), _verdict(report.epsilon_exact, spent)),
+        ComparedLine(ADDED, words.epsilon(report.epsilon_exact), words.added(report), _added_verdict(report)),
     ]
     amounts: list[tuple[str, float | None, float, Any]] = [
-        ("texts", plan.samples, happened.samples, words.count),
-        ("calls", plan.calls, cost.calls, words.count),
-        ("money", plan.dollars, cost.dollars, words.dollars),
+        ("releases", report.planned_releases, report.releases, str),
+        ("texts", report.planned_samples, report.n_synthetic, words.count),
+        ("calls", report.planned_calls, cost.calls, words.count),
+        ("money", None, cost.dollars, words.dollars),
     ]
     for quantity, planned, actual, to_text in amounts:
         actual_text = words.money(cost) if quantity == "money" else to_text(actual)
@@ -159,8 +156,8 @@ def _compared(report: Report) -> list[ComparedLine]:
     return lines
 
 
-def _added_verdict(plan: Plan, happened: Happened) -> str:
-    return "" if happened.charged is None else _verdict(plan.epsilon_exact, happened.added)
+def _added_verdict(report: RunRecord) -> str:
+    return "" if report.releases_charged is None else _verdict(report.epsilon_exact, report.epsilon_added)
 
 
 def _verdict(planned: float | None, happened: float | None) -> str:
@@ -182,10 +179,10 @@ def _grouped(charges: Sequence[Charge]) -> list[tuple[int, Charge]]:
     return groups
 
 
-def _figures(report: Report) -> list[Figure]:
+def _figures(report: RunRecord) -> list[Figure]:
     """Return the figures that have data, with caption and alternative text."""
     last = report.iterations[-1] if report.iterations else None
-    spent, texts = words.epsilon(report.happened.epsilon), words.count(report.happened.samples)
+    spent, texts = words.epsilon(report.epsilon_spent), words.count(report.n_synthetic)
     shares = "Class shares: noisy counts of private rows, selected texts, test rows."
     dots = "Each point is the embedding of a text on two dimensions, coloured by class."
     figures = [
@@ -201,7 +198,7 @@ def _figures(report: Report) -> list[Figure]:
     return [Figure(n, Markup(svg.decode()), caption, alt) for n, svg, caption, alt in rendered if svg]  # noqa: S704
 
 
-def _trend(report: Report) -> str:
+def _trend(report: RunRecord) -> str:
     """Describe the change of FID and probe accuracy over the iterations."""
     parts = []
     for name, values, to_text in (
@@ -222,7 +219,7 @@ def _shares(last: Facts | None) -> str:
     return "Final weights: " + ", ".join(f"{plm} {words.percent(weight)}" for plm, weight in ranked) + "."
 
 
-def _mistakes(report: Report) -> str:
+def _mistakes(report: RunRecord) -> str:
     scores = report.scores
     if scores is None:
         return "Not measured."

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from connectors.interfaces.models import Usage
-from tasks.reporting.report_model import Happened, Report
+from tasks.reporting.run_record import RunRecord
 
 ABSENT = "not measured"
 NOT_RECORDED = "not recorded"
@@ -69,16 +69,16 @@ def loss(value: float | None, delta: float, protects: str) -> str:
     return f"epsilon {epsilon(value)} at delta {delta:g}" + (f" per {protects}" if protects else "")
 
 
-def added(happened: Happened) -> str:
+def added(report: RunRecord) -> str:
     """Return the epsilon that a run added to the budget."""
-    return NOT_RECORDED if happened.charged is None else epsilon(happened.added)
+    return NOT_RECORDED if report.releases_charged is None else epsilon(report.epsilon_added)
 
 
-def charged(happened: Happened) -> str:
+def charged(report: RunRecord) -> str:
     """Return the number of releases that a run charged and reused."""
-    if happened.charged is None:
+    if report.releases_charged is None:
         return NOT_RECORDED
-    return f"{happened.charged} charged, {happened.releases - happened.charged} reused"
+    return f"{report.releases_charged} charged, {report.releases - report.releases_charged} reused"
 
 
 def duration(seconds: float) -> str:
@@ -118,18 +118,18 @@ def strength(loss: float) -> str:
     return list(SCALE)[(loss >= 1) + (loss > 4 + _ROUNDING)]
 
 
-def protection(report: Report) -> str:
+def protection(report: RunRecord) -> str:
     """Return the greatest certainty that an attacker can reach, in one sentence; empty without a promise."""
     if report.not_private or not report.opens_rows:
         return ""
-    sure = _shown(certainty(report.happened.epsilon or 0.0))
+    sure = _shown(certainty(report.epsilon_spent or 0.0))
     return (
-        f"Protection of each {report.plan.protects}: an attacker with a 50 % belief that it is in the private data "
+        f"Protection of each {report.protects}: an attacker with a 50 % belief that it is in the private data "
         f"becomes at most {sure} sure."
     )
 
 
-def promise(report: Report) -> list[str]:
+def promise(report: RunRecord) -> list[str]:
     """Return the privacy guarantee of a run, one topic per entry."""
     if not report.opens_rows:
         return [
@@ -141,24 +141,24 @@ def promise(report: Report) -> list[str]:
             "This run used no noise (epsilon is infinite). Nothing is promised: the texts, the weights and the "
             "student may reveal private rows. Do not share them.",
         ]
-    loss, plan = report.happened.epsilon or 0.0, report.plan
+    loss = report.epsilon_spent or 0.0
     return [
-        f"The protected unit is {_unit(plan.protects)}. {_neighbours(plan.protects, plan.adjacency)}",
+        f"The protected unit is {_unit(report.protects)}. {_neighbours(report.protects, report.adjacency)}",
         f"The privacy loss of this run's output is epsilon {epsilon(loss)}, the total of the "
-        f"{report.happened.releases} releases that it depends on. The run added epsilon {added(report.happened)} to "
-        f"the budget ({charged(report.happened)}). Assume an attacker who knows every other private row, sees "
-        f"everything that this run shares, and starts with a 50 % belief that a given {_short(plan.protects)} is in "
+        f"{report.releases} releases that it depends on. The run added epsilon {added(report)} to "
+        f"the budget ({charged(report)}). Assume an attacker who knows every other private row, sees "
+        f"everything that this run shares, and starts with a 50 % belief that a given {_short(report.protects)} is in "
         f"the data. The attacker can become at most {_shown(certainty(loss))} sure. An attacker who starts at 1 % "
         f"reaches at most {_shown(certainty(loss, _EXAMPLE_PRIOR))}.",
-        f"Delta {plan.delta:g}: the guarantee can fail with a probability of at most {_one_in(plan.delta)}.",
+        f"Delta {report.delta:g}: the guarantee can fail with a probability of at most {_one_in(report.delta)}.",
         "The guarantee holds against any additional knowledge, now or in the future. It covers everything computed "
-        f"from {plan.affected}.",
-        *([f"The {plan.public_rows}, not about all rows of the source."] if plan.public_rows else []),
+        f"from {report.affected}.",
+        *([f"The {report.public_rows}, not about all rows of the source."] if report.public_rows else []),
         *_among_parties(report),
     ]
 
 
-def _among_parties(report: Report) -> list[str]:
+def _among_parties(report: RunRecord) -> list[str]:
     """Return against whom the guarantee holds if several parties hold the rows."""
     if report.parties is None:
         return []
@@ -170,14 +170,14 @@ def _among_parties(report: Report) -> list[str]:
     ]
 
 
-def uncovered(report: Report) -> list[str]:
+def uncovered(report: RunRecord) -> list[str]:
     """Return the limits of the guarantee."""
     if not report.opens_rows:
         return [_TRAINING_DATA, "test and public rows: they are used without protection"]
     others = "other rows of the same person: each row is protected separately"
-    if report.plan.protects == "person":
+    if report.protects == "person":
         others = "rows of a person above the declared number per person: they are not used"
-    declared = ["the declared number of private rows: it is public"] if "training" in report.plan.kinds else []
+    declared = ["the declared number of private rows: it is public"] if "training" in report.kinds else []
     dishonest = ["parties that send made-up votes: the sum is then wrong, but still private"] if report.parties else []
     return [
         *declared,

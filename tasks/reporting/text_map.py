@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.reporting.plot_style import PALETTE, Form, bare, picture
-from tasks.reporting.report_model import MapPoints, Report
+from tasks.reporting.run_record import MapPoints, RunRecord
 
 _SIZE = (7.4, 5.4)
 _COLOURED = 9
@@ -17,7 +17,7 @@ GROUP = "map-"
 """Start of the names of the SVG groups of synthetic texts; the page finds a text by group and position."""
 
 
-def map_plot(report: Report, form: Form = "svg") -> bytes | None:
+def map_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     """Draw the map: synthetic texts as dots, test rows as rings, prompt examples as stars."""
     points = report.map
     if points is None or not points.synthetic:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tasks.metrics.usefulness import FLOORS, Accuracy, Measured
 from tasks.reporting import text as words
-from tasks.reporting.report_model import Report
+from tasks.reporting.run_record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Bar:
     remark: str = ""
 
 
-def verdict(report: Report) -> str:
+def verdict(report: RunRecord) -> str:
     """Return the result in sentences: accuracies against their references, privacy loss."""
     useful = report.usefulness
     privacy = _privacy(report)
@@ -53,15 +53,15 @@ def _reached(accuracy: Accuracy) -> str:
     return words.percent(accuracy.value)
 
 
-def _privacy(report: Report) -> str:
+def _privacy(report: RunRecord) -> str:
     if report.not_private:
         return "It is NOT PRIVATE: do not share it."
     if not report.opens_rows:
         return "No private record was opened: epsilon is 0."
-    return f"Its privacy loss is {words.loss(report.happened.epsilon, report.plan.delta, report.plan.protects)}."
+    return f"Its privacy loss is {words.loss(report.epsilon_spent, report.delta, report.protects)}."
 
 
-def bars(report: Report) -> list[Bar]:
+def bars(report: RunRecord) -> list[Bar]:
     """Return chance, the baselines, and this run last; empty without test rows."""
     useful = report.usefulness
     if useful is None:

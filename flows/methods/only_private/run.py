@@ -11,7 +11,7 @@ from flows.engine.run import Run
 from flows.engine.spending import exposure_of
 from flows.methods.only_private.config import OnlyPrivateConfig
 from tasks.core.slots import PLAIN_TRAINING
-from tasks.reporting.report_model import Touched
+from tasks.reporting.run_record import Touched
 from tasks.steps.students.plain_student import PlainJob, student_folder
 from tasks.students.spec import StudentSpec
 

@@ -15,7 +15,7 @@ from flows.releases.opening import LABEL_WIDTH, ClosedRows, opening_lines
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.density import calibrate_density
 from tasks.accounting.no_noise import no_release
-from tasks.reporting.report_model import Section
+from tasks.reporting.run_record import Section
 
 if TYPE_CHECKING:
     from flows.engine.run import Run

@@ -21,7 +21,7 @@ from tasks.core.tools import Tools
 from tasks.metrics.metrics import map_2d, thinned
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
 from tasks.private.diagnostics.diagnose import fid_against_private
-from tasks.reporting.report_model import MapPoints
+from tasks.reporting.run_record import MapPoints
 from tasks.steps.density import Shift, shift_parameters, shift_vectors
 from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows

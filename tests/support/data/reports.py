@@ -7,7 +7,7 @@ import numpy as np
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from tasks.metrics.iteration_record import Facts
-from tasks.reporting.report_model import Happened, MapPoints, Outgoing, Plan, Released, Report, Sample, Scores
+from tasks.reporting.run_record import MapPoints, Outgoing, Released, RunRecord, Sample, Scores
 
 PLMS = ("ngram-wide", "ngram-narrow", "gpt-4o", "claude")
 CLASSES = ("card lost", "loan", "fees", "transfer")
@@ -60,8 +60,22 @@ def made_up_report(**changes):
         "task": "banking10",
         "state": "COMPLETED",
         "seconds": 412.7,
-        "plan": Plan(4.0, 3.9999, 1e-5, 3.531, 1.632981, 4, "tight", "row", "add_remove", 6000, 800, 0.93, (VOTES,)),
-        "happened": Happened(3.9999, 4, 6000, (charge,) * 4),
+        "epsilon": 4.0,
+        "epsilon_exact": 3.9999,
+        "delta": 1e-5,
+        "sigma": 3.531,
+        "sensitivity": 1.632981,
+        "calibration": "tight",
+        "protects": "row",
+        "adjacency": "add_remove",
+        "planned_releases": 4,
+        "planned_samples": 6000,
+        "planned_calls": 800,
+        "released": (VOTES,),
+        "epsilon_spent": 3.9999,
+        "releases": 4,
+        "n_synthetic": 6000,
+        "charges": (charge,) * 4,
         "iterations": tuple(one_iteration(number) for number in range(5)),
         "scores": Scores(0.726, 0.713, CLASSES, dict.fromkeys(CLASSES, score), tuple(map(tuple, counts.tolist()))),
         "samples": tuple(
@@ -91,4 +105,4 @@ def made_up_report(**changes):
         Outgoing("gpt-4o", "openai", ("api.vendor.example",), 40, Usage(40, 9000, 5200, 0.1), "Write one item & more"),
         Outgoing("ngram-wide", "ngram", (), 40, Usage(40, 9000, 5200), ""),
     )
-    return Report(**(values | changes))
+    return RunRecord(**(values | changes))

@@ -21,7 +21,7 @@ from flows.runtime.stores import open_ledger
 from tasks.accounting.composition import filter_epsilon, laplace_event
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate, vote_charge
-from tasks.reporting.report_model import Happened, to_json
+from tasks.reporting.run_record import to_json
 from tests.support.data.reports import made_up_report
 from tests.support.golden_pages import check_page
 from tests.support.ledgers import charge
@@ -182,7 +182,7 @@ def test_without_the_files_of_a_run_its_whole_plan_counts(shared: Path) -> None:
 
 def test_a_file_of_a_release_that_was_deleted_by_hand_does_not_lower_the_loss(shared: Path) -> None:
     charge = vote_charge(calibrate(VotePrivacy(1.0, DELTA, 2)))
-    report = made_up_report(happened=Happened(1.0, 2, 10, (charge, charge)))
+    report = made_up_report(epsilon_spent=1.0, releases=2, n_synthetic=10, charges=(charge, charge))
     (shared / "runs" / "second" / "report.json").write_text(json.dumps(to_json(report)))
     shutil.rmtree(shared / "runs" / "second" / "iteration=0")
     second = collect(open_ledger(shared), shared, "ward")["runs"][1]

@@ -43,7 +43,7 @@ def test_a_run_releases_one_density_and_ends_with_all_texts(ran: Ran) -> None:
     chosen = pd.read_parquet(folder / "iteration=1" / "selection.parquet")
     assert chosen.groupby(["label", "kind"]).size().tolist() == [4, 2] * 6, "as many good ones as a prompt shows"
     report = json.loads((folder / "report.json").read_text())
-    (released,) = report["plan"]["released"]
+    (released,) = report["released"]
     assert "one sum of features per class" in released["text"]
     assert "Released: one sum of features per class" in (folder / "report.html").read_text()
 

@@ -89,7 +89,7 @@ def test_texts_that_teach_no_more_than_those_without_private_data_are_a_warning(
 
 
 def test_it_survives_json_and_an_older_report_has_none() -> None:
-    from tasks.reporting.report_model import from_json, to_json
+    from tasks.reporting.run_record import from_json, to_json
 
     stored = json.loads(json.dumps(to_json(replace(made_up_report(), usefulness=GOOD))))
     assert from_json(stored).usefulness == GOOD

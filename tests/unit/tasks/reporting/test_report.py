@@ -1,7 +1,6 @@
 """The report of a run: one golden page, and what it must state or leave out in other runs."""
 
 import base64
-import dataclasses
 import hashlib
 import html.parser
 import json
@@ -19,7 +18,7 @@ from tasks.metrics.usefulness import Accuracy
 from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report import render
-from tasks.reporting.report_model import ClassShare, Happened, Sample, Scores, Touched, from_json, to_json
+from tasks.reporting.run_record import ClassShare, Sample, Scores, Touched, from_json, to_json
 from tasks.reporting.text_browser import TextRow
 from tasks.reporting.text_map import map_plot
 from tests.support.data.reports import made_up_report, one_iteration
@@ -143,9 +142,9 @@ def test_text_of_a_model_stays_text():
 
 
 def test_a_run_without_noise_is_marked_and_promises_nothing():
-    plan = dataclasses.replace(made_up_report().plan, epsilon=math.inf, epsilon_exact=math.inf, sigma=0.0)
+    unprotected = {"epsilon": math.inf, "epsilon_exact": math.inf, "sigma": 0.0, "epsilon_spent": None}
     iterations = tuple(one_iteration(number, epsilon=None) for number in range(2))
-    shown = said(plan=plan, happened=Happened(None, 1, 2400), iterations=iterations)
+    shown = said(**unprotected, releases=1, n_synthetic=2400, iterations=iterations)
     for text in ("NOT PRIVATE", "Nothing is promised", "votes of the private rows"):
         assert text in shown
     assert "Nothing: every number" not in shown
@@ -170,7 +169,7 @@ def test_what_was_not_measured_is_not_shown():
 
 def test_a_run_that_failed_before_its_first_iteration_still_has_a_page():
     report = made_up_report(
-        iterations=(), scores=None, samples=(), map=None, state="FAILED", happened=Happened(0.0, 0, 0)
+        iterations=(), scores=None, samples=(), map=None, state="FAILED", epsilon_spent=0.0, releases=0, n_synthetic=0
     )
     shown = Page(render(report))
     assert "No iteration was finished." in shown.said
@@ -178,8 +177,9 @@ def test_a_run_that_failed_before_its_first_iteration_still_has_a_page():
 
 
 def test_plan_and_result_are_compared_and_what_was_added_is_not_what_the_output_loses():
-    plan = dataclasses.replace(made_up_report().plan, epsilon=1.0, epsilon_exact=1.0)
-    shown = said(plan=plan, happened=Happened(1.0, 3, 5400, (), 0.854, 2), warnings=("a warning",))
+    planned = {"epsilon": 1.0, "epsilon_exact": 1.0}
+    happened = {"epsilon_spent": 1.0, "epsilon_added": 0.854, "releases": 3, "releases_charged": 2, "n_synthetic": 5400}
+    shown = said(**planned, **happened, warnings=("a warning",))
     for row in ("releases 4 3 less", "texts 6,000 5,400 less", "calls 800 800 as planned"):
         assert row in shown
     assert "added to the budget 0.854 releases: 2 charged, 1 reused" in shown
@@ -188,7 +188,7 @@ def test_plan_and_result_are_compared_and_what_was_added_is_not_what_the_output_
     assert "a warning" in shown
     assert "degraded" not in shown.lower()
     assert "completed, degraded" in said(degraded=("clerk was down in iteration 0",))
-    assert "not recorded" in said(happened=Happened(1.0, 4, 6000))
+    assert "not recorded" in said(releases_charged=None)
 
 
 @pytest.mark.parametrize(("loss", "sure"), [(0.0, 0.5), (1.0, 0.7310586), (4.0, 0.9820138), (8.0, 0.9996646)])
@@ -199,8 +199,7 @@ def test_the_certainty_of_an_attacker_is_what_bayes_says(loss, sure):
 
 @pytest.mark.parametrize(("loss", "step"), [(0.99, "strong"), (1.0, "usual"), (4.0, "usual"), (4.1, "weak")])
 def test_the_first_screen_states_unit_certainty_and_strength(loss, step):
-    plan = dataclasses.replace(made_up_report().plan, protects="person")
-    page = render(made_up_report(plan=plan, happened=Happened(loss, 4, 6000)))
+    page = render(made_up_report(protects="person", epsilon_spent=loss))
     head = " ".join(Page(page.split("</header>")[0] + "</header></body></html>").said.split())
     assert "Protection of each person: an attacker with a 50 % belief" in head
     assert f"becomes at most {100 * words.certainty(loss):.1f} % sure" in head
@@ -242,10 +241,20 @@ def test_a_report_survives_json_and_marks_texts_of_stubs_and_estimated_money():
     assert report.iterations[0].metrics()["dollars_estimated/gpt-4o"] == 0.375
 
 
-def test_reports_of_earlier_versions_open(page):
+SAME = ("epsilon", "epsilon_exact", "delta", "sigma", "sensitivity", "calibration", "protects", "adjacency")
+PLANNED = {name: name for name in (*SAME, "released", "public_rows")}
+PLANNED |= {name: f"planned_{name}" for name in ("releases", "samples", "calls")}
+HAPPENED = {"epsilon": "epsilon_spent", "added": "epsilon_added", "releases": "releases"}
+HAPPENED |= {"charged": "releases_charged", "samples": "n_synthetic", "charges": "charges"}
+
+
+def test_reports_of_earlier_versions_open():
     stored = json.loads(json.dumps(to_json(made_up_report())))
-    stored["plan"] |= {"density": "", "beside": ""}
+    stored |= {"plan": {early: stored.pop(name) for early, name in PLANNED.items()} | {"dollars": 0.93}}
+    stored["happened"] = {early: stored.pop(name) for early, name in HAPPENED.items()}
+    assert from_json(stored) == made_up_report()
     del stored["plan"]["released"], stored["plan"]["public_rows"]
+    stored["plan"] |= {"density": "", "beside": ""}
     for name in ("sections", "usefulness", "discriminator", "stubs", "balance", "warnings"):
         del stored[name]
     for facts in stored["iterations"]:
@@ -254,10 +263,10 @@ def test_reports_of_earlier_versions_open(page):
         for usage in facts["usage"].values():
             del usage["estimated_calls"], usage["estimated_dollars"]
     opened = from_json(stored)
-    assert [release.kind for release in opened.plan.released] == ["votes"]
+    assert [release.kind for release in opened.released] == ["votes"]
     assert opened.iterations == made_up_report().iterations
     stored["plan"] |= {"density": "a density"}
-    assert [(release.kind, release.text) for release in from_json(stored).plan.released] == [("density", "a density")]
+    assert [(release.kind, release.text) for release in from_json(stored).released] == [("density", "a density")]
 
 
 @pytest.mark.parametrize("damage", [{"run_id": None}, {"seconds": "long"}, {"scores": {"accuracy": "high"}}])

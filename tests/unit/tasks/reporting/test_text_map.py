@@ -5,7 +5,7 @@ import json
 import re
 
 from tasks.reporting.report import render
-from tasks.reporting.report_model import MapPoints
+from tasks.reporting.run_record import MapPoints
 from tasks.reporting.text_browser import TextRow
 from tasks.reporting.text_map import groups, map_plot, texts_by_group
 from tests.support.data.reports import CLASSES, made_up_report

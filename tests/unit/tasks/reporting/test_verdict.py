@@ -39,5 +39,5 @@ def test_the_verdict_states_result_references_and_privacy(
 
 def test_a_run_without_noise_is_not_to_be_shared() -> None:
     report = made_up_report()
-    report = replace(report, happened=replace(report.happened, epsilon=None))
+    report = replace(report, epsilon_spent=None)
     assert "NOT PRIVATE" in verdict(report)

@@ -1,4 +1,4 @@
-"""Data of a run report: frozen dataclasses that convert to and from JSON."""
+"""The record of a run: its plan and its results, which report, card, ledger page and summary show."""
 
 from __future__ import annotations
 
@@ -44,65 +44,6 @@ class Section:
     text: str = ""
     heads: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The plan of a run.
-
-    `epsilon` as configured (infinite: no protection), `epsilon_exact` as accounted. `sigma` and `sensitivity` in votes,
-    or in the unit of the release that replaces votes. `released`: every release of the run. `public_rows`: that the
-    records are public, and why. `calls`, `dollars` and `samples` of all language models together.
-    """
-
-    epsilon: float
-    epsilon_exact: float
-    delta: float
-    sigma: float
-    sensitivity: float
-    releases: int
-    calibration: str
-    protects: str
-    adjacency: str
-    samples: int
-    calls: int | None = None
-    dollars: float | None = None
-    released: tuple[Released, ...] = ()
-    public_rows: str = ""
-
-    @property
-    def kinds(self) -> set[str]:
-        """The kinds of all releases."""
-        return {release.kind for release in self.released}
-
-    @property
-    def texts(self) -> list[str]:
-        """All releases that a sentence describes."""
-        return [release.text for release in self.released if release.text]
-
-    @property
-    def affected(self) -> str:
-        """Parts of the output that depend on the releases, as the method's first release states them."""
-        stated = [release.affected for release in self.released if release.affected]
-        own = [release.affected for release in self.released if release.affected and release.kind != "teachers"]
-        return (own or stated or [""])[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """The actual results of a run; an epsilon is None without noise.
-
-    `epsilon` is the privacy loss of the run's output over all `releases` that it depends on, including releases charged
-    to other runs. `added` is the loss that the `charged` releases of this run added to the budget; a run that reuses a
-    release adds less than its output loses. `charged` is None in reports of earlier versions.
-    """
-
-    epsilon: float | None
-    releases: int
-    samples: int
-    charges: tuple[Charge, ...] = ()
-    added: float | None = None
-    charged: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +142,18 @@ class MapPoints:
     test_labels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The content of a run's page.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """A run: what was planned, and what happened.
+
+    Plan: `epsilon` as configured (infinite: no protection), `epsilon_exact` as accounted. `sigma` and `sensitivity` in
+    votes, or in the unit of the release that replaces votes. `released`: every release of the run. `public_rows`: that
+    the records are public, and why. `planned_calls` and `planned_samples` of all language models together.
+
+    Results: `epsilon_spent` is the privacy loss of the run's output over all `releases` that it depends on, including
+    releases charged to other runs; None without noise. `epsilon_added` is the loss that the `releases_charged` of this
+    run added to the budget; a run that reuses a release adds less than its output loses. `releases_charged` is None in
+    records of earlier versions.
 
     `next` contains (command, purpose); `places` maps names to paths; `approval` names the approver, empty without an
     approval. `opens_rows`: True if the run opened private rows. `parties`: parties and rounds of a federated run.
@@ -218,8 +168,25 @@ class Report:
     task: str
     state: str
     seconds: float
-    plan: Plan
-    happened: Happened
+    epsilon: float
+    epsilon_exact: float
+    delta: float
+    sigma: float
+    sensitivity: float
+    calibration: str
+    protects: str
+    adjacency: str
+    planned_releases: int
+    planned_samples: int
+    planned_calls: int | None = None
+    released: tuple[Released, ...] = ()
+    public_rows: str = ""
+    epsilon_spent: float | None
+    epsilon_added: float | None = None
+    releases: int
+    releases_charged: int | None = None
+    n_synthetic: int
+    charges: tuple[Charge, ...] = ()
     iterations: tuple[Facts, ...] = ()
     degraded: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -243,6 +210,23 @@ class Report:
     stubs: tuple[str, ...] = ()
 
     @property
+    def kinds(self) -> set[str]:
+        """The kinds of all releases."""
+        return {release.kind for release in self.released}
+
+    @property
+    def release_texts(self) -> list[str]:
+        """All releases that a sentence describes."""
+        return [release.text for release in self.released if release.text]
+
+    @property
+    def affected(self) -> str:
+        """Parts of the output that depend on the releases, as the method's first release states them."""
+        stated = [release.affected for release in self.released if release.affected]
+        own = [release.affected for release in self.released if release.affected and release.kind != "teachers"]
+        return (own or stated or [""])[0]
+
+    @property
     def stub_warning(self) -> str:
         """Warning that stubs wrote the texts; empty without stubs."""
         return STUBS.format(", ".join(self.stubs)) if self.stubs else ""
@@ -250,7 +234,7 @@ class Report:
     @property
     def not_private(self) -> bool:
         """True if the whole run has no privacy protection."""
-        return math.isinf(self.plan.epsilon) or self.happened.epsilon is None or math.isinf(self.happened.epsilon)
+        return math.isinf(self.epsilon) or self.epsilon_spent is None or math.isinf(self.epsilon_spent)
 
     @property
     def unnoised_metrics(self) -> tuple[str, ...]:
@@ -265,15 +249,11 @@ class Report:
         """All computations on private rows without noise, including implied ones."""
         uses = list(self.touched)
         listed = " ".join(use.what.lower() for use in uses)
-        if self.not_private and "vote" not in listed and "student" not in listed and self._voted:
+        if self.not_private and "vote" not in listed and "student" not in listed and "votes" in self.kinds:
             uses.append(Touched("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
         if any(facts.not_private for facts in self.iterations) and "fid" not in listed:
             uses.append(Touched("FID against private rows", "this page", "evaluation.fid_reference is private"))
         return tuple(uses)
-
-    @property
-    def _voted(self) -> bool:
-        return "votes" in self.plan.kinds
 
     @property
     def usage(self) -> dict[str, Usage]:
@@ -299,32 +279,46 @@ class Report:
         return tuple(dict.fromkeys(plm for facts in self.iterations for plm in facts.new))
 
 
-def to_json(report: Report) -> dict[str, Any]:
-    """Return a report as plain JSON values; infinite epsilon is `Infinity`."""
-    return asdict(report)
+def to_json(record: RunRecord) -> dict[str, Any]:
+    """Return a record as plain JSON values; infinite epsilon is `Infinity`."""
+    return asdict(record)
 
 
-def from_json(values: Mapping[str, Any]) -> Report:
-    """Return the report from the plain values of `to_json`; ValueError if they are no report."""
+def from_json(values: Mapping[str, Any]) -> RunRecord:
+    """Return the record from the plain values of `to_json`; ValueError if they are no record."""
     return _adapter().validate_python(_upgraded(values))
 
 
 @cache
-def _adapter() -> TypeAdapter[Report]:
+def _adapter() -> TypeAdapter[RunRecord]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(Report)
+    return TypeAdapter(RunRecord)
+
+
+PLANNED = {"samples": "planned_samples", "calls": "planned_calls", "releases": "planned_releases"}
+HAPPENED = {
+    "epsilon": "epsilon_spent",
+    "added": "epsilon_added",
+    "charged": "releases_charged",
+    "samples": "n_synthetic",
+}
+"""Fields of the plan and of the results under their earlier names."""
 
 
 def _upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a report of an earlier version in the names of this one.
+    """Return the values of a record of an earlier version in the names of this one.
 
-    Its plan has one field for each kind of release, its iterations `probe_accuracy` under an earlier name.
+    Plan and results were objects of their own. The plan of the first version has one field for each kind of release,
+    and its iterations have `probe_accuracy` under an earlier name.
     """
-    earlier = {"training": "training", "keyphrases": "keyphrases", "density": "density", "beside": "teachers"}
-    earlier |= {"moments": "moments"}
-    plan = dict(values["plan"])
+    if "plan" not in values:
+        return dict(values)
+    plan: dict[str, Any] = dict(values["plan"])
+    happened: dict[str, Any] = values["happened"]
     if "released" not in plan:
+        earlier = {"training": "training", "keyphrases": "keyphrases", "density": "density", "beside": "teachers"}
+        earlier |= {"moments": "moments"}
         released = [Released(kind, kind, plan[key]) for key, kind in earlier.items() if plan.get(key)]
         if not {release.kind for release in released} - {"moments", "teachers"} and plan["sigma"]:
             released = [Released("votes", "votes"), *released]
@@ -333,4 +327,6 @@ def _upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
         facts if "probe_accuracy" in facts else facts | {"probe_accuracy": facts[EARLIER_PROBE]}
         for facts in values["iterations"]
     ]
-    return dict(values) | {"plan": plan, "iterations": iterations}
+    flat = {PLANNED.get(name, name): value for name, value in plan.items()}
+    flat |= {HAPPENED.get(name, name): value for name, value in happened.items()}
+    return dict(values) | flat | {"iterations": iterations}
