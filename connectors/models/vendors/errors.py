@@ -93,8 +93,8 @@ class Failure:
         """Return the message, or FastAPI's `detail`: a text, or a list of {loc, msg}."""
         detail = self._error.get("detail")
         if isinstance(detail, list):
-            places = [(part(problem, "loc"), part(problem, "msg")) for problem in detail]
-            detail = "; ".join(f"{place[-1]}: {text}" for place, text in places if isinstance(place, list) and place)
+            fields = [(part(problem, "loc"), part(problem, "msg")) for problem in detail]
+            detail = "; ".join(f"{path[-1]}: {text}" for path, text in fields if isinstance(path, list) and path)
         return str(self._error.get("message") or detail or self.body or "")
 
     @property
