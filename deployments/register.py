@@ -70,8 +70,8 @@ def pool_template() -> dict[str, Any]:
     from prefect.workers.process import ProcessWorker
 
     template: dict[str, Any] = ProcessWorker.get_default_base_job_template()
-    template["job_configuration"] |= {"command": None, "env": {}, "labels": {}, "name": None}
-    template["job_configuration"] |= {"stream_output": True, "working_dir": None}
+    # Without `env`: Prefect would merge the variables of a run into it.
+    template["job_configuration"] = {"command": None, "labels": {}, "name": None, "stream_output": True}
     template["variables"] = {"type": "object", "properties": {}, "additionalProperties": False}
     return template
 

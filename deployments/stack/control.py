@@ -61,6 +61,7 @@ def up() -> Iterator[str]:
         yield from _register(settings, ledger)
         yield supervisor.start("worker")
         supervisor.wait("mlflow", partial(_is_healthy, f"{settings.url('mlflow')}/health"))
+        yield from _send_to_mlflow(settings, ledger)
         supervisor.wait("worker", partial(_worker_is_online, settings))
         yield from _summary(settings, _write_shell_file(settings, ledger), ledger)
 
@@ -205,16 +206,28 @@ def _crash_left_runs(settings: Mapping[str, Any]) -> int:
 
 
 def _register(settings: Settings, ledger: str) -> Iterator[str]:
-    environment = services.base_environment(settings) | services.client_environment(settings, ledger)
-    command = [sys.executable, "-m", "deployments.register"]
+    done = _run(settings, ledger, "deployments.register")
     log = settings.folder / "logs" / "register.log"
-    done = subprocess.run(  # noqa: S603  (a command of our own)
-        command, env=environment, cwd=settings.folder, capture_output=True, text=True, timeout=REGISTER_SECONDS
-    )
     log.write_text(done.stdout + done.stderr, encoding="utf-8")
     if done.returncode:
         raise WaspError(f"The deployments could not be registered. The end of {log}:\n{done.stderr[-1500:]}")
     yield from done.stdout.splitlines()
+
+
+def _send_to_mlflow(settings: Settings, ledger: str) -> Iterator[str]:
+    """Send what MLflow missed of runs while it was away; it has the new stack's runs already."""
+    if any((settings.folder.parent / "runs").glob("*/mlflow.json")):
+        done = _run(settings, ledger, "flows.cli.main", "push", "--all")
+        yield f"experiments: {(done.stdout or done.stderr).strip().splitlines()[-1]}"
+
+
+def _run(settings: Settings, ledger: str, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a module as a client of the stack."""
+    environment = services.base_environment(settings) | services.client_environment(settings, ledger)
+    return subprocess.run(  # noqa: S603  (a command of our own)
+        [sys.executable, "-m", module, *arguments],
+        env=environment, cwd=settings.folder, capture_output=True, text=True, timeout=REGISTER_SECONDS,
+    )  # fmt: skip
 
 
 def _write_shell_file(settings: Settings, ledger: str) -> Path:
