@@ -273,3 +273,12 @@ def test_a_step_is_counted_on_disk_before_a_row_is_looked_at(tmp_path):
     made.register_forward_pre_hook(lambda *_: seen.append(int(count.store.read_private_arrays(path)["begun"])))
     train_privately(made, rows("llama"), recipe(3), count)
     assert seen == [1, 2, 3]
+
+
+@pytest.mark.parametrize("present", [2, 5, 40])
+def test_rows_are_drawn_at_the_declared_rate_whatever_number_is_present(monkeypatch, present):
+    drawn = []
+    monkeypatch.setattr(dp_train, "poisson_sample", lambda number, rate: drawn.append((number, rate)) or np.arange(0))
+    plan = Training(steps=1, batch_rows=5, declared_rows=20, clip=0.5)
+    released(model("gpt2"), rows("gpt2", present), plan)
+    assert drawn == [(present, 5 / 20)]
