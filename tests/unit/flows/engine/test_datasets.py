@@ -10,13 +10,15 @@ import pytest
 from connectors.interfaces.errors import ConfigError
 from flows.cli import dataset
 from flows.compare.cells import _stamps
+from flows.config.files import load_config
 from flows.config.rows import PrivateRows
 from flows.engine.checks import problems_of
-from flows.engine.datasets import private_ref
+from flows.engine.datasets import private_ref, with_declared_rows
 from flows.engine.plan import numbers_of
 from flows.engine.tools import RunTools
+from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger, open_zone
-from tests.support.registered import add, demo, write_notes
+from tests.support.registered import DEMO, add, demo, write_notes
 
 
 @pytest.fixture
@@ -145,3 +147,18 @@ def test_changed_rows_of_a_registered_dataset_make_another_cell_of_a_comparison(
     with (home.parent / "notes.csv").open("a") as file:
         file.write("my line is dead,slow_internet,p9\n")
     assert _stamps(demo("clinic")) != before
+
+
+def test_a_preset_accepts_a_registered_dataset_with_its_owners_number(home: Path) -> None:
+    """The form of the demo keeps its path, name and number beside the dataset that a person fills in."""
+    add(declared_rows=120)
+    preset = load_config(WaspConfig, DEMO).model_dump(mode="json")["private"]
+    assert preset["path"].startswith("builtin:")
+    config = demo(preset | {"dataset": "clinic", "declared_rows": 500})
+    assert problems_of(config, home) == []
+    config = with_declared_rows(config, lambda: open_ledger(home))
+    assert config.private is not None
+    assert (config.private.dataset, config.private.declared_rows) == ("clinic", 120)
+    own = with_declared_rows(demo({"dataset": "clinic", "declared_rows": 500}), lambda: open_ledger(home))
+    assert own.private is not None
+    assert own.private.declared_rows == 120
