@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL
+from sqlalchemy import URL, create_engine, inspect
+from sqlalchemy.pool import NullPool
 
 from connectors.artifacts.atomic_files import write_whole
 from connectors.interfaces.errors import ConfigError, LedgerError
@@ -59,6 +60,8 @@ def restore(file: Path) -> dict[str, Any]:
         except LedgerError as problem:
             if previous.exists():
                 _load(previous, url)
+            else:
+                _empty(url)
             raise LedgerError(f"{file} was not restored; the ledger is as before. {problem}") from None
     return {"file": str(file), "datasets": datasets, "previous": str(previous) if previous.exists() else None}
 
@@ -84,12 +87,22 @@ def _dump(url: URL, file: Path) -> None:
 
 
 def _set_aside(url: URL, previous: Path) -> None:
+    """Keep the present ledger, if there is one: a new stack's database has no tables."""
     if url.get_backend_name() == "postgresql":
-        _dump(url, previous)
+        if inspect(create_engine(url, poolclass=NullPool)).get_table_names():
+            _dump(url, previous)
     elif (ledger := Path(str(url.database))).exists():
         with suppress(sqlite3.Error), closing(sqlite3.connect(ledger, timeout=60)) as db:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # a damaged ledger is kept unchanged
         os.link(ledger, previous)
+
+
+def _empty(url: URL) -> None:
+    """Remove a backup that did not verify from a place that had no ledger."""
+    if url.get_backend_name() == "postgresql":
+        METADATA.drop_all(create_engine(url, poolclass=NullPool))
+    else:
+        Path(str(url.database)).unlink(missing_ok=True)
 
 
 def _load(file: Path, url: URL) -> None:

@@ -64,7 +64,6 @@ def steps() -> Iterator[tuple[str, str, Any]]:
 @contextmanager
 def without_prefect(workers: int) -> Iterator[None]:
     """Take Prefect out of the flow and its steps."""
-    import tasks.prefect.private
     import tasks.prefect.public
     import tasks.prefect.runtime
 
@@ -72,7 +71,7 @@ def without_prefect(workers: int) -> Iterator[None]:
         pool = stack.enter_context(ThreadPoolExecutor(workers))
         for module, name, step in steps():
             stack.enter_context(patch(f"{module}.{name}", PlainStep(step, pool)))
-        for steps_of in (tasks.prefect.public, tasks.prefect.private):
+        for steps_of in (tasks.prefect.public, tasks.prefect.runtime):
             stack.enter_context(patch.object(steps_of, "outcome", lambda value, *_: value))
         stack.enter_context(patch("tasks.prefect.public.get_run_logger"))
         stack.enter_context(patch("tasks.prefect.public.as_completed", as_completed))

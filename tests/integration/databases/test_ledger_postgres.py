@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, text
 
 from connectors.interfaces.errors import LedgerError
 from connectors.ledger.ledger import PrivacyLedger
+from connectors.ledger.tables import METADATA
 from flows.runtime.stores import open_ledger
 from flows.storage import ledger_backup
 from tests.support.contracts.ledger.groups import Grouping
@@ -159,6 +160,12 @@ class TestServer:
         engine.dispose()
         assert ledger_backup.restore(tmp_path / "new.dump")["datasets"] == ["desk"]
         assert [entry.kind for entry in open_ledger(tmp_path).history("desk")] == ["register", "cap", "cap"]
+        engine = create_engine(url)
+        METADATA.drop_all(engine)  # a new machine, with its key and its head
+        engine.dispose()
+        with pytest.raises(LedgerError, match=r"old.dump was not restored"):
+            ledger_backup.restore(tmp_path / "old.dump")
+        assert ledger_backup.restore(tmp_path / "new.dump")["datasets"] == ["desk"]
         (tmp_path / "text").write_text("no dump")
         with pytest.raises(LedgerError, match="pg_restore failed: .*") as refused:
             ledger_backup.restore(tmp_path / "text")
