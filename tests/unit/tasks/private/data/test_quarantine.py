@@ -8,7 +8,7 @@ import pytest
 from tblib import pickling_support
 
 from connectors.interfaces.errors import FinalError, PrivateInputError, WaspError
-from tasks.private.data.quarantine import sealed
+from tasks.private.data.quarantine import sealed, write_for_owner
 
 ROW = "zqxplanted quokka 7731"
 
@@ -44,3 +44,9 @@ def test_the_owner_finds_the_words_of_an_unknown_error(tmp_path: Path) -> None:
     error = fail("unknown", tmp_path)
     assert isinstance(error, PrivateInputError)
     assert ROW in error.details.read_text()
+
+
+def test_what_is_written_for_the_owner_is_readable_for_the_owner_only(tmp_path: Path) -> None:
+    write_for_owner(tmp_path / "zone" / "problems.json", "a private passage")
+    assert (tmp_path / "zone").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "zone" / "problems.json").stat().st_mode & 0o777 == 0o600

@@ -124,7 +124,10 @@ def labels(kind: Any) -> Kind:
     )
 
 
-STRANGE_ROWS = tuple((str(value), [(np.full(4, value), "a")]) for value in (math.inf, math.nan))
+STRANGE_ROWS = (
+    *((str(value), [(np.full(4, value), "a")]) for value in (math.inf, math.nan)),
+    ("stranger", [(np.ones(4), "unknown")]),
+)
 KINDS = {
     "guidance": Kind(DensityPrivacy(2.0, 1e-5), rows_of(1), sums_of_rows, STRANGE_ROWS),
     "guidance of persons": Kind(

@@ -6,16 +6,23 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from connectors.artifacts.store import Artifacts
-from tasks.accounting.dp_sgd import Training
+from connectors.interfaces.errors import LostArtifactsError
+from connectors.interfaces.ledger import BudgetPlan
+from connectors.ledger.ledger import PrivacyLedger
+from tasks.accounting.composition import filter_epsilon
+from tasks.accounting.dp_sgd import Training, calibrate_training
 from tasks.private.training import dp_train
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.tuned_classifier import vector_head
+from tasks.private.training.tuned_writer import pay
+from tasks.students.recipe import PaidTraining, Recipe
 from tests.support.models.dp_training import gradient_norms, model, recipe, rows, taken
 from tests.support.paths import ROOT
 
@@ -282,3 +289,27 @@ def test_rows_are_drawn_at_the_declared_rate_whatever_number_is_present(monkeypa
     plan = Training(steps=1, batch_rows=5, declared_rows=20, clip=0.5)
     released(model("gpt2"), rows("gpt2", present), plan)
     assert drawn == [(present, 5 / 20)]
+
+
+def test_a_training_whose_checkpoint_was_dropped_is_paid_again(tmp_path):
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", filter_epsilon)
+    ledger.register("notes", "fingerprint", ["a" * 64], "Ada")
+    plan = Training(steps=3, batch_rows=5, declared_rows=20, clip=0.5)
+    noise = calibrate_training(plan, 2.0, 1e-5)
+    ledger.reserve("notes", BudgetPlan("run", "dp_sgd_gen", 1e-5, noise.charges * 2), "Ada")
+    tools = SimpleNamespace(run_id="run", ledger=ledger, artifacts=Artifacts(tmp_path))
+    values = {
+        "dataset": "notes",
+        "fingerprint": "fingerprint",
+        "noise": noise,
+        "recipe": Recipe(plan, noise.sigma, 0.1),
+    }
+    key = "training of payment {}".format
+    first = pay(tools, PaidTraining(**values, respend=False), key)
+    assert pay(tools, PaidTraining(**values, respend=False), key).entry == first.entry
+    first.taken.forget()
+    with pytest.raises(LostArtifactsError, match="is charged, but its checkpoint is not in the private zone"):
+        pay(tools, PaidTraining(**values, respend=False), key)
+    again = pay(tools, PaidTraining(**values, respend=True), key)
+    assert again.entry != first.entry
+    assert sum(entry.kind == "release" for entry in ledger.history("notes")) == 2
