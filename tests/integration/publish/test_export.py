@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from datasets import load_dataset
 from huggingface_hub import DatasetCard
+from mlflow import MlflowClient
 
 import connectors.data
 from connectors.artifacts.atomic_files import file_sha256
@@ -42,11 +43,19 @@ def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return pipeline, str(pipeline.run()["run_id"])
 
 
+def registered(pipeline: Pipeline) -> list[str]:
+    """Return the names of all model versions in MLflow's registry."""
+    client = MlflowClient(f"sqlite:///{pipeline.home / 'mlflow.db'}")
+    return [version.name for version in client.search_model_versions("")]
+
+
 @pytest.fixture(scope="module")
 def bundle(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundle") / "out"
+    assert registered(finished[0]) == []
     done = finished[0].call("export", finished[1], str(folder), "--license", "cc-by-4.0", "--json")
     assert done.returncode == 0, done.stderr
+    assert registered(finished[0]) == ["wasp-support_desk"], "an export registers the model of the run, a run does not"
     assert set(last_json(done.stdout)["files"]) == NAMES
     return folder
 
