@@ -68,7 +68,7 @@ def machines(api: str, homes: Sequence[Path], **variables: str) -> list[Pipeline
     for home in homes:
         home.mkdir(mode=0o700)
         open_secret(home)
-        shutil.copy(homes[0] / "private" / "ledger.key", home / "private" / "ledger.key")
+        (home / "private" / "ledger.key").write_bytes((homes[0] / "private" / "ledger.key").read_bytes())
     return [Pipeline(home, api, extra=variables) for home in homes]
 
 
