@@ -1,4 +1,4 @@
-"""Install the project with extras into the environment of this interpreter: `python infra/install.py demo`.
+"""Install the project with an extra, or for development, into this environment: `python infra/install.py demo`.
 
 Called by the Makefile. uv, installed into the environment first, installs everything else in a tenth of pip's processor
 time. Without a GPU it takes the CPU build of torch from the vendor's index, if that answers. Versions and hashes come
@@ -22,6 +22,8 @@ ANSWER_SECONDS = 4
 SIZES = {"demo": "3 GB", "stack": "3 GB", "dev": "4 GB"}
 """Disk space of the environment with the CPU build of torch."""
 GPU_SIZE = "5 GB more"
+DEV = "dev"
+"""All extras, and the dependency group of development, which is not in the package's metadata."""
 PIP_SETTINGS = {"find-links": "UV_FIND_LINKS", "index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX"}
 """Settings of pip and the variables in which uv takes them; like pip, uv then takes the best version of all indexes."""
 
@@ -36,7 +38,8 @@ def main(extra: str) -> int:
     python = [sys.executable, "-m"]
     uv = [*python, "uv", "pip", "install", "--quiet", "--python", sys.executable]
     indexes = ["--index-strategy", "unsafe-best-match", *(["--extra-index-url", index] if index else [])]
-    project = ["-c", str(LOCK), "-e", f"{ROOT}[{extra}]"]
+    group = ["--group", f"{ROOT / 'pyproject.toml'}:dev"] if extra == DEV else []
+    project = ["-c", str(LOCK), *group, "-e", f"{ROOT}[{'all' if extra == DEV else extra}]"]
     pinned_uv = next(line.split()[0] for line in LOCK.read_text().splitlines() if line.startswith("uv=="))
     commands = [
         [*python, "pip", "install", "--quiet", pinned_uv],
@@ -52,7 +55,7 @@ def main(extra: str) -> int:
 
 def lock() -> int:
     """Write the lock for all extras, systems and Python versions; the builds of torch differ, so it gets no hash."""
-    options = ["--all-extras", "--universal", "--python-version", "3.11.7", "--generate-hashes"]
+    options = ["--all-extras", "--group", "dev", "--universal", "--python-version", "3.11.7", "--generate-hashes"]
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "pyproject.toml", *options]
     # Link folders and further indexes may contain one build of a package alone, not the hashes of all.
     environment = {**os.environ, **uv_settings(), "UV_FIND_LINKS": "", "UV_INDEX": ""}

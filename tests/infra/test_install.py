@@ -53,6 +53,14 @@ def test_what_is_installed_is_said_before_it_is(
     assert project.endswith("[demo]")
 
 
+def test_development_installs_all_extras_and_its_group(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install, "cpu_index", lambda: "")
+    assert install.main("dev") == 0
+    project = ran.read_text().splitlines()[-1]
+    assert project.endswith("[all]")
+    assert f"--group {ROOT / 'pyproject.toml'}:dev" in project
+
+
 def test_uv_reads_the_indexes_that_pip_was_given(ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(install, "cpu_index", lambda: "")
     assert install.main("demo") == 0

@@ -57,7 +57,7 @@ def _one(match: re.Match[str], variables: dict[str, str]) -> str:
 
 
 def beside_python(name: str) -> str:
-    """Return a program that a package of the extra `dev` brings."""
+    """Return a program that a package of the group `dev` brings."""
     return str(Path(sys.executable).with_name(name))
 
 
