@@ -84,7 +84,7 @@ def _plain(name: str) -> str:
 
 def _text(facts: BundleFacts, requester: str, minutes: int) -> str:
     report = facts.report
-    search = facts.unsearched or "after the approval; a text that repeats a passage of a private row stops the export"
+    search = facts.unsearched or "searched after the approval (not private); one of a private row stops the export"
     lines = [
         f"run           {report.run_id} of dataset '{facts.book['dataset']}'",
         f"texts         {report.n_synthetic}, and the student",
