@@ -67,23 +67,24 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
 
 def pool_template() -> dict[str, Any]:
     """Return the job template of the work pool: a run chooses neither command nor environment."""
-    from prefect.workers.process import ProcessWorker
-
-    template: dict[str, Any] = ProcessWorker.get_default_base_job_template()
-    # Without `env`: Prefect would merge the variables of a run into it.
-    template["job_configuration"] = {"command": None, "labels": {}, "name": None, "stream_output": True}
-    template["variables"] = {"type": "object", "properties": {}, "additionalProperties": False}
-    return template
+    return {
+        # Without `env`: Prefect would merge the variables of a run into it.
+        "job_configuration": {"command": None, "labels": {}, "name": None, "stream_output": True},
+        "variables": {"type": "object", "properties": {}, "additionalProperties": False},
+    }
 
 
 def _create_pool(client: SyncPrefectClient) -> None:
     """Create the work pool; update the job template of one that another version created."""
-    template, limit = pool_template(), MOST_RUNS
+    template = pool_template()
+    pool = WorkPoolCreate(
+        name=POOL,
+        type="process",
+        description="Runs on this machine.",
+        base_job_template=template,
+        concurrency_limit=MOST_RUNS,
+    )
     try:
-        text = "Runs on this machine."
-        pool = WorkPoolCreate(
-            name=POOL, type="process", description=text, base_job_template=template, concurrency_limit=limit
-        )
         client.create_work_pool(pool)
     except ObjectAlreadyExists:
         if client.read_work_pool(POOL).type == "process":

@@ -13,7 +13,7 @@ from flows.catalog import find_flow, flow_names
 from flows.cli.common import Output
 from flows.runtime.manifest import held_here, is_held, is_held_here, read_book
 from flows.runtime.state_folder import ended_in_order, state_folder, state_path
-from flows.runtime.stores import open_artifacts, open_ledger, tracking_store
+from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
 from flows.runtime.terminal_progress import show as show_progress
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def push(
     all_: Annotated[bool, typer.Option("--all", help="Send all runs that MLflow lacks something of.")] = False,
 ) -> Output:
     """Send a run to MLflow, or what was not sent of all runs while its server was down."""
-    from connectors.tracking.mlflow_run import DESCRIPTION, MlflowRun
+    from connectors.tracking.mlflow_run import DESCRIPTION
 
     if (run_id is None) != all_:
         raise ConfigError("push: name one run, or all. Write: wasp push RUN, or: wasp push --all")
@@ -143,7 +143,7 @@ def push(
         if run_id is None and ("damaged" in manifest or not (folder / DESCRIPTION).exists()):
             continue
         uri = manifest["config"].get("tracking", {}).get("mlflow")
-        tracked = MlflowRun(folder, *tracking_store(uri, home))
+        tracked = open_tracked(home, name, uri)
         if run_id is None and (tracked.is_sent or is_held_here(home, name)):  # a running run sends its own
             continue
         with held_here(home, name):

@@ -6,7 +6,7 @@ pool, hence start any program of the worker: this person is the operator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,7 @@ def require_public(field: str, where: RowsRef, home: Path) -> None:
             f"{field}.path: this server reads public rows from files below its data folder only. Ask its operator to "
             "copy them there, or use builtin: or hf://"
         )
-    for file in places_of(where):
-        _require_public_file(f"{field}.path", Path(file), home)
+    _require_public_paths([(f"{field}.path", Path(file)) for file in places_of(where)], home)
 
 
 def require_public_files(config: AnyConfig, home: Path) -> None:
@@ -53,6 +52,7 @@ def require_public_files(config: AnyConfig, home: Path) -> None:
 
     if server_policy() is None:
         return
+    paths = []
     for field, value in _texts(config.model_dump(mode="json", exclude=ROWS)):
         try:
             path = Path(place(inside_package(value.removeprefix("file://")), config.data_root)).expanduser()
@@ -60,19 +60,28 @@ def require_public_files(config: AnyConfig, home: Path) -> None:
         except (OSError, PlaceError, RuntimeError, ValueError):  # no path: a long text, an unknown user
             continue
         if is_there and not any(path.resolve().is_relative_to(shipped) for shipped in (DATA, CONFIGS, TASKS)):
-            _require_public_file(field, path, home)
+            paths.append((field, path))
+    _require_public_paths(paths, home)
 
 
-def _require_public_file(field: str, path: Path, home: Path) -> None:
-    """Raise ConfigError for a path outside the data folder, in the state folder's private parts, or of a dataset."""
-    path, folder = path.resolve(), Path(environment().data or state_path()).expanduser().resolve()
+def _require_public_paths(paths: Sequence[tuple[str, Path]], home: Path) -> None:
+    """Raise ConfigError for a path outside the data folder, in the state folder's private parts, or of a dataset.
+
+    `paths`: each with its field.
+    """
+    folder = Path(environment().data or state_path()).expanduser().resolve()
     closed = [home.resolve() / name for name in ("private", "ledger.db", "server.yaml")]
-    if not path.is_relative_to(folder) or any(path.is_relative_to(part) for part in closed):
-        raise ConfigError(f"{field}: this is not below the data folder of the server (WASP_DATA). Use another file.")
-    owned = dict(_registered_files(home))
-    for file in path.rglob("*") if path.is_dir() else (path,):
-        if (name := owned.get(_inode(file))) is not None:
-            raise ConfigError(f"{field}: this is a private file of dataset '{name}'. Use another file.")
+    resolved = [(field, path.resolve()) for field, path in paths]
+    for field, path in resolved:
+        if not path.is_relative_to(folder) or any(path.is_relative_to(part) for part in closed):
+            raise ConfigError(
+                f"{field}: this is not below the data folder of the server (WASP_DATA). Use another file."
+            )
+    owned = dict(_registered_files(home)) if resolved else {}
+    for field, path in resolved:
+        for file in path.rglob("*") if path.is_dir() else (path,):
+            if (name := owned.get(_inode(file))) is not None:
+                raise ConfigError(f"{field}: this is a private file of dataset '{name}'. Use another file.")
 
 
 def _registered_files(home: Path) -> Iterator[tuple[tuple[int, int], str]]:

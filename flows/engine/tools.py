@@ -30,10 +30,10 @@ from flows.runtime.stores import (
     open_exchange,
     open_ledger,
     open_purse,
+    open_tracked,
     open_vectors,
     open_zone,
     shared,
-    tracking_store,
 )
 
 if TYPE_CHECKING:
@@ -235,7 +235,8 @@ class RunTools:
     @property
     def tracker(self) -> MlflowRun:
         """The run in MLflow, described by a file in the run's folder."""
-        return self._once(f"tracker {self.run_id}", self._open_tracker)
+        uri = self.config.tracking.mlflow
+        return self._once(f"tracker {self.run_id}", lambda: open_tracked(self.home, self.run_id, uri))
 
     def track(self, step: int, metrics: Mapping[str, float | None]) -> None:
         """Log the metrics of one iteration."""
@@ -244,11 +245,6 @@ class RunTools:
     def progress(self, what: str, total: int, note: Callable[[], str] = str) -> AbstractContextManager[Advance]:
         """Show the progress of an operation in the terminal and on the run's page, with the cost so far and `note`."""
         return shown(what, total, lambda: ", ".join(filter(None, (str(self.purse or ""), note()))))
-
-    def _open_tracker(self) -> MlflowRun:
-        from connectors.tracking.mlflow_run import MlflowRun
-
-        return MlflowRun(self.home / "runs" / self.run_id, *tracking_store(self.config.tracking.mlflow, self.home))
 
     def _raw_model(self, plm: Plm) -> LanguageModel:
         from connectors.models.base.registry import open_model

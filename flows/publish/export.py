@@ -14,7 +14,6 @@ from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError, PlaceError
 from connectors.ledger.state import EXPORT, Entry
 from connectors.security.signing import open_signing_key
-from connectors.tracking.mlflow_run import MlflowRun
 from flows.config.task_files import load_task
 from flows.publish import bundle, gate
 from flows.publish.classifier_use import encoder_of
@@ -23,7 +22,7 @@ from flows.publish.dataset_card import COLUMNS, BundleFacts, dataset_card
 from flows.publish.recipe import measure_recipe
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import who
-from flows.runtime.stores import open_ledger, tracking_store
+from flows.runtime.stores import open_ledger, open_tracked
 from tasks.metrics.usefulness import ACCURACIES
 
 if TYPE_CHECKING:
@@ -118,8 +117,7 @@ def _checks(facts: BundleFacts) -> dict[str, Any]:
 def _register_student(home: Path, manifest: Mapping[str, Any], task: str) -> None:
     """Add the student to MLflow's registry; if MLflow is away, `wasp push --all` does it later."""
     uri = manifest["config"].get("tracking", {}).get("mlflow")
-    tracked = MlflowRun(home / "runs" / manifest["run_id"], *tracking_store(uri, home))
-    tracked.register(f"{manifest['flow']}-{task}")
+    open_tracked(home, manifest["run_id"], uri).register(f"{manifest['flow']}-{task}")
 
 
 def _files_in(folder: Path) -> list[str]:

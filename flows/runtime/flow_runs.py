@@ -20,7 +20,7 @@ from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 from prefect.states import Crashed, Failed
 
 from tasks.prefect import page
-from tasks.prefect.public import MODEL_DOWN
+from tasks.prefect.runtime import MODEL_DOWN
 
 ENDED = "wasp.flow-run.ended"
 """Event after the last heartbeat. Without it, a heartbeat that arrives after Prefect's own event of the end would make

@@ -46,5 +46,4 @@ def server_policy() -> ServerPolicy | None:
 def serve_others(home: Path) -> None:
     """Limit the runs that a server starts on a state folder; an existing file stays."""
     if not (home / FILE).exists():
-        write_text_whole(home / FILE, _CONTENT)
-        (home / FILE).chmod(0o600)
+        write_text_whole(home / FILE, _CONTENT, private=True)

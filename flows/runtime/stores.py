@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from connectors.embedders.vector_cache import VectorCache
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.models.base.cost_limit import Purse
+    from connectors.tracking.mlflow_run import MlflowRun
     from tasks.private.data.rows import Zone
 
 
@@ -169,6 +170,13 @@ def open_purse(home: Path, run_id: str, most: float | None, artifacts: Artifacts
     manifest = json.loads(text or "{}")
     paid = (manifest.get("dollars") or 0.0, manifest.get("dollars_estimated") or 0.0)
     return Purse(home / "runs" / run_id / "money.jsonl", most, *paid)
+
+
+def open_tracked(home: Path, run_id: str, uri: str | None) -> MlflowRun:
+    """Open the MLflow run of a run; `uri`: the configured address, if any."""
+    from connectors.tracking.mlflow_run import MlflowRun
+
+    return MlflowRun(home / "runs" / run_id, *tracking_store(uri, home))
 
 
 def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:

@@ -20,7 +20,17 @@ from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.metrics.iteration_record import Facts, sentence, table
 from tasks.prefect import page
-from tasks.prefect.runtime import as_json, in_flow_process, outcome, results, step, step_of, submit_step, value_of
+from tasks.prefect.runtime import (
+    MODEL_DOWN,
+    as_json,
+    in_flow_process,
+    outcome,
+    results,
+    step,
+    step_of,
+    submit_step,
+    value_of,
+)
 from tasks.steps import density, discriminator, evolution, fusegen, keyphrases, selection, texts
 from tasks.steps.discriminator import SelectSpec
 from tasks.steps.students import baseline, dp_classifier, evaluation, soft_labels
@@ -45,10 +55,6 @@ def uses_remote_model(parameters: Mapping[str, Any]) -> bool:
     The run's cost limit, rate limit and API keys are in the flow's process.
     """
     return bool(getattr(parameters["tools"].model(parameters["job"].plm), "destinations", ()))
-
-
-MODEL_DOWN = "Model down"
-"""Name of the state of a step whose model did not answer."""
 
 
 def write(tools: Tools, job: WriteJob) -> State[Any]:

@@ -34,6 +34,9 @@ Value = TypeVar("Value")
 Stays = Callable[[Mapping[str, Any]], bool]
 Made = Callable[..., tuple[Any, str]]
 
+MODEL_DOWN = "Model down"
+"""Name of the state of a step whose model did not answer."""
+
 
 def submit_step(step: Task[..., Any], *arguments: Any) -> PrefectFuture[Any]:
     """Submit one step; on the run's page it follows the steps that made its arguments.

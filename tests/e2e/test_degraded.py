@@ -1,4 +1,4 @@
-"""One PLM of several is down: the run goes on without it, says so, and takes it back when it is there again."""
+"""One PLM of several is down: the run stops before a charge, or continues without it, says so, and takes it back."""
 
 import json
 from pathlib import Path

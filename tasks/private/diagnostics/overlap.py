@@ -65,11 +65,12 @@ def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], publ
     are written to private/problems for the owner; only the yes/no result leaves. It is a function of private rows
     without noise and not part of epsilon. The same texts are searched once: their stored answer is read back.
     """
-    words, path = chance_words(texts.values(), public), tools.zone.folder / f"overlap-{tools.run_id}.json"
+    path = tools.zone.folder / f"overlap-{tools.run_id}.json"
     key = digest([fingerprint, {str(sample): text for sample, text in texts.items()}, list(public)])
     stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if stored.get("key") == key:
-        return Overlap(not stored["problems"], words, path if stored["problems"] else None)
+        return Overlap(not stored["problems"], stored["words"], path if stored["problems"] else None)
+    words = chance_words(texts.values(), public)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
         private = _all_passages(rows.texts, words) - _all_passages(public, words)
