@@ -10,13 +10,8 @@ from typing import Any
 
 from prefect import flow
 
-from flows.audit import text
 from flows.audit.config import AuditConfig
-from flows.audit.run import audit_name, auditing, require_sound
-from flows.runtime.prefect_progress import shown
-from tasks.prefect.audit import attack, show_findings
-from tasks.prefect.runtime import run_step
-from tasks.reporting.audit_report import pictures
+from flows.audit.run import attack, audit_name, auditing, require_sound, show_findings
 
 
 @flow(name="audit", flow_run_name=audit_name, validate_parameters=True)
@@ -34,9 +29,9 @@ def audit(config: AuditConfig) -> dict[str, Any]:
     """
     with auditing(config) as run:
         # each release is drawn equally often with and without the canary; the attack guesses its membership each time
-        futures = [attack.submit(shown, job) for job in run.attacks]
+        futures = [attack.submit(job) for job in run.attacks]
         # one whole run with many canaries; attacks guess membership from the votes, and from the texts alone
         whole = run.attack_whole_run()
         result = run.finish([future.result() for future in futures], whole)
-        run_step(show_findings, text.rows(result), text.verdict(result), pictures(result))
+        show_findings(result)
     return require_sound(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
 import time
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
+from prefect.artifacts import create_image_artifact, create_markdown_artifact, create_table_artifact
+from prefect.states import Completed
 
 from connectors.interfaces.errors import AuditError, ConfigError, WaspError
 from flows.audit import text
@@ -26,6 +29,8 @@ from flows.runtime.manifest import RunBook, begun, held_here, now
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
+from tasks.audit.attacks import Attack, run_attack
+from tasks.prefect.runtime import step
 from tasks.reporting.audit_report import audit_page, pictures
 
 if TYPE_CHECKING:
@@ -176,3 +181,20 @@ def auditing(config: AuditConfig) -> Iterator[AuditRun]:
         except BaseException as error:
             run.book.update(state="failed", ended=now(), error=f"{type(error).__name__}: {error}")
             raise
+
+
+@step("attack {job.name}", retries=0)
+def attack(job: Attack) -> Any:
+    """Infer from releases of one mechanism whether a synthetic record took part."""
+    with shown(f"attack {job.name}", 2 * job.trials) as advance:
+        finding = run_attack(job, advance)
+    return Completed(name="Completed" if finding.passed else "Red", message=finding.strongest.remark, data=finding)
+
+
+def show_findings(result: dict[str, Any]) -> None:
+    """Show the audit on the run's page: a row per mechanism, a verdict and figures."""
+    create_table_artifact(text.rows(result), key="audit", description="Claimed and proven epsilon")
+    create_markdown_artifact(text.verdict(result), key="audit-verdict", description="Result of the audit")
+    for name, figure in pictures(result).items():
+        url = "data:image/png;base64," + base64.b64encode(figure).decode()
+        create_image_artifact(url, key=name, description=name.replace("-", " "))

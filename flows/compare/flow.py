@@ -7,12 +7,11 @@ Finished cells are reused; a failed cell does not stop the others.
 from typing import Any
 
 from prefect import flow
+from prefect.artifacts import create_markdown_artifact
 
 from flows.compare.config import CompareConfig
 from flows.compare.run import compare_name, comparing, run_cell
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.public import show_comparison
-from tasks.prefect.runtime import run_step
 
 
 @flow(name="compare", flow_run_name=compare_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -29,5 +28,5 @@ def compare(config: CompareConfig) -> dict[str, Any]:
         # every cell is a run with its own plan, ledger entries and report
         futures = [run_cell.submit(run, cell) for cell in run.open]
         result = run.finish([future.result() for future in futures])
-        run_step(show_comparison, result["title"], run.tables)
+        create_markdown_artifact(run.tables, key="comparison", description=result["title"])
     return result

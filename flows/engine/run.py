@@ -9,6 +9,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from prefect import get_run_logger
+
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ModelsDownError, TooFewTextsError, in_step
 from flows.engine.prepare import Prepared
@@ -24,18 +26,15 @@ from tasks.core.allocation import LEAST_SHARE
 from tasks.core.refs import Payer, Weights, Written
 from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.iteration_record import Facts, facts_of, line, with_privacy
-from tasks.prefect.federation import federated_vote
-from tasks.prefect.private import vote
-from tasks.prefect.public import label_softly
 from tasks.prefect.runtime import run_step
 from tasks.reporting.run_record import Touched
 from tasks.steps.density import Shift
-from tasks.steps.federation.coordinator import Dropped, FederatedVote
+from tasks.steps.federation.coordinator import Dropped, FederatedVote, federated_vote
 from tasks.steps.selection import shares
 from tasks.steps.students.evaluation import MeasureJob, TrainJob
-from tasks.steps.students.soft_labels import SoftJob
+from tasks.steps.students.soft_labels import SoftJob, label_softly
 from tasks.steps.texts import WriteJob
-from tasks.steps.vote import VoteSpec
+from tasks.steps.vote import VoteSpec, vote
 from tasks.students.spec import StudentSpec
 from tasks.text.class_balance import Shares
 from tasks.text.prompts import TaskCard
@@ -291,7 +290,8 @@ class Run:
             choice.embeddings,
             choice.minutes,
         )
-        return cast(ArtifactRef, run_step(federated_vote, self.tools, job, votable, self.dropped))
+        report = get_run_logger().info
+        return cast(ArtifactRef, run_step(federated_vote, self.tools, job, votable, self.dropped, report))
 
     @property
     def student_spec(self) -> StudentSpec:
@@ -329,21 +329,23 @@ class Run:
         """Return the composed epsilon of these entries; 0 without entries."""
         return epsilon_of([entry.event for entry in entries], self.prepared.noise.delta) if entries else 0.0
 
-    def facts(
+    def record(
         self,
         iteration: int,
         written: Sequence[Written],
         weights: Weights,
         measured: dict[str, Any],
         releases: Sequence[ArtifactRef],
-    ) -> Facts:
-        """Return the record of an iteration and update the run page; `weights` are those of the next iteration."""
+    ) -> None:
+        """Record an iteration on the run's page, in the terminal and in MLflow; `weights` are those of the next one."""
         entries = self.spent(releases)
         self.page.ledger(entries, self.prepared.noise.delta)
         epsilon = finite(self.loss(entries))
         emit_high_budget(self)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
         self.facts_so_far.append(facts)
+        self.page.iteration(facts)
+        self.tools.track(iteration, facts.metrics())
         state = f"iteration {iteration}  {line(facts, self.money['dollars'])}"
         display().say(state)
         spent = "NOT PRIVATE" if facts.epsilon is None else f"epsilon {facts.epsilon:.3g}"
@@ -351,7 +353,6 @@ class Run:
         display().status(iteration + 1, self.iterations, f"{spent}{dollars}")
         if self.money["dollars"]:
             self.book.update(**self.money)
-        return facts
 
     @property
     def money(self) -> dict[str, float]:

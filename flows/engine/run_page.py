@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from prefect import get_client
+from prefect import get_client, get_run_logger
 from prefect.artifacts import (
     create_image_artifact,
     create_link_artifact,
@@ -23,6 +23,7 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from flows.engine import text as formats
 from flows.engine.usefulness import advice
 from tasks.accounting.composition import epsilon_of
+from tasks.metrics.iteration_record import Facts, sentence, table
 from tasks.prefect import page
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ class RunPage:
                     link, key="mlflow-run", link_text="MLflow run", description="Experiment tracking"
                 )
             )
+
+    def iteration(self, facts: Facts) -> None:
+        """Show an iteration as a table, and log its sentence."""
+        summary, rows = sentence(facts), table(facts)
+        get_run_logger().info(summary)
+        page.later(lambda: create_table_artifact(rows, key=f"iteration-{facts.iteration}", description=summary))
 
     def ledger(self, entries: Sequence[Entry], delta: float) -> None:
         """Show all releases so far with their composed epsilon."""

@@ -57,10 +57,10 @@ def usefulness(
 def _baseline(
     run: Run, generated: Sequence[Written], releases: Sequence[ArtifactRef]
 ) -> tuple[Baseline | None, Accuracy | None, str]:
-    from tasks.prefect.public import measure_baseline
     from tasks.prefect.runtime import run_step
     from tasks.steps.students.baseline import (  # not needed by commands that only read a summary
         BaselineJob,
+        measure_baseline,
         read_baseline,
     )
 

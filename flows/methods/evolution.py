@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from flows.engine.run import Run
 from tasks.core.refs import AHEAD, Written
-from tasks.prefect.public import embedded, look_ahead, vary
 from tasks.prefect.runtime import run_step
+from tasks.prefect.writing import embedded, vary
 from tasks.selection.survivors import Survival
-from tasks.steps.evolution import SURVIVORS, SurviveJob
+from tasks.steps.evolution import SURVIVORS, SurviveJob, look_ahead
 from tasks.steps.texts import WriteJob
 from tasks.text.class_balance import texts_per_class
 from tasks.text.variation import Manner

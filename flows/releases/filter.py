@@ -82,9 +82,9 @@ def filter_texts(run: Run, written: Sequence[Written]) -> tuple[list[Written], l
 
 def distil(run: Run, written: Sequence[Written]) -> tuple[ArtifactRef, list[ArtifactRef]]:
     """Train teachers concurrently, release their answers and train a student on them; return it and the releases."""
-    from tasks.prefect.private import ask_teachers, check_teachers, teach
-    from tasks.prefect.public import train_discriminator
     from tasks.prefect.runtime import run_step, submit_step
+    from tasks.steps.discriminator import train_discriminator
+    from tasks.steps.teachers import ask_teachers, check_teachers, teach
 
     spec = _teacher_spec(run)
     for teacher in [submit_step(teach, run.tools, spec, number, written) for number in range(spec.teachers)]:
@@ -100,9 +100,9 @@ def measure(run: Run, spec: TeacherSpec | ClassifySpec, written: Sequence[Writte
     """Measure the discriminator on test rows, and its teachers if the configuration asks for that."""
     if run.prepared.test is None:
         return
-    from tasks.prefect.private import test_teachers
-    from tasks.prefect.public import measure_discriminator
     from tasks.prefect.runtime import run_step
+    from tasks.steps.discriminator import measure_discriminator
+    from tasks.steps.teachers import test_teachers
 
     job, read = DiscriminatorTestJob(spec, run.prepared.test), run.tools.artifacts.read_json
     correct = read(run_step(measure_discriminator, run.tools, job, written, student))
@@ -115,8 +115,9 @@ def measure(run: Run, spec: TeacherSpec | ClassifySpec, written: Sequence[Writte
 
 def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
     """Select texts that the student classifies as private, in the proportions of the classes; return them embedded."""
-    from tasks.prefect.public import embed_samples, select_texts
     from tasks.prefect.runtime import results, run_step, submit_step
+    from tasks.steps.discriminator import select_texts
+    from tasks.steps.texts import embed_samples
 
     config = run.config
     spec = SelectSpec(

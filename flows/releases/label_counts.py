@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def release_labels(run: Run) -> list[ArtifactRef]:
     """Release label counts and set the class proportions of the run's texts; no release if not configured."""
-    from tasks.prefect.private import count_labels
     from tasks.prefect.runtime import run_step
+    from tasks.steps.label_counts import count_labels
 
     noise = run.prepared.noise.part("labels")
     if noise is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
@@ -27,24 +27,23 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import in_step
 from connectors.interfaces.redaction import guard_logs, redact_error
 from tasks.core.refs import Written
+from tasks.core.step import Stays, StepOptions
 from tasks.core.tools import Tools
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
-Stays = Callable[[Mapping[str, Any]], bool]
-Made = Callable[..., tuple[Any, str]]
 
 MODEL_DOWN = "Model down"
 """Name of the state of a step whose model did not answer."""
 
 
-def submit_step(step: Task[..., Any], *arguments: Any) -> PrefectFuture[Any]:
+def submit_step(step: Callable[..., Any], *arguments: Any) -> PrefectFuture[Any]:
     """Submit one step; on the run's page it follows the steps that made its arguments.
 
     Prefect searches all arguments twice, down to the last number, for results of other steps. On ten tables of texts
     that takes as long as the step. Here one search suffices, and it stops at those tables.
     """
-    return step.submit(*map(opaque, arguments), wait_for=_upstream(arguments))
+    return task_of(step).submit(*map(opaque, arguments), wait_for=_upstream(arguments))
 
 
 def _upstream(arguments: Sequence[Any]) -> list[opaque]:
@@ -65,7 +64,7 @@ def _parts(value: Any) -> Iterator[Any]:
             yield from _parts(getattr(value, field.name))
 
 
-def run_step(step: Task[Parameters, Any], *arguments: Any) -> Any:
+def run_step(step: Callable[..., Any], *arguments: Any) -> Any:
     """Run one step and return its value; the UI shows its state name ('Reused').
 
     If steps run in threads of this process, the step uses the waiting flow's thread. Handing it to another thread and
@@ -73,7 +72,8 @@ def run_step(step: Task[Parameters, Any], *arguments: Any) -> Any:
     """
     if not _in_threads():
         return value_of(submit_step(step, *arguments))
-    return _value(step(*map(opaque, arguments), wait_for=_upstream(arguments), return_state=True))
+    state: Any = task_of(step)(*map(opaque, arguments), wait_for=_upstream(arguments), return_state=True)
+    return _value(state)
 
 
 def _in_threads() -> bool:
@@ -105,22 +105,18 @@ def results(steps: Sequence[PrefectFuture[Any]]) -> list[Any]:
     return [value_of(future) for future in steps]
 
 
-def outcome(value: Any, ref: ArtifactRef, why: str) -> State[Any]:
+def outcome(value: Any, ref: ArtifactRef | None, why: str) -> State[Any]:
     """Return the state of a finished step, 'Reused' or 'Completed', with its reason."""
-    get_run_logger().info("%s: %s", ref.path, why)
-    return Completed(name="Reused" if ref.reused else "Completed", message=why, data=value)
-
-
-def in_flow_process(_: Mapping[str, Any]) -> bool:
-    """Return True: the step writes files that the flow's process also writes."""
-    return True
+    if ref is not None:
+        get_run_logger().info("%s: %s", ref.path, why)
+    return Completed(name="Reused" if ref is None or ref.reused else "Completed", message=why, data=value)
 
 
 def step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
-    """Declare a step: a task without Prefect cache; the artifact store decides reuse.
+    """Declare a function that returns a state as a task without Prefect cache; the artifact store decides reuse.
 
-    `stays` returns, for the step's parameters, whether it stays in the flow's process while others run on a cluster.
-    No tags: for each tagged task run Prefect requests a slot from its server, 2 seconds on an idle connection.
+    `stays`: as of StepOptions. No tags: for each tagged task run Prefect requests a slot from its server, 2 seconds on
+    an idle connection.
     """
     declared: Any = partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
 
@@ -132,24 +128,21 @@ def step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Cal
     return declare
 
 
-def step_of(function: Made, name: str, value: Any = None, part: str = "", **options: Any) -> Task[Any, Any]:
-    """Declare a function of `tasks.steps` as a step; it returns what it made, and why it was computed or reused.
-
-    `value` returns the step's value from its tools and what was made; by default, what was made. `part` names the
-    field of what was made that is its artifact, if it is none itself. `options`: as of `step`.
-    """
+@cache
+def task_of(function: Any) -> Task[Any, Any]:
+    """Return the Prefect task of a function that `tasks.core.step` declares; a task is returned unchanged."""
+    if isinstance(function, Task):
+        return function
+    options: StepOptions = function.step
 
     @wraps(function)
     def run(tools: Tools, *arguments: Any, **named_arguments: Any) -> State[Any]:
         made, why = function(tools, *arguments, **named_arguments)
-        return outcome(value(tools, made) if value else made, getattr(made, part) if part else made, why)
+        value = options.value(tools, made) if options.value else made
+        return outcome(value, options.artifact(made) if options.artifact else made, why)
 
-    return step(name, **options)(run)
-
-
-def as_json(tools: Tools, ref: ArtifactRef) -> Any:
-    """Return the content of a JSON artifact as the value of a step."""
-    return tools.artifacts.read_json(ref)
+    more = {} if options.retries is None else {"retries": options.retries}
+    return step(options.name, options.stays, **more)(run)
 
 
 def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:

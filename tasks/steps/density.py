@@ -19,6 +19,7 @@ from tasks.accounting.density import DensityPrivacy
 from tasks.accounting.sums import SumNoise
 from tasks.core.refs import Payer, Written
 from tasks.core.reuse import make_once, step_key
+from tasks.core.step import paid_step, step
 from tasks.core.tools import Tools
 from tasks.density.kernels import KERNEL, body, features_of
 from tasks.density.matching import TINY, Density, Expected, examples, expect, tilted, witness
@@ -85,6 +86,7 @@ class Texts:
         return self.expected, self.points, self.labels
 
 
+@paid_step("estimate the private density")
 def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Release the density of the private rows once to guidance/release.parquet.
 
@@ -115,6 +117,7 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
     )
 
 
+@step("select t={job.iteration}")
 def select_examples(
     tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
@@ -132,6 +135,7 @@ def select_examples(
     return make_once(tools.artifacts, path, key, make)
 
 
+@step("weigh t={job.iteration}", value=selection.read_weights)
 def weigh_models(
     tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:

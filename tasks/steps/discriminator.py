@@ -18,6 +18,7 @@ from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.models import Usage
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
+from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.private.releases.teachers import CLASSES, PublicTexts
 from tasks.steps.held_out import HeldOut, held_out
@@ -61,6 +62,7 @@ class SelectSpec:
     seed: int
 
 
+@step("train discriminator")
 def train_discriminator(
     tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef, checks: ArtifactRef | None
 ) -> tuple[ArtifactRef, str]:
@@ -84,6 +86,7 @@ def train_discriminator(
     return make_once(tools.artifacts, folder, key, make)
 
 
+@step("measure discriminator")
 def measure_discriminator(
     tools: Tools, job: DiscriminatorTestJob, written: Sequence[Written], discriminator: ArtifactRef
 ) -> tuple[ArtifactRef, str]:
@@ -110,6 +113,7 @@ def _test_rows(tools: Tools, job: DiscriminatorTestJob, written: Sequence[Writte
     return held_out(tools, written, set(shown), job.test, spec.student.seed, spec.student.kind != "finetune")
 
 
+@step("select texts", artifact=lambda selected: selected[0].samples)
 def select_texts(
     tools: Tools, spec: SelectSpec, written: Sequence[Written], discriminator: ArtifactRef | None
 ) -> tuple[list[Written], str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +17,7 @@ from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import LedgerError
 from tasks.accounting.dp_sgd import accounted
 from tasks.core.reuse import step_key
+from tasks.core.step import paid_step
 from tasks.core.tools import Tools
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.tuned_writer import TOLD, pay, payments, train_writer
@@ -47,6 +49,7 @@ def controls_of(card: TaskCard) -> dict[str, str]:
     return {label: zero_shot(control_card(card), label, "", 0).text for label in card.label_names}
 
 
+@paid_step("train {spec.plm} under DP", artifact=attrgetter("model"))
 def tune(tools: Tools, spec: TuneSpec) -> tuple[Tuned, str]:
     """Train a language model on private rows once; write weights and public facts.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Matrix
 from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
+from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.selection.survivors import Survival, survivors
 from tasks.steps.generate import ROW_TYPES
@@ -30,6 +32,7 @@ class SurviveJob:
     survival: Survival
 
 
+@step("look ahead {texts.plm} {texts.part}", artifact=attrgetter("vectors"))
 def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written], with_own: bool) -> tuple[Written, str]:
     """Replace each text's vector by the mean vector of its variations `ahead`.
 
@@ -56,6 +59,7 @@ def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written], with_own:
     ), why
 
 
+@step("survive t={job.iteration}", artifact=attrgetter("samples"))
 def survive(tools: Tools, job: SurviveJob, release: ArtifactRef, population: Sequence[Written]) -> tuple[Written, str]:
     """Write the surviving texts with their own vectors (not the lookahead means)."""
     folder = f"runs/{tools.run_id}/iteration={job.iteration}"
@@ -81,7 +85,8 @@ def survive(tools: Tools, job: SurviveJob, release: ArtifactRef, population: Seq
     return Written(SURVIVORS, job.iteration, ref, vectors), why
 
 
-def union(tools: Tools, entries: Sequence[Written]) -> tuple[ArtifactRef, str]:
+@step("unite survivors")
+def unite(tools: Tools, entries: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Write the distinct survivors of several iterations for PrE-Text to expand."""
     path = f"runs/{tools.run_id}/seeds.parquet"
     key = step_key("survive", {"union": True}, {"survivors": content([entry.samples for entry in entries])})

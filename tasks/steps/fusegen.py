@@ -15,6 +15,7 @@ import pandas as pd
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
+from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.selection.examples import COLUMNS
 from tasks.selection.fusegen import Labelled, agreement, candidates, influence
@@ -80,6 +81,7 @@ class FuseJob:
     with_own: bool
 
 
+@step("judge by {job.plm} t={job.iteration}")
 def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
     """Train a student on nine tenths of a model's texts and score all texts.
 
@@ -100,6 +102,7 @@ def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
     return make_once(tools.artifacts, path, key, make)
 
 
+@step("fuse t={job.iteration}")
 def fuse(
     tools: Tools, job: FuseJob, judgements: Sequence[ArtifactRef], written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:

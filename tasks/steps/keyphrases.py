@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.sums import SumNoise
 from tasks.core.refs import Payer, Written
 from tasks.core.reuse import make_once, step_key
+from tasks.core.step import paid_step, step
 from tasks.core.tools import Tools
 from tasks.keyphrases.densities import DensityMember, Shape, members_of
 from tasks.keyphrases.phrases import Vocabulary, as_text, vocabulary_of
@@ -82,6 +84,7 @@ def public_vocabulary(tools: Tools, where: TermsRef) -> Vocabulary:
     return vocabulary if where.most is None else vocabulary.taken(range(min(where.most, len(vocabulary.terms))))
 
 
+@paid_step("count terms")
 def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
     """Release the document counts of public terms to vocabulary/release.parquet."""
     vocabulary = public_vocabulary(tools, spec.where)
@@ -89,6 +92,7 @@ def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
     return write_sums(tools, job, lambda: release_vocabulary(tools, job, vocabulary))
 
 
+@step("choose terms", artifact=attrgetter("table"))
 def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tuple[Terms, str]:
     """Select the terms with the highest noisy counts and embed them."""
     path = f"runs/{tools.run_id}/vocabulary/terms.parquet"
@@ -102,6 +106,7 @@ def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tu
     return Terms(table, _vectors(tools, table)), why
 
 
+@paid_step("estimate densities")
 def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[ArtifactRef, str]:
     """Release the term densities of each class to density/release.parquet."""
     chosen = _private_vocabulary(tools, terms)
@@ -115,6 +120,7 @@ def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[A
     return write_sums(tools, job, draw)
 
 
+@step("draw sequences")
 def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> tuple[ArtifactRef, str]:
     """Draw sequences of phrases per class and write sequences.parquet."""
     path = f"runs/{tools.run_id}/sequences.parquet"
@@ -210,7 +216,8 @@ class PhraseRows:
     shares: Shares = ()
 
 
-def write(tools: Tools, job: PhraseRows) -> tuple[Written, str]:
+@step("phrases as texts", artifact=attrgetter("samples"))
+def phrases_as_texts(tools: Tools, job: PhraseRows) -> tuple[Written, str]:
     """Write the sequences as texts of iteration 0, without duplicates in a class."""
     path = f"runs/{tools.run_id}/iteration=0/plm={WRITER}/samples.parquet"
     parameters: dict[str, object] = {"labels": list(job.labels), "count": job.count}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Payer
+from tasks.core.step import paid_step
 from tasks.core.tools import Tools
 from tasks.private.releases.label_counts import release_labels
 from tasks.steps.release_artifact import sum_job, write_sums
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tasks.accounting.teachers import TeacherPrivacy
 
 
+@paid_step("count labels")
 def count_labels(
     tools: Tools, payer: Payer, noise: SumNoise[TeacherPrivacy], labels: tuple[str, ...]
 ) -> tuple[ArtifactRef, str]:

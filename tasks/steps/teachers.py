@@ -18,6 +18,7 @@ from tasks.accounting.sums import SumNoise
 from tasks.accounting.teachers import TeacherPrivacy
 from tasks.core.refs import Payer, Reference, Written
 from tasks.core.reuse import make_once, step_key
+from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
 from tasks.metrics.usefulness import Accuracy
 from tasks.private.diagnostics.teachers import teachers_accuracy
@@ -94,6 +95,7 @@ def shown_to_any(samples: int, spec: TeacherSpec) -> set[int]:
     return {*shown[0].queries, *(index for part in shown for index in part.negatives)}
 
 
+@paid_step("teacher {number}", value=lambda *_: None, stays=in_flow_process)
 def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> tuple[ArtifactRef | None, str]:
     """Train teacher `number` and store its answers, unless they are released.
 
@@ -120,6 +122,7 @@ def test_rows(tools: Tools, spec: TeacherSpec, written: Sequence[Written], test:
     return held_out(tools, written, used, test, spec.seed, spec.student.kind != "finetune")
 
 
+@paid_step("test teachers", stays=in_flow_process)
 def test_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], look: Look) -> tuple[ArtifactRef, str]:
     """Write the accuracies of the teachers, without noise and with that of their answers, marked NOT PRIVATE.
 
@@ -144,13 +147,15 @@ def test_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], l
     return make_once(tools.artifacts, path, key, make)
 
 
-def check(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
+@paid_step("check teachers", stays=in_flow_process)
+def check_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Release the teachers' agreement on each query to checks/release.parquet."""
     assert spec.checks is not None
     return _released(tools, spec, _part_job(tools, spec, spec.checks, written, {}), written, None)
 
 
-def answer(
+@paid_step("ask teachers", stays=in_flow_process)
+def ask_teachers(
     tools: Tools, spec: TeacherSpec, written: Sequence[Written], checks: ArtifactRef | None
 ) -> tuple[ArtifactRef, str]:
     """Release the teachers' summed answers and write them to answers/release.parquet."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from connectors.interfaces.errors import FinalError, TemporaryError
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
+from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import Vocabulary, as_text
 from tasks.selection.examples import examples_of, sort_order
@@ -147,8 +149,10 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
     return make_once(tools.artifacts, f"{folder}/samples.parquet", key, make, stale)
 
 
-def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]:
-    """Embed one table of synthetic texts (phi in the paper), shared by content."""
+@step("embed {written.plm} t={written.iteration}", artifact=attrgetter("vectors"))
+def embed_samples(tools: Tools, written: Written) -> tuple[Written, str]:
+    """Embed the texts of one PLM and one iteration (phi in the paper), shared by content."""
+    samples = written.samples
     key = step_key("embed", {"embedder": tools.embedder.identity}, {"samples": samples.sha256})
     path = f"embeddings/{digest(tools.embedder.identity)[:16]}/{samples.sha256[:32]}.parquet"
 
@@ -158,7 +162,8 @@ def embed_samples(tools: Tools, samples: ArtifactRef) -> tuple[ArtifactRef, str]
             blocks = embed_blocks(tools.embedder, texts, advance, tools.kept_vectors)
             return tools.artifacts.write_matrix(path, blocks, key)
 
-    return make_once(tools.artifacts, path, key, make)
+    vectors, why = make_once(tools.artifacts, path, key, make)
+    return replace(written, vectors=vectors), why
 
 
 def _whose(path: str) -> str:
@@ -186,6 +191,7 @@ def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Ma
     return frame, tools.artifacts.read_matrix(ref)
 
 
+@step("collect")
 def collect(tools: Tools, written: Sequence[Written], soft: ArtifactRef | None = None) -> tuple[ArtifactRef, str]:
     """Write all texts of a run to one table, synthetic.parquet, with their soft labels if there are any."""
     from tasks.steps.students.soft_labels import with_soft_labels

@@ -19,6 +19,7 @@ from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise
 from tasks.core.refs import Payer, Written
 from tasks.core.reuse import step_key
+from tasks.core.step import paid_step
 from tasks.core.tools import Tools
 from tasks.private.voting.release import release_votes
 from tasks.private.voting.votes import NoisyVotes
@@ -47,6 +48,7 @@ class VoteSpec:
         return f"vote-{self.iteration}"
 
 
+@paid_step("vote t={spec.iteration}")
 def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Release the noisy votes for `written` once and write them to release.parquet."""
     key = vote_key("vote", tools, spec, written, {"rows": tools.private.where.choice})

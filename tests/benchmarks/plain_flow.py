@@ -13,71 +13,44 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import MagicMock, patch
 
 from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
 from tests.benchmarks.race import seconds
 
-STEPS = {
-    "flows.methods.wasp.flow": (
-        "collect",
-        "generate",
-        "measure_iteration",
-        "record_iteration",
-        "select_examples",
-        "train_student",
-        "weigh_models",
-    ),
-    "flows.engine.run": ("vote",),
-    "tasks.prefect.public": ("embed_samples", "measure_baseline"),
-}
-"""The steps of the flow by the module whose name for them is called."""
-
-
-class PlainStep:
-    """A step as its function alone; `submit` runs it in a pool."""
-
-    def __init__(self, step: Any, pool: ThreadPoolExecutor) -> None:
-        self.step, self.pool, self.name = step, pool, step.name
-
-    def __call__(self, *arguments: Any) -> Any:
-        """Run the step here."""
-        return self.step.fn(*arguments)
-
-    def submit(self, *arguments: Any) -> Any:
-        """Run the step in another thread."""
-        return self.pool.submit(self.step.fn, *arguments)
-
-
+CALLERS = (
+    "flows.methods.wasp.flow",
+    "flows.methods.wasp.run",
+    "flows.engine.run",
+    "flows.engine.usefulness",
+    "tasks.prefect.writing",
+)
+"""The modules that run steps."""
 PAGE = ("later", "flush")
 """The functions that put artifacts on the run's page."""
-
-
-def steps() -> Iterator[tuple[str, str, Any]]:
-    """Return every step of the flow: module, name, task."""
-    for module, names in STEPS.items():
-        for name in names:
-            yield module, name, getattr(importlib.import_module(module), name)
 
 
 @contextmanager
 def without_prefect(workers: int) -> Iterator[None]:
     """Take Prefect out of the flow and its steps."""
-    import tasks.prefect.public
-    import tasks.prefect.runtime
+    from tasks.prefect import runtime
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(workers))
-        for module, name, step in steps():
-            stack.enter_context(patch(f"{module}.{name}", PlainStep(step, pool)))
-        for steps_of in (tasks.prefect.public, tasks.prefect.runtime):
-            stack.enter_context(patch.object(steps_of, "outcome", lambda value, *_: value))
-        stack.enter_context(patch("tasks.prefect.public.get_run_logger"))
-        stack.enter_context(patch("tasks.prefect.public.as_completed", as_completed))
-        for steps_of in (tasks.prefect.public, tasks.prefect.runtime):
-            stack.enter_context(patch.object(steps_of, "value_of", Future.result))
-            stack.enter_context(patch.object(steps_of, "submit_step", PlainStep.submit))
+
+        def run_step(step: Any, *arguments: Any) -> Any:
+            return runtime.task_of(step).fn(*arguments)
+
+        def submit_step(step: Any, *arguments: Any) -> Any:
+            return pool.submit(run_step, step, *arguments)
+
+        plain = {"run_step": run_step, "submit_step": submit_step, "value_of": Future.result}
+        plain |= {"outcome": lambda value, *_: value, "as_completed": as_completed, "get_run_logger": MagicMock()}
+        for module in (runtime, *map(importlib.import_module, CALLERS)):
+            for name in plain.keys() & vars(module).keys():
+                stack.enter_context(patch.object(module, name, plain[name]))
+        stack.enter_context(patch("flows.engine.run_page.get_run_logger"))
         for name in PAGE:
             stack.enter_context(patch(f"tasks.prefect.page.{name}"))
         yield

@@ -19,17 +19,11 @@ from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
-from tasks.prefect.public import (
-    collect,
-    embedded,
-    generate,
-    measure_iteration,
-    record_iteration,
-    survive,
-    train_student,
-    vary,
-)
 from tasks.prefect.runtime import run_step
+from tasks.prefect.writing import embedded, generate, vary
+from tasks.steps.evolution import survive
+from tasks.steps.students.evaluation import measure_iteration, train_and_test
+from tasks.steps.texts import collect
 
 
 @flow(name="aug_pe", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -55,7 +49,7 @@ def aug_pe(config: AugPeConfig, resumes: str | None = None, changes: Changes = N
         # optional filter: texts that teachers trained on the private records classify as private
         selected, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
-        student = run_step(train_student, run.tools, run.train_job(selected))
+        student = run_step(train_and_test, run.tools, run.train_job(selected))
         return run.finish(selected, [*releases, *answers], synthetic, student, generated)
 
 
@@ -80,7 +74,7 @@ def evolve(run: AugPeRun, first: list[ArtifactRef]) -> tuple[list[Written], list
 
         measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, [survivors]))
         new = [*(parents if iteration == 0 else ()), *children, *ahead]
-        run_step(record_iteration, run.tools, run.facts(iteration, new, {}, measured, releases))
+        run.record(iteration, new, {}, measured, releases)
         parents = [survivors]
     return parents, generated, releases
 
@@ -99,5 +93,5 @@ def accumulate(run: AugPeRun, first: list[ArtifactRef]) -> tuple[list[Written], 
             release = run.vote(iteration, written)
             releases.append(release)
             winners = run_step(survive, run.tools, run.survive_job(iteration), release, written)
-        run_step(record_iteration, run.tools, run.facts(iteration, written, {}, measured, releases))
+        run.record(iteration, written, {}, measured, releases)
     return written, written, releases

@@ -10,12 +10,10 @@ from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.evolution import EvolutionRun
 from flows.releases.vocabulary import vocabulary_spec
 from tasks.core.refs import Weights, Written
-from tasks.prefect.private import count_terms
-from tasks.prefect.public import choose_terms
 from tasks.prefect.runtime import run_step
 from tasks.selection.survivors import Survival
 from tasks.steps.evolution import SURVIVORS
-from tasks.steps.keyphrases import Terms
+from tasks.steps.keyphrases import Terms, choose_terms, count_terms
 from tasks.steps.texts import WriteJob
 from tasks.text.variation import Manner
 

@@ -16,18 +16,11 @@ from flows.methods.dp_kps.run import DpKpsRun
 from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.private import count_terms, estimate_densities
-from tasks.prefect.public import (
-    choose_terms,
-    collect,
-    draw_phrases,
-    embedded,
-    generate,
-    measure_iteration,
-    record_iteration,
-    train_student,
-)
 from tasks.prefect.runtime import run_step
+from tasks.prefect.writing import embedded, generate
+from tasks.steps.keyphrases import choose_terms, count_terms, draw_phrases, estimate_densities
+from tasks.steps.students.evaluation import measure_iteration, train_and_test
+from tasks.steps.texts import collect
 
 
 @flow(name="dp_kps", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -64,10 +57,10 @@ def dp_kps(config: DpKpsConfig, resumes: str | None = None, changes: Changes = N
             written = embedded(run.tools, generate, run.seeded_jobs(sequences, terms))
             run.require_texts(0, written)
         measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
-        run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
+        run.record(0, written, {}, measured, releases)
 
         # optional filter: texts that teachers trained on the private records classify as private
         selected, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
-        student = run_step(train_student, run.tools, run.train_job(selected))
+        student = run_step(train_and_test, run.tools, run.train_job(selected))
         return run.finish(selected, [*releases, *answers], synthetic, student, written)

@@ -11,10 +11,9 @@ from flows.engine.run import Run
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.releases.vocabulary import vocabulary_spec
 from tasks.core.refs import Reference, Written
-from tasks.prefect.public import embed_samples, phrases_as_texts
 from tasks.prefect.runtime import run_step
-from tasks.steps.keyphrases import DensitySpec, PhraseRows, Terms, VocabularySpec
-from tasks.steps.texts import Seeds, WriteJob
+from tasks.steps.keyphrases import DensitySpec, PhraseRows, Terms, VocabularySpec, phrases_as_texts
+from tasks.steps.texts import Seeds, WriteJob, embed_samples
 from tasks.text.class_balance import texts_per_class
 
 

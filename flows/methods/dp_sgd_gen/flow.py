@@ -16,9 +16,11 @@ from flows.methods.dp_sgd_gen.run import DpSgdRun
 from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.private import tune
-from tasks.prefect.public import collect, embedded, generate, measure_iteration, record_iteration, train_student
 from tasks.prefect.runtime import run_step
+from tasks.prefect.writing import embedded, generate
+from tasks.steps.dp_sgd import tune
+from tasks.steps.students.evaluation import measure_iteration, train_and_test
+from tasks.steps.texts import collect
 
 
 @flow(name="dp_sgd_gen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -47,10 +49,10 @@ def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None, changes: Chan
         written = embedded(run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ()))
         run.require_texts(0, written)
         measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
-        run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
+        run.record(0, written, {}, measured, releases)
 
         # optional filter: texts that teachers trained on the private records classify as private
         selected, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
-        student = run_step(train_student, run.tools, run.train_job(selected))
+        student = run_step(train_and_test, run.tools, run.train_job(selected))
         return run.finish(selected, [*releases, *answers], synthetic, student, written)

@@ -13,9 +13,8 @@ from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
 from flows.methods.dp_sgd_student.run import DpStudentRun
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.private import classify
-from tasks.prefect.public import test_classifier
 from tasks.prefect.runtime import run_step
+from tasks.steps.students.dp_classifier import classify, test_classifier
 
 
 @flow(name="dp_sgd_student", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

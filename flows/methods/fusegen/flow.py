@@ -15,17 +15,11 @@ from flows.methods.fusegen.config import FuseGenConfig
 from flows.methods.fusegen.run import FuseGenRun
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
-from tasks.prefect.public import (
-    collect,
-    embedded,
-    fuse,
-    generate,
-    judge,
-    measure_iteration,
-    record_iteration,
-    train_student,
-)
 from tasks.prefect.runtime import run_step, submit_step
+from tasks.prefect.writing import embedded, generate
+from tasks.steps.fusegen import fuse, judge
+from tasks.steps.students.evaluation import measure_iteration, train_and_test
+from tasks.steps.texts import collect
 
 
 @flow(name="fusegen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -58,9 +52,9 @@ def fusegen(config: FuseGenConfig, resumes: str | None = None, changes: Changes 
                 judgements = [future.result() for future in futures]
                 examples = run_step(fuse, run.tools, run.fuse_job(iteration), judgements, written)
 
-            run_step(record_iteration, run.tools, run.facts(iteration, written, {}, measured, []))
+            run.record(iteration, written, {}, measured, [])
 
         # texts that the student misclassifies weigh less after every pass (self-boosting weight adjustment)
         synthetic = run_step(collect, run.tools, written, run.label_texts(written))
-        student = run_step(train_student, run.tools, run.train_job(written))
+        student = run_step(train_and_test, run.tools, run.train_job(written))
         return run.finish(written, [], synthetic, student)

@@ -15,8 +15,10 @@ from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.public import collect, embedded, generate, measure_iteration, record_iteration, train_student
 from tasks.prefect.runtime import run_step
+from tasks.prefect.writing import embedded, generate
+from tasks.steps.students.evaluation import measure_iteration, train_and_test
+from tasks.steps.texts import collect
 
 
 @flow(name="kd_tutor", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -46,8 +48,8 @@ def kd_tutor(config: KdTutorConfig, resumes: str | None = None, changes: Changes
         # select texts that the student classifies as private, in the class proportions of the tutor
         selected = run.select(written, discriminator)
         measured = run_step(measure_iteration, run.tools, run.measure_job(0, selected))
-        run_step(record_iteration, run.tools, run.facts(0, written, {}, measured, releases))
+        run.record(0, written, {}, measured, releases)
 
         synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
-        student = run_step(train_student, run.tools, run.train_job(selected))
+        student = run_step(train_and_test, run.tools, run.train_job(selected))
         return run.finish(selected, releases, synthetic, student, written)

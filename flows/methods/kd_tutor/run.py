@@ -12,8 +12,8 @@ from flows.releases.filter import distil, measure, select
 from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.core.refs import Written
 from tasks.core.slots import TRAINING
-from tasks.prefect.private import classify
 from tasks.prefect.runtime import run_step
+from tasks.steps.students.dp_classifier import classify
 from tasks.students.recipe import ClassifySpec
 
 

@@ -14,8 +14,8 @@ from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.only_private.config import OnlyPrivateConfig
 from flows.methods.only_private.run import OnlyPrivateRun
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.private import train_on_private
 from tasks.prefect.runtime import run_step
+from tasks.steps.students.plain_student import train_on_private
 
 
 @flow(name="only_private", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())

@@ -20,18 +20,11 @@ from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
-from tasks.prefect.public import (
-    collect,
-    embedded,
-    generate,
-    measure_iteration,
-    record_iteration,
-    survive,
-    train_student,
-    unite,
-    vary,
-)
 from tasks.prefect.runtime import run_step
+from tasks.prefect.writing import embedded, generate, vary
+from tasks.steps.evolution import survive, unite
+from tasks.steps.students.evaluation import measure_iteration, train_and_test
+from tasks.steps.texts import collect
 
 
 @flow(name="pre_text", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -71,17 +64,17 @@ def pre_text(config: PreTextConfig, resumes: str | None = None, changes: Changes
             release = run.vote(iteration, votable)
             releases.append(release)
             survivors.append(run_step(survive, run.tools, run.survive_job(iteration), release, population))
-            run_step(record_iteration, run.tools, run.facts(iteration, [*population, *ahead], {}, measured, releases))
+            run.record(iteration, [*population, *ahead], {}, measured, releases)
 
         # expansion: the PLMs write texts like the survivors; these are the result
         seeds = run_step(unite, run.tools, survivors)
         written = embedded(run.tools, generate, run.write_jobs(run.iterations, run.equal_weights(), seeds, ()))
         run.require_texts(run.iterations, written)
         measured = run_step(measure_iteration, run.tools, run.measure_job(run.iterations, written))
-        run_step(record_iteration, run.tools, run.facts(run.iterations, written, {}, measured, releases))
+        run.record(run.iterations, written, {}, measured, releases)
 
         # optional filter: texts that teachers trained on the private records classify as private
         selected, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
-        student = run_step(train_student, run.tools, run.train_job(selected))
+        student = run_step(train_and_test, run.tools, run.train_job(selected))
         return run.finish(selected, [*releases, *answers], synthetic, student, [*generated, *written])

@@ -18,17 +18,11 @@ from flows.releases.filter import filter_texts
 from flows.releases.label_counts import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
-from tasks.prefect.public import (
-    collect,
-    embedded,
-    generate,
-    measure_iteration,
-    record_iteration,
-    select_examples,
-    train_student,
-    weigh_models,
-)
 from tasks.prefect.runtime import run_step
+from tasks.prefect.writing import embedded, generate
+from tasks.steps.density import select_examples, weigh_models
+from tasks.steps.students.evaluation import measure_iteration, train_and_test
+from tasks.steps.texts import collect
 
 
 @flow(name="wasp", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
@@ -69,10 +63,10 @@ def wasp(config: WaspConfig, resumes: str | None = None, changes: Changes = None
                 examples = run_step(select_examples, run.tools, select, releases[-1], votable)
                 weights = run_step(weigh_models, run.tools, weigh, releases[-1], votable)
 
-            run_step(record_iteration, run.tools, run.facts(iteration, written, weights, measured, releases))
+            run.record(iteration, written, weights, measured, releases)
 
         # optional filter: texts that teachers trained on the private records classify as private
         selected, answers = filter_texts(run, written)
         synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
-        student = run_step(train_student, run.tools, run.train_job(selected))
+        student = run_step(train_and_test, run.tools, run.train_job(selected))
         return run.finish(selected, [*releases, *answers], synthetic, student, written)

@@ -11,9 +11,8 @@ from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Weights, Written
 from tasks.core.slots import GUIDANCE
-from tasks.prefect.private import estimate_density
 from tasks.prefect.runtime import run_step
-from tasks.steps.density import GuideSpec, Shift
+from tasks.steps.density import GuideSpec, Shift, estimate_density
 from tasks.steps.selection import SelectJob, WeighJob
 from tasks.steps.students.evaluation import TrainJob
 

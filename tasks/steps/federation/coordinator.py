@@ -23,6 +23,7 @@ from connectors.interfaces.federation import ROUNDS, Exchange
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.core.refs import Written
+from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
 from tasks.federation.masked_round import File, RoundId, check_announcements, open_message, unmasked
 from tasks.federation.messages import (
@@ -74,7 +75,8 @@ class FederatedVote:
     minutes: float
 
 
-def vote(
+@paid_step("vote of the parties t={job.spec.iteration}", stays=in_flow_process)
+def federated_vote(
     tools: Tools, job: FederatedVote, written: Sequence[Written], dropped: Dropped, report: Callable[[str], None]
 ) -> tuple[ArtifactRef, str]:
     """Release the noisy sum of all parties' votes for `written` once.

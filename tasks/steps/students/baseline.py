@@ -15,6 +15,7 @@ import numpy as np
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
+from tasks.core.step import as_json, step
 from tasks.core.tools import Tools
 from tasks.density.soft_labels import soft_labels
 from tasks.metrics.usefulness import Accuracy, Baseline
@@ -52,6 +53,7 @@ class BaselineJob:
         return StudentSpec("linear", seed=student.seed) if student.kind == "finetune" else student
 
 
+@step("measure baseline", value=as_json)
 def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     """Write the test accuracy of all arms and of the release's class means to baseline.json.
 

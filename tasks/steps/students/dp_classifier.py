@@ -6,6 +6,7 @@ Only tasks/private/training/tuned_classifier.py reads private rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
+from tasks.core.step import as_json, paid_step, step
 from tasks.core.tools import Tools
 from tasks.private.releases.teachers import PublicTexts
 from tasks.private.training.tuned_classifier import train_classifier
@@ -25,6 +27,7 @@ from tasks.text.prompts import seed_of
 from tasks.text.usable_texts import require_usable
 
 
+@paid_step("train classifier under DP", artifact=attrgetter("model"))
 def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) -> tuple[Tuned, str]:
     """Train a classifier on the private rows and charge the ledger, both once."""
     against = None if spec.labels else _against(tools, spec, written)
@@ -42,6 +45,7 @@ def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) 
     )
 
 
+@step("test classifier", value=as_json)
 def test_classifier(
     tools: Tools, spec: ClassifySpec, trained: Tuned, test: Reference | None
 ) -> tuple[ArtifactRef, str]:

@@ -17,6 +17,7 @@ from connectors.interfaces.errors import InputError
 from connectors.interfaces.ledger import Look
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
+from tasks.core.step import as_json, step
 from tasks.core.tools import Tools
 from tasks.metrics.metrics import map_2d, thinned
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
@@ -86,7 +87,8 @@ class TrainJob:
         return replace(self, student=plain, unlabelled=None, shift=None)
 
 
-def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
+@step("measure t={job.iteration}", value=as_json)
+def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     """Write the metrics of all texts: FID, precision, recall, probe accuracy and those that packages add.
 
     The probe replaces the student between iterations because it takes a second and the student takes minutes. A value
@@ -106,6 +108,7 @@ def measure(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     return make_once(tools.artifacts, path, key, make)
 
 
+@step("train student", value=as_json)
 def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     """Train the student (STM) on all texts and test it on unused real rows.
 

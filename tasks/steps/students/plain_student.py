@@ -15,6 +15,7 @@ from connectors.interfaces.ledger import Charge, ReleaseRequest
 from tasks.core.refs import Reference
 from tasks.core.reuse import make_once, step_key
 from tasks.core.slots import PLAIN_TRAINING
+from tasks.core.step import as_json, paid_step
 from tasks.core.tools import Tools
 from tasks.private.training.plain_train import train_on_private_rows
 from tasks.steps.students.evaluation import test_on
@@ -38,7 +39,8 @@ def student_folder(run_id: str) -> str:
     return f"private/students/{run_id}"
 
 
-def train_on_rows(tools: Tools, job: PlainJob) -> tuple[ArtifactRef, str]:
+@paid_step("train on private rows", value=as_json)
+def train_on_private(tools: Tools, job: PlainJob) -> tuple[ArtifactRef, str]:
     """Train a student on the private rows in the private zone and write its scores.
 
     The scores are marked as not private. The number of rows and any detail of the validation split are never written or

@@ -12,6 +12,7 @@ import pandas as pd
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
+from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.density.soft_labels import DIGITS, harden, soft_labels
 from tasks.steps.density import Shift, shift_parameters, shift_vectors
@@ -37,6 +38,7 @@ class SoftJob:
     hard: bool = False
 
 
+@step("label softly")
 def label_softly(tools: Tools, job: SoftJob, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Write soft_labels.parquet: sample_id, label and `label_soft` of every text."""
     path = f"runs/{tools.run_id}/soft_labels.parquet"

@@ -59,7 +59,7 @@ def written_by(run: Run) -> list[Written]:
     for job in run.write_jobs(0, run.equal_weights(), None, ()):
         samples, _ = write_samples(run.tools, job)
         down = run.tools.artifacts.info(samples)["down"]
-        written.append(Written(job.plm, 0, samples, embed_samples(run.tools, samples)[0], down))
+        written.append(embed_samples(run.tools, Written(job.plm, 0, samples, down=down))[0])
     return written
 
 

@@ -52,7 +52,7 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     told("density", density)
     sequences, _ = keyphrases.draw_phrases(tools, run.density_spec, terms, density)
     told("sequences", sequences)
-    texts, _ = keyphrases.write(tools, PhraseRows(sequences, run.prepared.card.label_names, 96))
+    texts, _ = keyphrases.phrases_as_texts(tools, PhraseRows(sequences, run.prepared.card.label_names, 96))
     told("texts", texts.samples)
     ledger.finish(name.dataset, name.run_id)
     tell("end")

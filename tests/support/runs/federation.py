@@ -242,7 +242,9 @@ class Federated:
         written = [self.texts(number) for number in range(iteration + 1)]
         job_ = self.job(iteration, **job)
         with Threads(self.parties, acts) as threads:
-            ref, _ = coordinator.vote(self.run.tools, job_, written, dropped or Dropped(), self.reports.append)
+            ref, _ = coordinator.federated_vote(
+                self.run.tools, job_, written, dropped or Dropped(), self.reports.append
+            )
         table, info = self.run.tools.artifacts.read_table(ref), self.run.tools.artifacts.info(ref)
         columns = [table[name].to_numpy(dtype=np.int64) for name in ("sample_id", "near", "far")]
         return NoisyVotes(*columns, info["scale"], info["sigma_int"]), info, threads

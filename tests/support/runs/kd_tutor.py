@@ -50,5 +50,5 @@ def written_by(run: KdRun) -> list[Written]:
     made = []
     for job in run.write_jobs(0, run.equal_weights(), None, ()):
         samples, _ = write_samples(run.tools, job)
-        made.append(Written(job.plm, 0, samples, embed_samples(run.tools, samples)[0]))
+        made.append(embed_samples(run.tools, Written(job.plm, 0, samples))[0])
     return made

@@ -31,7 +31,7 @@ ENTRIES = {
     "try: main()\nexcept SystemExit: pass",
     "flow run of a worker": "from prefect.flows import load_flow_from_entrypoint\n"
     "load_flow_from_entrypoint('flows.methods.wasp.flow.wasp')",
-    "step on a cluster": "import tasks.prefect.public",
+    "step on a cluster": "import tasks.prefect.writing",
 }
 TEXTS = [f"card number {number} has not arrived, and nobody says why" * (number % 5 + 1) for number in range(60)]
 

@@ -20,8 +20,9 @@ from flows.methods.wasp.config import WaspConfig
 from flows.runtime import stores
 from flows.runtime.stores import SharedStores
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.public import generate, record_iteration
-from tasks.prefect.runtime import run_step, step, submit_step, value_of
+from tasks.prefect.runtime import run_step, step, submit_step, task_of, value_of
+from tasks.prefect.writing import generate
+from tasks.steps.teachers import teach
 from tests.support.runs.pipeline import values
 
 DURATION = 0.3
@@ -149,7 +150,7 @@ def test_steps_that_ask_a_vendor_or_write_the_journal_stay_beside_the_flow() -> 
     stays = generate.fn.stays
     assert stays({"tools": Tools(), "job": Job("paid")})
     assert not stays({"tools": Tools(), "job": Job("local")})
-    assert record_iteration.fn.stays({})
+    assert task_of(teach).fn.stays({})
 
 
 def test_a_worker_opens_the_tools_of_a_run_once(start: Callable[..., Prepared]) -> None:

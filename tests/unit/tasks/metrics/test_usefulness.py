@@ -136,7 +136,7 @@ class Desk:
         )
         path = f"runs/r/iteration=0/plm={name}/samples.parquet"
         samples = self.tools.artifacts.write_table(path, table, step_key("generate", {"plm": name}, {}))
-        return Written(name, 0, samples, embed_samples(self.tools, samples)[0])
+        return embed_samples(self.tools, Written(name, 0, samples))[0]
 
     def job(self, zero_shot: Written, guided: Written, kind: str = "linear", balanced: bool = False) -> BaselineJob:
         spec = StudentSpec(kind)  # type: ignore[arg-type]
@@ -176,7 +176,7 @@ def test_shares_that_private_rows_chose_do_not_reach_the_baseline(desk: Desk) ->
     table = table[(table["label"] != desk.labels[0]) | (table.groupby("label").cumcount() < 3)].reset_index(drop=True)
     path = "runs/r/iteration=0/plm=skewed/samples.parquet"
     samples = desk.tools.artifacts.write_table(path, table, step_key("generate", {"plm": "skewed"}, {}))
-    skewed = Written("skewed", 0, samples, embed_samples(desk.tools, samples)[0])
+    skewed = embed_samples(desk.tools, Written("skewed", 0, samples))[0]
     ref, _ = measure_baseline(desk.tools, desk.job(skewed, many, balanced=True))
     assert desk.tools.artifacts.read_json(ref)["texts"] == 3 * len(desk.labels)
 
@@ -187,7 +187,7 @@ def test_zero_shot_texts_of_one_class_are_no_baseline(desk: Desk) -> None:
     table = table[table["label"] == desk.labels[0]].reset_index(drop=True)
     path = "runs/r/iteration=0/plm=one/samples.parquet"
     samples = desk.tools.artifacts.write_table(path, table, step_key("generate", {"plm": "one"}, {}))
-    one = Written("one", 0, samples, embed_samples(desk.tools, samples)[0])
+    one = embed_samples(desk.tools, Written("one", 0, samples))[0]
     ref, _ = measure_baseline(desk.tools, desk.job(one, many))
     assert read_baseline(desk.tools.artifacts.read_json(ref)) == (None, None, TOO_FEW)
 

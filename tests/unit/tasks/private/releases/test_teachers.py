@@ -98,7 +98,7 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
     noise = run.prepared.noise
     counted, _ = label_counts.count_labels(run.tools, run.payer, noise.beside[0], run.prepared.card.label_names)
     spec, written = taught(run)
-    answered, _ = teaching.answer(run.tools, spec, written, None)
+    answered, _ = teaching.ask_teachers(run.tools, spec, written, None)
     entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
     assert [entry.slot for entry in entries] == ["labels", "answers"]
     assert [entry.event for entry in entries] == [dict(charge.event) for charge in noise.charges]
@@ -108,7 +108,7 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
     assert found["answers"].sums.shape == (20, 2)
     assert sum(label_counts.read_shares(run.tools, counted)) == pytest.approx(1.0)
     (run.tools.home / answered.path).unlink()
-    again, why = teaching.answer(run.tools, spec, written, None)
+    again, why = teaching.ask_teachers(run.tools, spec, written, None)
     assert again.sha256 == answered.sha256
     assert "no noise drawn" in why
     assert teaching.teach(run.tools, spec, 0, written) == (
@@ -122,8 +122,8 @@ def test_only_sure_queries_are_answered_and_both_looks_are_paid(tmp_path: Path) 
     run = opened(tmp_path, discriminator={"sure": 0.6, "answers": 6}, privacy={"epsilon": 300.0, "tutor_epsilon": 1.0})
     spec, written = taught(run)
     assert spec.checks is not None
-    checks, _ = teaching.check(run.tools, spec, written)
-    answered, _ = teaching.answer(run.tools, spec, written, checks)
+    checks, _ = teaching.check_teachers(run.tools, spec, written)
+    answered, _ = teaching.ask_teachers(run.tools, spec, written, checks)
     found = releases(run)
     assert found["checks"].sums.shape == (20, 1)
     assert found["answers"].sums.shape[0] == len(teaching.sure_of(run.tools, spec, checks)) <= 6
@@ -134,10 +134,10 @@ def test_only_sure_queries_are_answered_and_both_looks_are_paid(tmp_path: Path) 
     assert told["queries"] == found["answers"].sums.shape[0]
     nobody = opened(tmp_path / "x", discriminator={"sure": 1.0}, privacy={"epsilon": 0.01, "tutor_epsilon": 0.001})
     spec, written = taught(nobody)
-    checks, _ = teaching.check(nobody.tools, spec, written)
+    checks, _ = teaching.check_teachers(nobody.tools, spec, written)
     if not teaching.sure_of(nobody.tools, spec, checks):
         with pytest.raises(InputError, match=r"discriminator\.sure"):
-            teaching.answer(nobody.tools, spec, written, checks)
+            teaching.ask_teachers(nobody.tools, spec, written, checks)
 
 
 def test_a_teacher_without_rows_says_one_half_and_nobody_hears_of_it(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_teacher_without_rows_says_one_half_and_nobody_hears_of_it(tmp_path: P
     answers = answers_of(run, spec, written)
     assert len(answers) == 12
     assert sum(bool((one == 0.5).all()) for one in answers) >= 9
-    teaching.answer(run.tools, spec, written, None)
+    teaching.ask_teachers(run.tools, spec, written, None)
     assert releases(run)["answers"].sums.shape == (20, 2)
 
 
@@ -158,7 +158,7 @@ def test_teachers_and_their_student_can_be_transformers(tmp_path: Path) -> None:
     answers = answers_of(run, spec, written)
     assert len(answers) == 2
     assert all(((one > 0) & (one < 1)).all() for one in answers)
-    answered, _ = teaching.answer(run.tools, spec, written, None)
+    answered, _ = teaching.ask_teachers(run.tools, spec, written, None)
     folder_of_it, _ = discriminator.train_discriminator(run.tools, spec, written, answered, None)
     spec = SelectSpec(0, 24, run.prepared.card.label_names, (), True, 0)
     kept, _ = discriminator.select_texts(run.tools, spec, written, folder_of_it)
@@ -171,10 +171,10 @@ def test_lost_answers_stop_the_release_before_it_is_paid(tmp_path: Path) -> None
     place = teaching._answers_path(run.tools, spec, 2, written)
     (run.tools.home / place).unlink()
     with pytest.raises(ArtifactError, match="nothing was spent"):
-        teaching.answer(run.tools, spec, written, None)
+        teaching.ask_teachers(run.tools, spec, written, None)
     assert not releases(run)
     teaching.teach(run.tools, spec, 2, written)
-    teaching.answer(run.tools, spec, written, None)
+    teaching.ask_teachers(run.tools, spec, written, None)
     assert list(releases(run)) == ["answers"]
 
 
@@ -219,7 +219,7 @@ def test_half_of_the_queries_are_public_rows_and_teach_the_student_both_kinds(tm
         assert any("all discriminator.queries are generated" in warning for warning in run.prepared.warnings) != bool(
             rows
         )
-        answered, _ = teaching.answer(run.tools, spec, written, None)
+        answered, _ = teaching.ask_teachers(run.tools, spec, written, None)
         student, _ = discriminator.train_discriminator(run.tools, spec, written, answered, None)
         assert spec.test is not None
         measured, _ = discriminator.measure_discriminator(
@@ -251,7 +251,7 @@ def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(t
     assert set(rows.texts.texts[half:]) <= set(samples)
     assert set(rows.texts.texts[:half]) <= {text for text, _ in texts(60, 9)}
     assert rows.correct(rows.is_private).value == 1.0
-    answered, _ = teaching.answer(run.tools, spec, written, None)
+    answered, _ = teaching.ask_teachers(run.tools, spec, written, None)
     student, _ = discriminator.train_discriminator(run.tools, spec, written, answered, None)
     job = DiscriminatorTestJob(spec, spec.test)
     ref, _ = discriminator.measure_discriminator(run.tools, job, written, student)

@@ -13,7 +13,7 @@ from flows.methods.only_private.config import OnlyPrivateConfig
 from flows.methods.only_private.run import OnlyPrivateRun
 from flows.runtime.manifest import RunBook
 from tasks.private.training import plain_train
-from tasks.steps.students.plain_student import train_on_rows
+from tasks.steps.students.plain_student import train_on_private
 from tests.support.data.short_texts import Row, rows
 from tests.support.runs.caps import lift_cap
 from tests.support.runs.method_configs import ONLY_PRIVATE
@@ -30,7 +30,7 @@ def trained(run: Prepared, reserve: bool = True) -> dict[str, Any]:
     if reserve:
         run.tools.ledger.reserve(name.dataset, run.plan, "the test")
     job = OnlyPrivateRun(run, RunBook(run.tools.artifacts, {}), 0.0).plain_job()
-    ref, _ = train_on_rows(run.tools, job)
+    ref, _ = train_on_private(run.tools, job)
     return run.tools.artifacts.read_json(ref)
 
 
