@@ -9,16 +9,8 @@ from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.answers import SCHEMA
 from connectors.models.vendors.calls import VendorModel
-from connectors.models.vendors.options import Address, VendorOptions
-from connectors.models.vendors.responses import (
-    RawCompletion,
-    count_of,
-    count_tokens,
-    joined_texts,
-    json_object,
-    part,
-    source_of,
-)
+from connectors.models.vendors.options import Address, TokenPrice, VendorOptions
+from connectors.models.vendors.responses import count_of, count_tokens, joined_texts, json_object, part, source_of
 from connectors.security.secrets import Secret
 
 SAMPLING_VERSION = "2023-06-01"
@@ -46,7 +38,8 @@ class AnthropicModel(VendorModel[VendorOptions]):
     async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
         """Send one request; see `VendorModel.send`."""
         body = self.request(prompt, count)
-        return read_message(await client.post("/v1/messages", body=body, cast_to=object), body)
+        response = await client.post("/v1/messages", body=body, cast_to=object)
+        return read_message(response, body, self.options.price)
 
     def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
         """Return the body of a messages request."""
@@ -67,21 +60,20 @@ class AnthropicModel(VendorModel[VendorOptions]):
         return {"model": self.model, "max_tokens": prompt.max_tokens, "messages": messages, **body}
 
 
-def read_message(response: Any, body: Mapping[str, Any]) -> Completion:
+def read_message(response: Any, body: Mapping[str, Any], price: TokenPrice) -> Completion:
     """Return the joined text blocks of the response to `body`; ValueError if invalid."""
     content, usage = json_object(response).get("content"), part(response, "usage")
     if not isinstance(content, list):
         raise ValueError("no list of content blocks")
-    stop_reason, cache = str(part(response, "stop_reason")), ("cache_creation_input_tokens", "cache_read_input_tokens")
-    tokens_in = count_of(usage, "input_tokens")
-    reported = (tokens_in and tokens_in + sum(count_of(usage, name) for name in cache), part(usage, "output_tokens"))
+    stop_reason, tokens_in = str(part(response, "stop_reason")), count_of(usage, "input_tokens")
+    cached, cache_written = (count_of(usage, f"cache_{kind}_input_tokens") for kind in ("read", "creation"))
+    tokens_in = tokens_in and tokens_in + cached + cache_written
+    reported = (tokens_in, part(usage, "output_tokens"), cached, cache_written)
     reason = _REASONS.get(stop_reason, "stop")
-    return RawCompletion(
+    return Completion(
         "" if reason == "refused" else joined_texts(content),
         reason,
-        **count_tokens(body, reported, content, at_limit=stop_reason == "max_tokens"),
+        **count_tokens(body, reported, content, stop_reason == "max_tokens", price),
         error="refused by the model's safety rules" if reason == "refused" else "",
         **source_of(response),
-        cached=count_of(usage, "cache_read_input_tokens"),
-        cache_written=count_of(usage, "cache_creation_input_tokens"),
     )

@@ -20,10 +20,10 @@ from connectors.interfaces.traffic import Traffic
 from connectors.models.base.admission import Admission
 from connectors.models.base.cost_limit import Need
 from connectors.models.vendors.dispatch import Dispatch, run_here
-from connectors.models.vendors.errors import Failure, VendorTarget
+from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.gate import Gate
 from connectors.models.vendors.options import Address, VendorOptions, read_options
-from connectors.models.vendors.responses import RawCompletion, request_bytes
+from connectors.models.vendors.responses import request_bytes
 from connectors.security.secrets import NO_KEY, Secret, read_secret
 
 Options = TypeVar("Options", bound=VendorOptions)
@@ -57,8 +57,7 @@ class VendorModel(ABC, Generic[Options]):
     def __init__(self, name: str, model: str, options: Options) -> None:
         self._name, self.model, self.options = name, model, options
         self.others_served: list[str] = []
-        self.targets = [VendorTarget(name, model, address.host, address.key) for address in options.endpoints]
-        self.gates = [Gate(target.host, options.concurrency) for target in self.targets]
+        self.gates = [Gate(address.host, options.concurrency) for address in options.endpoints]
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
@@ -97,14 +96,14 @@ class VendorModel(ABC, Generic[Options]):
     @property
     def destinations(self) -> tuple[str, ...]:
         """The hosts that receive prompts."""
-        return tuple(dict.fromkeys(target.host for target in self.targets))
+        return tuple(dict.fromkeys(address.host for address in self.options.endpoints))
 
     @property
     def foreign_keys(self) -> list[tuple[str, str]]:
         """Hosts other than the vendor's own with its own key, and the references to the keys that they receive."""
-        own = Address(self.url, self.key)
+        own = (Address(self.url, self.key).host, self.key)
         pairs = [(address.host, address.key) for address in self.options.endpoints if address.key != NO_KEY]
-        return [pair for pair in pairs if pair != (own.host, own.key)]
+        return [pair for pair in pairs if pair != own]
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Return one completion per prompt, in order; call `keep` at once in this thread.
@@ -164,12 +163,6 @@ class VendorModel(ABC, Generic[Options]):
         tokens_out = (self.options.max_tokens or prompt.max_tokens) if count == 1 else prompt.max_tokens
         return self.options.price.worst_dollars(tokens_in, tokens_out)
 
-    def dollars(self, outcome: Completion) -> float:
-        """Return the price of a call."""
-        raw = outcome if isinstance(outcome, RawCompletion) else RawCompletion("")
-        kinds = (raw.cached, raw.cache_written, raw.reasoning)
-        return self.options.price.dollars(outcome.tokens_in, outcome.tokens_out, *kinds)
-
     def load_sdk(self) -> Any:
         """Return the module of the SDK; MissingPackageError if it is not installed."""
         try:
@@ -207,7 +200,7 @@ class VendorModel(ABC, Generic[Options]):
 
     @abstractmethod
     async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
-        """Send one request; return the raw text with finish reason and tokens; raise one of `failures`.
+        """Send one request; return the raw text with finish reason, tokens and price; raise one of `failures`.
 
         `count` > 1: the prompt requests this many texts as JSON.
         """

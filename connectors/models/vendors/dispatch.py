@@ -218,7 +218,7 @@ class Dispatch:
                 request.tokens = request.tokens[0] + outcome.tokens_in, request.tokens[1] + outcome.tokens_out
                 request.estimated |= outcome.estimated
                 has_text = outcome.finish_reason != "stop" or bool(request.texts(outcome))
-                price = CallPrice(self.model.dollars(outcome), outcome.estimated, is_answer=has_text)
+                price = CallPrice(outcome.dollars, outcome.estimated, is_answer=has_text)
             elif not (isinstance(outcome, CallFailed) and outcome.is_billed):
                 price = CallPrice(0.0, is_answer=False)
         finally:
@@ -228,7 +228,7 @@ class Dispatch:
             self.admission.settle(hold, request.group[0], price)
         if price.is_answer or not isinstance(outcome, Completion):
             return outcome
-        return CallFailed(f"{self.model.targets[endpoint]}: the completion has no text.", "empty")
+        return CallFailed(f"{self.model.options.endpoints[endpoint]}: the completion has no text.", "empty")
 
     async def outcome(self, request: _Request, endpoint: int) -> Completion | WaspError:
         """Return the raw completion, or the meaning of the error of this call."""
@@ -237,7 +237,7 @@ class Dispatch:
             return await model.send(self.clients[endpoint], self.prompt(request), len(request.group))
         except model.failures as error:
             failure = model.read_failure(error)
-            return explain(error, failure, model.targets[endpoint], self.secrets[endpoint].reveal())
+            return explain(error, failure, model.options.endpoints[endpoint], self.secrets[endpoint].reveal())
 
     def prompt(self, request: _Request) -> Prompt:
         """Return a group's prompt; after an empty completion with another seed."""
@@ -271,10 +271,11 @@ class Dispatch:
 
     def end(self, call: _Call, task: asyncio.Task[Completion | WaspError]) -> None:
         """Deliver the outcome of a call, or plan a retry."""
-        request, gate, target = call.request, self.model.gates[call.endpoint], self.model.targets[call.endpoint]
+        request, gate = call.request, self.model.gates[call.endpoint]
         gate.give_back()  # not before the outcome is known: it may exclude the endpoint
         if task.cancelled():
-            late = f"{target}: no response within {self.model.options.timeout:g} seconds."
+            options = self.model.options
+            late = f"{options.endpoints[call.endpoint]}: no response within {options.timeout:g} seconds."
             outcome: Completion | WaspError = CallFailed(late, "timed_out", is_billed=True)
         else:
             outcome = task.result()

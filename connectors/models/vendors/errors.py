@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
 from connectors.interfaces.models import Completion
 from connectors.interfaces.redaction import HIDDEN, redact_output
+from connectors.models.vendors.options import Address
 from connectors.models.vendors.responses import part
 from connectors.security.secrets import NO_KEY
 
@@ -47,19 +48,6 @@ class CallFailed(TemporaryError):
     ) -> None:
         super().__init__(message, retry_after)
         self.kind, self.is_billed = kind, is_billed
-
-
-@dataclass(frozen=True, slots=True)
-class VendorTarget:
-    """The target of a call: model name in the run, model, host, key reference."""
-
-    plm: str
-    model: str
-    host: str
-    key: str
-
-    def __str__(self) -> str:
-        return f"Model '{self.plm}' at {self.host}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +101,7 @@ class Failure:
         return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def explain(error: Exception, failure: Failure, target: VendorTarget, secret: str) -> WaspError | Completion:
+def explain(error: Exception, failure: Failure, target: Address, secret: str) -> WaspError | Completion:
     """Return the meaning of a call without a completion; see `classify`.
 
     A ValueError means that the response is not the documented JSON.
@@ -126,7 +114,7 @@ def explain(error: Exception, failure: Failure, target: VendorTarget, secret: st
     return classify(failure, target, secret) if failure.status else unreachable(error, target)
 
 
-def classify(failure: Failure, target: VendorTarget, secret: str = "") -> WaspError | Completion:
+def classify(failure: Failure, target: Address, secret: str = "") -> WaspError | Completion:
     """Return the meaning of a response with an error.
 
     CallFailed: retry. Completion: the request is refused or failed. FinalError: the endpoint will refuse all requests;
@@ -158,7 +146,7 @@ def classify(failure: Failure, target: VendorTarget, secret: str = "") -> WaspEr
     return Completion("", "error", error=f"request not accepted (HTTP {status}): {message}")
 
 
-def _refused_key(status: int, target: VendorTarget) -> EndpointRefusal:
+def _refused_key(status: int, target: Address) -> EndpointRefusal:
     refused, holder = f"the key was refused (HTTP {status})", f"'{target.key}'"
     if target.key == NO_KEY:
         refused = f"the server requires a key (HTTP {status}), but `key` is none"
@@ -168,7 +156,7 @@ def _refused_key(status: int, target: VendorTarget) -> EndpointRefusal:
     )
 
 
-def _redirected(failure: Failure, target: VendorTarget) -> EndpointRefusal:
+def _redirected(failure: Failure, target: Address) -> EndpointRefusal:
     elsewhere = urlsplit(failure.headers.get("location", ""))
     address = f"{elsewhere.scheme}://{elsewhere.netloc}" if elsewhere.netloc else "another path"
     return EndpointRefusal(
@@ -177,7 +165,7 @@ def _redirected(failure: Failure, target: VendorTarget) -> EndpointRefusal:
     )
 
 
-def unreachable(error: BaseException, target: VendorTarget) -> CallFailed:
+def unreachable(error: BaseException, target: Address) -> CallFailed:
     """Return the meaning of a call without a response: only one that never connected was certainly not billed."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:

@@ -65,7 +65,7 @@ class LiteLlmModel(VendorModel[VendorOptions]):
     async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
         """Send one request; see `VendorModel.send`."""
         body = self.request(prompt, count)
-        return read_chat(await client.post(body), body)
+        return read_chat(await client.post(body), body, self.options.price)
 
     def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
         """Return the arguments of a call."""

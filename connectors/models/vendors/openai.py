@@ -15,16 +15,8 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.answers import SCHEMA
 from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.errors import ReportedError, sanitize
-from connectors.models.vendors.options import CHECKED, Address, VendorOptions
-from connectors.models.vendors.responses import (
-    RawCompletion,
-    count_of,
-    count_tokens,
-    joined_texts,
-    json_object,
-    part,
-    source_of,
-)
+from connectors.models.vendors.options import CHECKED, Address, TokenPrice, VendorOptions
+from connectors.models.vendors.responses import count_tokens, joined_texts, json_object, part, source_of
 from connectors.security.secrets import Secret
 
 _REASONS: Mapping[str, str] = {"length": "length", "content_filter": "refused"}
@@ -98,7 +90,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         body = self.request(prompt, count)
         path, read = ("/chat/completions", read_chat) if is_chat else ("/completions", read_legacy)
         try:
-            return read(await client.post(path, body=body, cast_to=object), body)
+            return read(await client.post(path, body=body, cast_to=object), body, self.options.price)
         except self.load_sdk().BadRequestError as error:
             failure = self.read_failure(error)
             is_limit = "max_completion_tokens" in failure.message and failure.parameter in ("max_tokens", "")
@@ -143,14 +135,14 @@ def chat_request(
     return {**body, "messages": [*messages, {"role": "user", "content": prompt.text}]}
 
 
-def read_chat(response: Any, body: Mapping[str, Any]) -> Completion:
+def read_chat(response: Any, body: Mapping[str, Any], price: TokenPrice) -> Completion:
     """Return the first choice of the chat completion of `body`; ValueError if invalid."""
-    return _read(response, body, "message", part(_choice(response), "message", "content"))
+    return _read(response, body, price, "message", part(_choice(response), "message", "content"))
 
 
-def read_legacy(response: Any, body: Mapping[str, Any]) -> Completion:
+def read_legacy(response: Any, body: Mapping[str, Any], price: TokenPrice) -> Completion:
     """Return the first choice of a legacy completion of `body`; ValueError if invalid."""
-    return _read(response, body, "text", part(_choice(response), "text"))
+    return _read(response, body, price, "text", part(_choice(response), "text"))
 
 
 def _choice(response: Any) -> Any:
@@ -162,19 +154,19 @@ def _choice(response: Any) -> Any:
     return choices[0] if choices else None
 
 
-def _read(response: Any, body: Mapping[str, Any], written: str, content: Any) -> Completion:
+def _read(response: Any, body: Mapping[str, Any], price: TokenPrice, written: str, content: Any) -> Completion:
     choice, usage = _choice(response), part(response, "usage")
     reason = _REASONS.get(str(part(choice, "finish_reason")), "stop")
     refusal = str(part(choice, "message", "refusal") or "")[:300]
     if not refusal and reason == "refused":
         refusal = "stopped by the content filter"
-    reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"))
-    return RawCompletion(
+    cached = part(usage, "prompt_tokens_details", "cached_tokens")
+    reasoning = part(usage, "completion_tokens_details", "reasoning_tokens")
+    reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), cached, 0, reasoning)
+    return Completion(
         "" if refusal else joined_texts(content),
         "refused" if refusal else reason,
-        **count_tokens(body, reported, part(choice, written), at_limit=reason == "length"),
+        **count_tokens(body, reported, part(choice, written), reason == "length", price),
         error=refusal,
         **source_of(response),
-        cached=count_of(usage, "prompt_tokens_details", "cached_tokens"),
-        reasoning=count_of(usage, "completion_tokens_details", "reasoning_tokens"),
     )

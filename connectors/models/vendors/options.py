@@ -29,16 +29,21 @@ REMOVED = {
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An endpoint: base URL ('' for the vendor's own) and the reference to its key."""
+    """An endpoint: base URL and the reference to its key; for messages the model's name in the run and there."""
 
     url: str
     key: str
+    plm: str = ""
+    model: str = ""
 
     @property
     def host(self) -> str:
-        """Host and port, for messages."""
+        """Host and port."""
         parts = urlsplit(self.url)
         return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+    def __str__(self) -> str:
+        return f"Model '{self.plm}' at {self.host}"
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
@@ -151,7 +156,7 @@ def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str
     stop = options.get("stop", ())
     options["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
     options["key"] = options.get("key") or key
-    options["endpoints"] = _addresses(where, options, vendor_url)
+    options["endpoints"] = _addresses(spec, options, vendor_url)
     price = options.pop("price", None)
     if isinstance(price, Mapping):
         refuse_names(f"{where}: price has", price, [option.name for option in fields(TokenPrice)])
@@ -177,16 +182,18 @@ def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str
     return checked
 
 
-def _addresses(where: str, options: Mapping[str, Any], vendor_url: str) -> tuple[Address, ...]:
+def _addresses(spec: ModelSpec, options: Mapping[str, Any], vendor_url: str) -> tuple[Address, ...]:
+    where = f"Model '{spec.name}'"
     if options.get("endpoint") and options.get("endpoints"):
         raise ConfigError(f"{where}: set `endpoint` or `endpoints`, not both.")
     entries = options.get("endpoints") or [options.get("endpoint") or vendor_url]
     if isinstance(entries, str | Mapping) or not isinstance(entries, Sequence):
         raise ConfigError(f"{where}: endpoints must be a list.")
-    return tuple(_address(where, entry, options["key"], vendor_url) for entry in entries)
+    return tuple(_address(spec, entry, options["key"], vendor_url) for entry in entries)
 
 
-def _address(where: str, entry: Any, key: str, vendor_url: str) -> Address:
+def _address(spec: ModelSpec, entry: Any, key: str, vendor_url: str) -> Address:
+    where = f"Model '{spec.name}'"
     entry = {"url": entry} if isinstance(entry, str) else entry
     if not isinstance(entry, Mapping):
         raise ConfigError(f"{where}: endpoints must be URLs, or a mapping with url and key each.")
@@ -198,4 +205,4 @@ def _address(where: str, entry: Any, key: str, vendor_url: str) -> Address:
     if parts.username or parts.password or parts.query:
         raise ConfigError(f"{where}: the URL of {parts.hostname} contains a user name, password or query. Use `key`.")
     variable_of(own_key, f"{where}: key")
-    return Address(url, own_key)
+    return Address(url, own_key, spec.name, spec.model)

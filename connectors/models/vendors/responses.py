@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from connectors.interfaces.models import Completion
+from connectors.models.vendors.options import TokenPrice
 
 BYTES_PER_TOKEN = 3
 """Bytes per estimated token. English has more than four, so an estimate is rarely too low."""
 
 _METADATA_FIELDS = ("role", "type", "id")
 """Fields of a completion's parts that the model did not write."""
-
-
-@dataclass(frozen=True, slots=True)
-class RawCompletion(Completion):
-    """A completion as the server sent it, with the counts of tokens that may have a price of their own."""
-
-    cached: int = 0
-    cache_written: int = 0
-    reasoning: int = 0
 
 
 def json_object(value: Any) -> Mapping[str, Any]:
@@ -53,14 +43,17 @@ def joined_texts(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def count_tokens(body: Mapping[str, Any], reported: tuple[Any, Any], written: Any, at_limit: bool) -> dict[str, Any]:
-    """Return `tokens_in`, `tokens_out` and `estimated`: the reported ones, from bytes if missing or impossible.
+def count_tokens(
+    body: Mapping[str, Any], reported: tuple[Any, ...], written: Any, at_limit: bool, price: TokenPrice
+) -> dict[str, Any]:
+    """Return `tokens_in`, `tokens_out`, `estimated` and `dollars`; counts come from bytes if missing or impossible.
 
-    `body`: the request; all its texts count. `written`: the model's whole output, including reasoning and tool calls.
-    `at_limit`: the completion ended at the request's token limit, so it has that many tokens.
+    `body`: the request; all its texts count. `reported`: tokens read and written, and the special ones, as in
+    `TokenPrice.dollars`. `written`: the model's whole output, including reasoning and tool calls. `at_limit`: the
+    completion ended at the request's token limit, so it has that many tokens.
     """
     written_bytes = _text_bytes(written)
-    tokens_in, tokens_out = map(count_of, reported)
+    tokens_in, tokens_out, *special = map(count_of, reported)
     in_missing = not tokens_in
     out_missing = not _is_count(reported[1]) or (tokens_out == 0 and written_bytes > 0)
     if in_missing:
@@ -68,7 +61,9 @@ def count_tokens(body: Mapping[str, Any], reported: tuple[Any, Any], written: An
     if out_missing:
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or 0
         tokens_out = max(_estimate(written_bytes), limit if at_limit else 0)
-    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "estimated": in_missing or out_missing}
+    dollars = price.dollars(tokens_in, tokens_out, *special)
+    is_estimated = in_missing or out_missing
+    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "estimated": is_estimated, "dollars": dollars}
 
 
 def count_of(value: Any, *names: str) -> int:

@@ -2,10 +2,9 @@ import pytest
 
 from connectors.models.vendors.answers import plain_text, request_several, several_texts
 from connectors.models.vendors.anthropic import read_message
-from connectors.models.vendors.errors import Failure, ReportedError, VendorTarget, classify
+from connectors.models.vendors.errors import Failure, ReportedError, classify
 from connectors.models.vendors.openai import read_chat
-from connectors.models.vendors.options import TokenPrice
-from connectors.models.vendors.responses import RawCompletion
+from connectors.models.vendors.options import Address, TokenPrice
 
 PLAIN = {
     "A text.": "A text.",
@@ -84,28 +83,30 @@ def test_each_kind_of_token_has_its_price() -> None:
     assert TokenPrice(2.0, 10.0).dollars(10, 5, cached=10**9, reasoning=10**9) == TokenPrice(2.0, 10.0).dollars(10, 5)
 
 
-def test_counts_of_cached_and_reasoning_tokens_are_read() -> None:
+def test_cached_and_reasoning_tokens_are_read_at_their_prices() -> None:
+    price = TokenPrice(1.0, 1.0, cached=100.0, cache_write=10_000.0, reasoning=1000.0)
     usage = {"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 60}}
     usage["completion_tokens_details"] = {"reasoning_tokens": 20}
     body = {"choices": [{"message": {"content": "text"}, "finish_reason": "stop"}], "usage": usage}
-    raw = read_chat(body, {})
-    assert isinstance(raw, RawCompletion)
-    assert (raw.tokens_in, raw.tokens_out, raw.cached, raw.reasoning) == (100, 50, 60, 20)
+    raw = read_chat(body, {}, price)
+    assert (raw.tokens_in, raw.tokens_out, raw.estimated) == (100, 50, False)
+    assert raw.dollars == pytest.approx((40 + 60 * 100 + 30 + 20 * 1000) / 1e6)
     usage = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}
-    raw = read_message({"content": [{"type": "text", "text": "text"}], "stop_reason": "end_turn", "usage": usage}, {})
-    assert isinstance(raw, RawCompletion)
-    assert (raw.tokens_in, raw.cached, raw.cache_written) == (100, 60, 30)
+    body = {"content": [{"type": "text", "text": "text"}], "stop_reason": "end_turn", "usage": usage}
+    raw = read_message(body, {}, price)
+    assert raw.tokens_in == 100
+    assert raw.dollars == pytest.approx((10 + 60 * 100 + 30 * 10_000 + 5) / 1e6)
 
 
 def test_the_text_parts_of_a_content_list_are_joined() -> None:
     parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "A "}, {"type": "text", "text": "text"}]
     body = {"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}
-    assert read_chat(body, {"messages": []}).text == "A text"
+    assert read_chat(body, {"messages": []}, TokenPrice(0, 0)).text == "A text"
 
 
 def test_an_error_in_a_successful_response_was_not_billed() -> None:
     with pytest.raises(ReportedError, match="Provider returned error"):
-        read_chat({"error": {"message": "Provider returned error", "code": 502}}, {})
+        read_chat({"error": {"message": "Provider returned error", "code": 502}}, {}, TokenPrice(0, 0))
 
 
 @pytest.mark.parametrize(
@@ -116,4 +117,4 @@ def test_an_error_in_a_successful_response_was_not_billed() -> None:
     ],
 )
 def test_the_message_names_where_the_key_belongs(key: str, message: str) -> None:
-    assert message in str(classify(Failure(401, None, {}), VendorTarget("plm", "m", "host", key)))
+    assert message in str(classify(Failure(401, None, {}), Address("https://host", key, "plm", "m")))
