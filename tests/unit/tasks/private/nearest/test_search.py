@@ -58,19 +58,13 @@ def test_lists_are_exact_for_vectors_of_any_length(scales: tuple[float, float]):
     assert (state.near_ids.tolist(), state.far_ids.tolist()) == (near, far)
 
 
-def test_many_dimensions_and_many_copies_give_one_answer_for_every_block_size():
+def test_lists_do_not_depend_on_the_sizes_of_blocks_and_of_pending_proposals(monkeypatch: pytest.MonkeyPatch):
     ballot, standing = election(11, 600, 1500, dimension=96)
     whole = rank(ballot, standing)
     for block in (64, 997):
         assert same(whole, rank(ballot, standing, block=block))
-
-
-def test_proposals_are_measured_whenever_they_are_many(monkeypatch: pytest.MonkeyPatch):
-    ballot, standing = election(11, 60, 900, dimension=16)
-    whole = rank(ballot, standing)
-    monkeypatch.setattr(search, "PENDING", 5)
-    monkeypatch.setattr(search, "ROWS", 7)
-    monkeypatch.setattr(search, "SETS", 3)
+    for name, size in (("PENDING", 5), ("ROWS", 7), ("SETS", 3)):
+        monkeypatch.setattr(search, name, size)
     assert same(whole, rank(ballot, standing, block=100))
 
 
@@ -157,19 +151,6 @@ def test_arrays_in_any_memory_order_give_the_same_lists():
         assert same(rank(mine, replace(standing, vectors=vectors)), rank(ballot, standing))
 
 
-def test_lists_of_shards_of_candidates_merge_into_those_of_all():
-    ballot, standing = election(21, 30, 400, dimension=16)
-    shards = [
-        rank(ballot, standing.take(part)) for part in np.array_split(np.random.default_rng(0).permutation(400), 7)
-    ]
-    whole = rank(ballot, standing)
-    for ids, keys in (("near_ids", "near_keys"), ("far_ids", "far_keys")):
-        all_ids = np.concatenate([getattr(shard, ids) for shard in shards], axis=1)
-        all_keys = np.concatenate([getattr(shard, keys) for shard in shards], axis=1)
-        order = np.lexsort((all_ids, all_keys), axis=1)[:, : ballot.votes]
-        assert np.array_equal(np.take_along_axis(all_ids, order, axis=1), getattr(whole, ids))
-
-
 def test_lists_do_not_depend_on_the_kernel_or_the_threads_of_products():
     ballot, standing = election(31, 150, 2500, dimension=64)
     environment = {**os.environ, "OPENBLAS_CORETYPE": "Nehalem", "OPENBLAS_NUM_THREADS": "3"}
@@ -188,15 +169,6 @@ def test_a_row_has_the_same_list_bit_for_bit_whoever_else_votes():
         for name in NAMES:
             assert getattr(alone, name).tobytes() == getattr(everybody, name)[row].tobytes()
             assert getattr(rest, name).tobytes() == getattr(everybody, name)[left].tobytes()
-
-
-def test_lists_hold_no_candidate_twice_and_pad_only_behind():
-    ballot, standing = election(13, 20, 9, votes=8)
-    for ids in (rank(ballot, standing).near_ids, rank(ballot, standing).far_ids):
-        for one in ids.tolist():
-            real = [identity for identity in one if identity >= 0]
-            assert len(set(real)) == len(real)
-            assert one == real + [-1] * (8 - len(real))
 
 
 def test_rows_and_candidates_of_different_embedders_are_refused():

@@ -97,18 +97,6 @@ def test_rows_vote_inside_their_class_only(election: tuple[Ballot, Candidates]):
         assert (counts(alone, standing.take(members)) == given[members]).all()
 
 
-def test_ties_go_to_the_lower_id_on_both_sides():
-    same = candidates(np.ones((4, 2)), ids=[30, 10, 40, 20])
-    assert counts(ballot(np.zeros((1, 2)), 2), same).tolist() == [[0, 0], [128, 128], [0, 0], [64, 64]]
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 3e38])
-def test_a_strange_row_votes_for_nobody_and_disturbs_nobody(bad: float):
-    standing = candidates(np.random.default_rng(2).normal(size=(9, 2)))
-    voters = ballot([[0, 1], [bad, 0], [1, 0]], 4)
-    assert (counts(voters, standing) == counts(without(voters, 1), standing)).all()
-
-
 @pytest.mark.parametrize("label", ["nobody", "", "\ud800", "a\x00"])
 def test_a_row_of_an_unknown_class_votes_for_nobody_without_a_word(label: str, recwarn: Any, capfd: Any):
     standing = candidates(np.random.default_rng(2).normal(size=(9, 2)))
@@ -118,15 +106,6 @@ def test_a_row_of_an_unknown_class_votes_for_nobody_without_a_word(label: str, r
     assert (counts(voters, standing, **person) == expected).all()
     assert not recwarn.list
     assert capfd.readouterr() == ("", "")
-
-
-def test_no_rows_and_no_candidates_are_an_election_too():
-    for voters, standing in (
-        (ballot(np.zeros((0, 2)), 8), candidates(np.ones((3, 2)))),
-        (ballot(np.ones((3, 2)), 8), candidates(np.zeros((0, 2)))),
-    ):
-        noisy = noisy_votes(voters, standing, noise_for(8))
-        assert len(noisy.near) == len(noisy.far) == len(standing.ids)
 
 
 # --- what leaves
@@ -189,18 +168,20 @@ def test_votes_without_noise_need_the_explicit_mark():
 
 
 @pytest.mark.parametrize(
-    "privacy", [{"votes": 4}, {"votes": 8, "sides": 1}, {"votes": 8, "protects": "person", "rows_per_person": 2}]
+    ("privacy", "persons"),
+    [
+        ({"votes": 4}, None),
+        ({"votes": 8, "sides": 1}, None),
+        ({"votes": 8, "protects": "person", "rows_per_person": 2}, None),
+        ({"votes": 8}, ["p", "q"]),
+    ],
 )
-def test_noise_made_for_another_vote_is_refused(privacy: dict[str, Any]):
-    with pytest.raises(ConfigError):
-        noisy_votes(ballot(np.ones((2, 2)), 8), candidates(np.zeros((3, 2))), noise_for(**privacy))
+def test_noise_made_for_another_vote_is_refused(privacy: dict[str, Any], persons: Any):
+    voters = ballot(np.ones((2, 2)), 8, persons=persons)
+    with pytest.raises(ConfigError, match="The noise fits|if, and only if, the ballot names the person"):
+        noisy_votes(voters, candidates(np.zeros((3, 2))), noise_for(**privacy))
     with pytest.raises(ConfigError, match="1 side"):
         ballot(np.ones((2, 2)), 8, sides=3)
-
-
-def test_persons_without_their_protection_are_refused():
-    with pytest.raises(ConfigError, match="if, and only if, the ballot names the person"):
-        noisy_votes(ballot(np.ones((1, 2)), 8, persons=["p"]), candidates(np.zeros((3, 2))), noise_for(8))
 
 
 @pytest.mark.parametrize(
