@@ -24,7 +24,7 @@ from tasks.accounting.composition import (
     second_opinion,
     zcdp_epsilon,
 )
-from tests.support.data.golden import VECTORS
+from tests.support.data.golden import rows
 
 SEVERAL = st.lists(
     st.one_of(
@@ -36,10 +36,6 @@ SEVERAL = st.lists(
     min_size=1,
     max_size=6,
 )
-
-
-def rows(section: str, part: str = "rows") -> list[dict[str, Any]]:
-    return list(VECTORS[section][part])
 
 
 def test_no_release_costs_nothing_and_a_non_private_one_everything():

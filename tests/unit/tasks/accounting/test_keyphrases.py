@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.keyphrases import PartPrivacy, calibrate_part, split_epsilon
-from tests.support.data.golden import VECTORS
+from tests.support.data.golden import rows
 
 
 def test_laplace_scales_are_those_of_the_golden_vectors() -> None:
-    for row in VECTORS["laplace_scale"]["rows"]:
+    for row in rows("laplace_scale"):
         adjacency = "replace_one" if "replace" in row["setting"] else "add_remove"
         privacy = PartPrivacy("vocabulary", row["eps"], setting="pure", terms=10, adjacency=adjacency)
         assert calibrate_part(privacy).scale == pytest.approx(row["scale"], rel=1e-12)

@@ -1,6 +1,7 @@
 """Training under DP-SGD: gradients of single rows, noise, and a count that survives kill -9."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -48,9 +49,9 @@ def norm(gradient: list) -> float:
 
 
 @pytest.mark.parametrize("clipping", ["hooks", "ghost"])
-@pytest.mark.parametrize("kind", ["gpt2", "gpt2 lora", "llama", "bert", "roberta", "distilbert"])
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2 lora", "llama", "bert", "roberta", "distilbert", "head of vectors"])
 def test_norms_of_single_rows_are_those_of_plain_back_propagation(kind, clipping):
-    made, data = model(kind), rows(kind)
+    made, data = (vector_head(4, 3, 1), vectors()) if kind == "head of vectors" else (model(kind), rows(kind))
     found = gradient_norms(made, data, clipping)
     made.train()
     wanted = [norm(alone(made, data, row)) for row in range(len(data.ids))]
@@ -69,22 +70,24 @@ def test_a_step_moves_by_the_sum_of_gradients_that_were_cut_one_by_one(clipping,
         factor = min(1.0, 0.5 / (norm(gradient) + 1e-6))
         cut = [part * factor for part in gradient]
         total = cut if total is None else [one + other for one, other in zip(total, cut, strict=True)]
-    stepper = dp_train._Stepper(made, data, recipe(clipping=clipping, rows_at_once=at_once))
-    seen = {}
-    stepper.optimizer.step = lambda: seen.update({name: value.grad for name, value in stepper.parameters.items()})
-    stepper.step()
-    for mine, wanted in zip(seen.values(), total, strict=True):
+    found = step_once(made, data, recipe(clipping=clipping, rows_at_once=at_once))
+    for mine, wanted in zip(found, total, strict=True):
         assert torch.allclose(mine, wanted / 5, atol=1e-6)
 
 
-def released(made, data: EncodedRows, plan: Training, **changed) -> list:
-    """The mean gradient that one step without noise gives to the optimizer."""
-    stepper = dp_train._Stepper(made, data, recipe(training=plan, **changed))
+def step_once(made, data: EncodedRows, how: Recipe) -> list:
+    """The mean gradient that one step gives to the optimizer."""
+    stepper = dp_train._Stepper(made, data, how)
     seen = []
     stepper.optimizer.step = lambda: seen.extend(value.grad.clone() for value in stepper.parameters.values())
     stepper.step()
     stepper.close()
     return seen
+
+
+def released(made, data: EncodedRows, plan: Training, **changed) -> list:
+    """The mean gradient of one step without noise."""
+    return step_once(made, data, recipe(training=plan, **changed))
 
 
 def vectors(*odd: float) -> EncodedRows:
@@ -106,28 +109,27 @@ def test_a_row_without_a_finite_gradient_adds_nothing(clipping, at_once):
         assert torch.allclose(mine, wanted, atol=1e-7)
 
 
+def summed(values: np.ndarray) -> torch.Tensor:
+    """The sum of gradients of rows of one class, each cut to 1."""
+    number = len(values)
+    data = EncodedRows(values, np.ones((number, 1), dtype=np.int64), np.zeros(number, dtype=np.int64))
+    how = recipe(training=Training(1, number, number, clip=1.0), rows_at_once=1000)
+    stepper = dp_train._Stepper(vector_head(values.shape[1], 3, 0), data, how)
+    for start in range(0, number, 1000):
+        stepper._add(np.arange(start, min(start + 1000, number)))
+    return torch.cat([part.flatten() for part in stepper.sums.values()])
+
+
 def test_the_norm_of_millions_of_weights_is_not_rounded_down():
     """In float32 the squares of this row add up to too little, and the row would be cut to 1.0004 C."""
     values = np.random.default_rng(0).standard_normal((1, 3_000_000)).astype(np.float32)
-    data = EncodedRows(values, np.ones((1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64))
-    stepper = dp_train._Stepper(vector_head(values.shape[1], 3, 0), data, recipe(training=Training(1, 1, 1, clip=1.0)))
-    stepper._add(np.array([0]))
-    moved = torch.cat([part.flatten() for part in stepper.sums.values()]).norm()
-    assert 1 - 2e-6 < float(moved) <= 1.0
+    assert 1 - 2e-6 < float(summed(values).norm()) <= 1.0
 
 
 def test_many_rows_of_one_direction_move_the_sum_by_no_more_than_their_number():
     """The bound of CLIP_MARGIN, where rounding adds up most: 3,000 equal rows, and one less."""
     values = np.repeat(np.random.default_rng(0).standard_normal((1, 50)).astype(np.float32), 3000, axis=0)
-    sums = []
-    for number in (3000, 2999):
-        data = EncodedRows(values[:number], np.ones((number, 1), dtype=np.int64), np.zeros(number, dtype=np.int64))
-        plan = Training(1, 3000, 3000, clip=1.0)
-        stepper = dp_train._Stepper(vector_head(50, 3, 0), data, recipe(training=plan, rows_at_once=1000))
-        for start in range(0, number, 1000):
-            stepper._add(np.arange(start, min(start + 1000, number)))
-        sums.append(torch.cat([part.flatten() for part in stepper.sums.values()]))
-    assert 1 - 2e-6 < float((sums[0] - sums[1]).norm()) <= 1.0
+    assert 1 - 2e-6 < float((summed(values) - summed(values[1:])).norm()) <= 1.0
 
 
 @pytest.mark.parametrize("clipping", ["hooks", "ghost"])
@@ -147,26 +149,20 @@ def weights(made) -> np.ndarray:
 
 
 def test_two_trainings_with_equal_seeds_end_with_different_noise(tmp_path):
-    ends = []
+    ends = [weights(model("gpt2"))]
     for name in ("one", "other"):
         torch.manual_seed(7), np.random.seed(7)
         made = model("gpt2")
         train_privately(made, rows(), recipe(2, sigma=1.0), taken(tmp_path / name))
         ends.append(weights(made))
-    assert not np.allclose(*ends)
-    start = weights(model("gpt2"))
-    assert not np.allclose(ends[0], start)
+    assert not np.allclose(*ends[1:])
+    assert not np.allclose(*ends[:2])
 
 
-def test_a_step_that_draws_no_row_is_noise_of_the_right_width(tmp_path):
-    made = model("gpt2")
+def test_a_step_that_draws_no_row_is_noise_of_the_right_width():
     none = Training(steps=1, batch_rows=1, declared_rows=10**9, clip=0.5)
-    stepper = dp_train._Stepper(made, rows(), recipe(training=none, sigma=2.0))
-    seen = []
-    stepper.optimizer.step = lambda: seen.extend(value.grad.flatten() for value in stepper.parameters.values())
-    stepper.step()
-    drawn = torch.cat(seen).numpy()
-    assert drawn.std() == pytest.approx(2.0 * 0.5, rel=0.1)
+    drawn = step_once(model("gpt2"), rows(), recipe(training=none, sigma=2.0))
+    assert torch.cat([part.flatten() for part in drawn]).numpy().std() == pytest.approx(2.0 * 0.5, rel=0.1)
 
 
 def test_a_model_learns_and_its_dropout_draws_nothing(tmp_path):
@@ -180,8 +176,6 @@ def test_a_model_learns_and_its_dropout_draws_nothing(tmp_path):
 
 
 def test_rows_are_neither_shown_nor_serialised():
-    import pickle
-
     assert repr(rows()) == "EncodedRows(hidden)"
     with pytest.raises(TypeError, match="never serialised"):
         pickle.dumps(rows())
@@ -266,11 +260,8 @@ def test_the_mean_divides_by_the_declared_batch_and_not_by_the_rows_that_came(cl
     how = recipe(clipping=clipping)
     assert how.training.sample_rate == 1
     assert how.training.batch_rows not in (2, 3)
-    stepper = dp_train._Stepper(made, few, replace(how, training=replace(how.training, clip=1e6)))
-    seen = {}
-    stepper.optimizer.step = lambda: seen.update({name: value.grad for name, value in stepper.parameters.items()})
-    stepper.step()
-    for mine, wanted in zip(seen.values(), sums, strict=True):
+    found = step_once(made, few, replace(how, training=replace(how.training, clip=1e6)))
+    for mine, wanted in zip(found, sums, strict=True):
         assert torch.allclose(mine, wanted / how.training.batch_rows, atol=1e-5)
 
 
@@ -298,18 +289,17 @@ def test_a_training_whose_checkpoint_was_dropped_is_paid_again(tmp_path):
     noise = calibrate_training(plan, 2.0, 1e-5)
     ledger.reserve("notes", BudgetPlan("run", "dp_sgd_gen", 1e-5, noise.charges * 2), "Ada")
     tools = SimpleNamespace(run_id="run", ledger=ledger, artifacts=Artifacts(tmp_path))
-    values = {
-        "dataset": "notes",
-        "fingerprint": "fingerprint",
-        "noise": noise,
-        "recipe": Recipe(plan, noise.sigma, 0.1),
-    }
-    key = "training of payment {}".format
-    first = pay(tools, PaidTraining(**values, respend=False), key)
-    assert pay(tools, PaidTraining(**values, respend=False), key).entry == first.entry
+
+    def paid(respend: bool = False):
+        how = Recipe(plan, noise.sigma, 0.1)
+        training = PaidTraining(dataset="notes", fingerprint="fingerprint", noise=noise, recipe=how, respend=respend)
+        return pay(tools, training, "training of payment {}".format)
+
+    first = paid()
+    assert paid().entry == first.entry
     first.taken.forget()
     with pytest.raises(LostArtifactsError, match="is charged, but its checkpoint is not in the private zone"):
-        pay(tools, PaidTraining(**values, respend=False), key)
-    again = pay(tools, PaidTraining(**values, respend=True), key)
+        paid()
+    again = paid(respend=True)
     assert again.entry != first.entry
     assert sum(entry.kind == "release" for entry in ledger.history("notes")) == 2

@@ -1,6 +1,7 @@
 """Training on private rows: told to the book first, kept in the zone, silent about their number, the same each time."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +20,26 @@ from tests.support.runs.caps import lift_cap
 from tests.support.runs.method_configs import ONLY_PRIVATE
 
 
-def opened(home: Path, path: Path, private: list[Row], **changes: Any) -> Prepared:
+def opened(folder: Path, private: list[Row] | None = None, **changes: Any) -> Prepared:
+    private = private or rows(40, seed=1)
+    path = folder / "rows.jsonl"
     path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in private))
     values = ONLY_PRIVATE | {"private": {"path": str(path), "name": "desk"}} | changes
-    return lift_cap(prepare("only_private", check_config(OnlyPrivateConfig, values, "the test"), home))
+    return lift_cap(prepare("only_private", check_config(OnlyPrivateConfig, values, "the test"), folder / "home"))
 
 
-def trained(run: Prepared, reserve: bool = True) -> dict[str, Any]:
-    name = run.tools.called
-    if reserve:
-        run.tools.ledger.reserve(name.dataset, run.plan, "the test")
-    job = OnlyPrivateRun(run, RunBook(run.tools.artifacts, {}), 0.0).plain_job()
-    ref, _ = train_on_private(run.tools, job)
+def job_of(run: Prepared) -> Any:
+    return OnlyPrivateRun(run, RunBook(run.tools.artifacts, {}), 0.0).plain_job()
+
+
+def trained(run: Prepared) -> dict[str, Any]:
+    run.tools.ledger.reserve(run.tools.called.dataset, run.plan, "the test")
+    ref, _ = train_on_private(run.tools, job_of(run))
     return run.tools.artifacts.read_json(ref)
 
 
 def test_the_book_is_told_before_a_row_is_opened_for_the_training(tmp_path: Path, monkeypatch) -> None:
-    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", rows(40, seed=1))
+    run = opened(tmp_path)
 
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
@@ -49,7 +53,7 @@ def test_the_book_is_told_before_a_row_is_opened_for_the_training(tmp_path: Path
 
 
 def test_a_second_training_is_told_once_and_gives_the_same_student(tmp_path: Path) -> None:
-    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", rows(40, seed=1))
+    run = opened(tmp_path)
     first = trained(run)
     (tmp_path / "home" / "runs" / run.tools.run_id / "student.json").unlink()
     (tmp_path / "home" / "private" / "students" / run.tools.run_id / "head.npz").unlink()
@@ -59,7 +63,7 @@ def test_a_second_training_is_told_once_and_gives_the_same_student(tmp_path: Pat
 
 
 def test_no_cap_allows_it_and_nothing_is_trained_then(tmp_path: Path) -> None:
-    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", rows(40, seed=1))
+    run = opened(tmp_path)
     run.tools.ledger.set_cap(run.tools.called.dataset, 100.0, 1e-5, "record", "the owner")
     with pytest.raises(BudgetError):
         trained(run)
@@ -67,7 +71,7 @@ def test_no_cap_allows_it_and_nothing_is_trained_then(tmp_path: Path) -> None:
 
 
 def test_the_student_lies_in_the_zone_alone_for_the_owner_alone(tmp_path: Path) -> None:
-    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", rows(40, seed=1))
+    run = opened(tmp_path)
     found = trained(run)
     place = tmp_path / "home" / "private" / "students" / run.tools.run_id
     assert {path.name for path in place.iterdir()} == {"head.npz", "student.json"}
@@ -79,23 +83,21 @@ def test_the_student_lies_in_the_zone_alone_for_the_owner_alone(tmp_path: Path) 
 
 @pytest.mark.parametrize("number", [24, 60])
 def test_neither_progress_nor_the_scores_tell_how_many_rows_there_are(tmp_path: Path, number: int, monkeypatch) -> None:
-    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", rows(number, seed=1), method={"passes": 3})
+    run = opened(tmp_path, rows(number, seed=1), method={"passes": 3})
     told: list[Any] = []
 
-    def progress(what: str, total: int) -> Any:
-        from contextlib import nullcontext
-
+    def progress(_: object, what: str, total: int) -> Any:
         told.append((what, total))
         return nullcontext(told.append)
 
-    monkeypatch.setattr(type(run.tools), "progress", lambda _, what, total: progress(what, total))
+    monkeypatch.setattr(type(run.tools), "progress", progress)
     trained(run)
     trained_part = told[told.index(("train on private rows: NOT PRIVATE", 3)) :]
     assert trained_part[:4] == [("train on private rows: NOT PRIVATE", 3), 1, 1, 1]
 
 
 def test_a_class_that_is_missing_is_told_to_the_owner_alone(tmp_path: Path) -> None:
-    run = opened(tmp_path / "home", tmp_path / "rows.jsonl", [(f"note {n}", "slow_internet") for n in range(9)])
+    run = opened(tmp_path, [(f"note {n}", "slow_internet") for n in range(9)])
     with pytest.raises(PrivateInputError) as refused:
         trained(run)
     assert "slow_internet" not in str(refused.value)
@@ -106,13 +108,6 @@ def test_a_class_that_is_missing_is_told_to_the_owner_alone(tmp_path: Path) -> N
 
 
 def test_as_published_is_one_pass_of_a_fresh_head_over_all_rows(tmp_path: Path) -> None:
-    run = opened(
-        tmp_path / "home",
-        tmp_path / "rows.jsonl",
-        rows(24, seed=1),
-        method={"training": "as_published"},
-        student={"kind": "finetune"},
-    )
-    spec = OnlyPrivateRun(run, RunBook(run.tools.artifacts, {}), 0.0).plain_job().student
+    spec = job_of(opened(tmp_path, method={"training": "as_published"}, student={"kind": "finetune"})).student
     assert (spec.epochs, spec.batch, spec.learning_rate) == (1, 16, 2e-5)
     assert (spec.validation_share, spec.head) == (0.0, "random")
