@@ -36,6 +36,7 @@ def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str,
     home = state_folder()
     checks: dict[str, Callable[[Path], str]] = {
         "python": _python,
+        "names": _names,
         "variables": _variables,
         "state folder": _folder,
         "free disk": _disk,
@@ -93,6 +94,15 @@ def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any
 
 def _python(_: Path) -> str:
     return sys.version.split()[0]
+
+
+def _names(_: Path) -> str:
+    from wasp.clashes import find_clashes
+
+    clashes = [message for messages in find_clashes() for message in messages]
+    if clashes:
+        raise RuntimeError("; ".join(clashes))
+    return "no file of your project has the name of a package of wasp-synth"
 
 
 def _variables(_: Path) -> str:

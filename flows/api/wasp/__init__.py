@@ -11,12 +11,36 @@ A configuration is a file or a name, as on the command line. All functions raise
 command. The state folder is `.wasp` in the working folder, or WASP_HOME.
 """
 
-from connectors.interfaces.errors import WaspError
-from flows.runtime.state_folder import prepare_environment
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-prepare_environment()  # before the first import of Prefect
+from wasp.clashes import find_clashes
 
-from wasp.datasets import Dataset  # noqa: E402
-from wasp.results import Comparison, Result, compare, plan, run, runs  # noqa: E402
+_hiding, _hidden = find_clashes()
+_is_command = Path(sys.argv[0]).name in ("wasp", "-m")  # "-m": Python looks for the module wasp.__main__
+if _hiding:
+    raise SystemExit(_hiding[0]) if _is_command else ImportError(_hiding[0])
+if _hidden and not _is_command:  # `wasp doctor` reports it
+    warnings.warn(_hidden[0], stacklevel=2)
+
+from connectors.interfaces.errors import WaspError  # noqa: E402
+from flows.runtime.state_folder import prepare_environment  # noqa: E402
+
+if not _is_command:  # which does it later, after --help
+    prepare_environment()  # before the first import of Prefect
+
+if TYPE_CHECKING:
+    from wasp.datasets import Dataset
+    from wasp.results import Comparison, Result, compare, plan, run, runs
 
 __all__ = ["Comparison", "Dataset", "Result", "WaspError", "compare", "plan", "run", "runs"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the interface on first use: the command needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'wasp' has no attribute '{name}'")
+    return getattr(import_module("wasp.datasets" if name == "Dataset" else "wasp.results"), name)

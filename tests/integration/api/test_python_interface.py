@@ -35,6 +35,27 @@ def test_an_unknown_name_is_the_message_of_the_command(tmp_path: Path) -> None:
     assert "no shipped configuration of this name" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ("tasks.py", "from wasp import plan"),
+        ("connectors/__init__.py", "import connectors, wasp"),
+        ("flows/hello.py", "import wasp; wasp.runs()"),
+    ],
+)
+def test_a_file_of_the_project_with_the_name_of_a_package_is_reported(tmp_path: Path, file: str, code: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    imported, examined = python(tmp_path, "-c", code), python(tmp_path, "-m", "wasp", "doctor")
+    hides_ours = file != "flows/hello.py"
+    assert imported.returncode == hides_ours, imported.stderr
+    assert examined.returncode != 0
+    for printed in (imported.stderr, examined.stdout + examined.stderr):
+        assert f"{tmp_path / file}: Python imports {'it' if hides_ours else 'the package'}" in printed
+        assert "Rename it, or install the command in an environment of its own" in " ".join(printed.split())
+    assert "Traceback" not in examined.stderr
+
+
 FRAME = """
 import pandas as pd, traceback, wasp
 frame = pd.DataFrame({"text": ["a very private note", "another one"], "label": ["a", "b"], "who": [1, 2]})
