@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.density.kernels import body, features_of
+from tasks.density.kernels import body, counted, features_of
 from tasks.density.matching import Density, examples, expect, herd, tilt, tilted, witness
 
 LABELS = ("a", "b")
@@ -38,6 +38,16 @@ def points_of(made: Any) -> Any:
 def true_means(real: Any, of_rows: Any) -> Any:
     points = points_of(real)
     return np.stack([points[of_rows == label].mean(axis=0) for label in LABELS])
+
+
+def test_no_vector_has_features_longer_than_1_and_an_odd_one_has_none() -> None:
+    rng = np.random.default_rng(0)
+    odd = np.array([np.zeros(24), np.full(24, np.nan), np.full(24, np.inf), np.full(24, 1e200)])
+    features = features_of(np.concatenate([1e3 * rng.standard_normal((240, 24)), odd]))
+    assert features.shape == (244, 25)
+    assert np.linalg.norm(features, axis=1).max() <= 1 + 1e-12
+    assert not features[-4:].any()
+    assert counted(features[:5].sum(axis=0)) == pytest.approx(5)
 
 
 def test_without_noise_the_expected_means_come_to_those_of_the_rows_as_these_become_more() -> None:

@@ -4,38 +4,16 @@ import scipy.linalg
 from sklearn.metrics import precision_recall_fscore_support
 
 from connectors.interfaces.errors import InputError
-from tasks.metrics import metrics
-from tasks.metrics.metrics import fid, map_2d, mmd, precision_recall, weighted_scores
+from tasks.metrics import metrics, registry
+from tasks.metrics.metrics import fid, map_2d, mmd, precision_recall, thin, weighted_scores
+from tasks.metrics.registry import LabelledRows, MetricInput
 from tasks.students.train import evaluate
 from tests.support.data.exact_fid import by_sixty_digits
 
 
-def _whitened(rows, mean, root):
-    """Rows with exactly this mean and exactly covariance root^T root."""
-    rows = rows - rows.mean(axis=0)
-    covariance = rows.T @ rows / (len(rows) - 1)
-    return rows @ np.linalg.inv(np.linalg.cholesky(covariance)).T @ root + mean
-
-
-def _by_sqrtm(a, b):
-    s1, s2 = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
-    root = scipy.linalg.sqrtm(s1 @ s2).real
-    return ((a.mean(axis=0) - b.mean(axis=0)) ** 2).sum() + np.trace(s1 + s2 - 2 * root)
-
-
-def test_fid_of_gaussians_with_diagonal_covariances_is_the_closed_form():
-    generator = np.random.default_rng(1)
-    s, t = np.array([0.5, 1.0, 2.0, 3.0]), np.array([1.0, 0.2, 2.5, 3.0])
-    a = _whitened(generator.normal(size=(50, 4)), 0.0, np.diag(s))
-    b = _whitened(generator.normal(size=(70, 4)), np.array([1.0, 0.0, -2.0, 0.5]), np.diag(t))
-    assert fid(a, b) == pytest.approx(5.25 + ((s - t) ** 2).sum(), abs=1e-11)
-
-
-def test_fid_of_full_covariances_equals_the_matrix_square_root():
-    generator = np.random.default_rng(2)
-    a = generator.normal(size=(400, 48)) @ generator.normal(size=(48, 48))
-    b = generator.normal(0.3, 1.2, size=(300, 48)) @ generator.normal(size=(48, 48))
-    assert fid(a, b) == pytest.approx(_by_sqrtm(a, b), rel=1e-9)
+def _many(draw):
+    mixing = draw.normal(size=(2, 8, 8))
+    return draw.normal(size=(60, 8)) @ mixing[0] / 8, draw.normal(0.3, 1.2, size=(50, 8)) @ mixing[1] / 8
 
 
 def _few(draw):
@@ -54,7 +32,7 @@ def _nearly_singular(draw):
     return tuple(draw.normal(size=(15, 6)) * one @ turn for one in (scales, scales[::-1]))
 
 
-@pytest.mark.parametrize(("rows", "seed"), [(_few, 3), (_singular, 4), (_nearly_singular, 13)])
+@pytest.mark.parametrize(("rows", "seed"), [(_many, 2), (_few, 3), (_singular, 4), (_nearly_singular, 13)])
 def test_fid_is_exact_to_twelve_digits(rows, seed):
     a, b = rows(np.random.default_rng(seed))
     assert abs(fid(a, b) - by_sixty_digits(a, b)) <= 1e-12
@@ -157,3 +135,26 @@ def test_weighted_scores_are_those_of_the_library() -> None:
     assert list(weighted.values()) == pytest.approx(list(expected))
     assert weighted["weighted_recall"] == pytest.approx(scores["accuracy"])
     assert weighted_scores({}) == {}
+
+
+def test_a_map_shows_a_few_of_many_vectors_in_their_order_and_the_same_each_time():
+    vectors = np.arange(1000, dtype=np.float32)[:, None]
+    few = thin(vectors, 200, seed=3)
+    assert len(few) == 200
+    assert (np.diff(few[:, 0]) > 0).all()
+    assert np.array_equal(few, thin(vectors, 200, seed=3))
+    assert thin(vectors, 1000, seed=3) is vectors
+
+
+def test_coverage_is_measured_on_a_part_of_many_rows_and_left_out_where_there_are_too_few(monkeypatch):
+    monkeypatch.setattr(registry, "COVERED", 300)
+    draws = np.random.default_rng(0)
+    real, inside = draws.normal(size=(900, 2)), draws.normal(size=(800, 2)) * 0.2
+
+    def coverage(rows):
+        return MetricInput(LabelledRows((), (), inside), LabelledRows((), (), rows), 1).coverage
+
+    precision, recall = coverage(real)
+    assert precision > 0.95
+    assert recall < 0.3
+    assert coverage(real[:3]) == (None, None)

@@ -30,6 +30,9 @@ LENGTH = Metric(
 )
 
 
+COMPARED: dict[str, Any] = {"title": "T", "rows": [{"name": "r", "config": "c.yaml"}], "metrics": ["mean_length"]}
+
+
 def install(monkeypatch: pytest.MonkeyPatch, **changes: str) -> Metric:
     """Let a package with the metric be installed."""
     metric = replace(LENGTH, **changes)  # type: ignore[arg-type]
@@ -65,16 +68,14 @@ def test_an_added_metric_is_measured_tracked_reported_and_compared(monkeypatch: 
     cells = [re.sub(r"\s", "", cell) for cell in re.findall("<td>(.*?)</td>", page, re.S)]
     assert {number(3.0), number(4.5)} <= set(cells)
     assert find_metric("mean_length").heading == "Mean number of words (lower is better)"
-    values: dict[str, Any] = {"title": "T", "rows": [{"name": "r", "config": "c.yaml"}], "metrics": ["mean_length"]}
-    assert check_config(CompareConfig, values, "a test").metrics == ["mean_length"]
+    assert check_config(CompareConfig, COMPARED, "a test").metrics == ["mean_length"]
     form = CompareConfig.model_json_schema()["properties"]["metrics"]["items"]
     assert form["enum"][-1] == "mean_length"
 
 
 def test_without_it_nothing_knows_its_name() -> None:
-    values: dict[str, Any] = {"title": "T", "rows": [{"name": "r", "config": "c.yaml"}], "metrics": ["mean_length"]}
     with pytest.raises(ConfigError, match="mean_length"):
-        check_config(CompareConfig, values, "a test")
+        check_config(CompareConfig, COMPARED, "a test")
     assert "mean length" not in render(made_up_report(iterations=(one_iteration(0, guided={"mean_length": 3.0}),)))
 
 

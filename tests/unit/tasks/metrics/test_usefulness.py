@@ -1,8 +1,10 @@
 """How useful a run was is said in numbers that hold: exact intervals, chance, equally many texts on both sides."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import step_key
 from tasks.density.kernels import features_of
+from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.registry import compared_names
 from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, Usefulness
 from tasks.steps.density import Shift, nearest_means
@@ -108,6 +111,22 @@ def test_a_sample_keeps_the_shares_of_classes_or_makes_them_equal() -> None:
     assert list(sample_indices(labels, 20, seed=2)) != list(chosen)
 
 
+@pytest.mark.parametrize(("right", "warns"), [(45, True), (55, True), (70, False)])
+def test_a_discriminator_near_chance_is_warned_about(right: int, warns: bool) -> None:
+    measured = DiscriminatorTest(Accuracy(right, 100))
+    assert bool(measured.warnings) == warns
+    assert "50 test rows and 50 generated texts" in measured.sentence
+    teachers = {"teachers_accuracy": None, "noisy_teachers_accuracy": None}
+    assert measured.values == {"discriminator_accuracy": right / 100} | teachers
+    assert measured.not_private == ()
+
+
+def test_only_the_accuracies_of_teachers_are_not_private() -> None:
+    measured = DiscriminatorTest(Accuracy(60, 100), Accuracy(90, 100), Accuracy(80, 100))
+    assert all("NOT PRIVATE" in name for name, _ in measured.not_private)
+    assert "90" not in measured.sentence
+
+
 class Desk:
     """The steps of a run on a folder: tables of texts whose labels are right, or those of the next class."""
 
@@ -117,7 +136,9 @@ class Desk:
         self.rows = self.tools.read_rows(self.test.where)
         self.labels = tuple(sorted(self.rows["label"].unique()))
 
-    def written(self, name: str, texts: int, shift: int = 0) -> Written:
+    def written(
+        self, name: str, texts: int, shift: int = 0, keep: Callable[[Any], Any] = lambda table: table
+    ) -> Written:
         chosen = self.rows.groupby("label", group_keys=False).head(texts).reset_index(drop=True)
         moved = {label: self.labels[(n + shift) % len(self.labels)] for n, label in enumerate(self.labels)}
         table = pd.DataFrame(
@@ -135,7 +156,8 @@ class Desk:
             }
         )
         path = f"runs/r/iteration=0/plm={name}/samples.parquet"
-        samples = self.tools.artifacts.write_table(path, table, step_key("generate", {"plm": name}, {}))
+        key = step_key("generate", {"plm": name}, {})
+        samples = self.tools.artifacts.write_table(path, keep(table).reset_index(drop=True), key)
         return embed_samples(self.tools, Written(name, 0, samples))[0]
 
     def job(self, zero_shot: Written, guided: Written, kind: str = "linear", balanced: bool = False) -> BaselineJob:
@@ -172,23 +194,16 @@ def test_more_zero_shot_texts_than_the_run_kept_are_thinned(desk: Desk) -> None:
 
 def test_shares_that_private_rows_chose_do_not_reach_the_baseline(desk: Desk) -> None:
     many = desk.written("many", 20)
-    table = desk.tools.artifacts.read_table(many.samples)
-    table = table[(table["label"] != desk.labels[0]) | (table.groupby("label").cumcount() < 3)].reset_index(drop=True)
-    path = "runs/r/iteration=0/plm=skewed/samples.parquet"
-    samples = desk.tools.artifacts.write_table(path, table, step_key("generate", {"plm": "skewed"}, {}))
-    skewed = embed_samples(desk.tools, Written("skewed", 0, samples))[0]
+    skewed = desk.written(
+        "skewed", 20, keep=lambda all: all[(all["label"] != desk.labels[0]) | (all.groupby("label").cumcount() < 3)]
+    )
     ref, _ = measure_baseline(desk.tools, desk.job(skewed, many, balanced=True))
     assert desk.tools.artifacts.read_json(ref)["texts"] == 3 * len(desk.labels)
 
 
 def test_zero_shot_texts_of_one_class_are_no_baseline(desk: Desk) -> None:
-    many = desk.written("many", 5)
-    table = desk.tools.artifacts.read_table(many.samples)
-    table = table[table["label"] == desk.labels[0]].reset_index(drop=True)
-    path = "runs/r/iteration=0/plm=one/samples.parquet"
-    samples = desk.tools.artifacts.write_table(path, table, step_key("generate", {"plm": "one"}, {}))
-    one = embed_samples(desk.tools, Written("one", 0, samples))[0]
-    ref, _ = measure_baseline(desk.tools, desk.job(one, many))
+    one = desk.written("one", 5, keep=lambda table: table[table["label"] == desk.labels[0]])
+    ref, _ = measure_baseline(desk.tools, desk.job(one, desk.written("many", 5)))
     assert read_baseline(desk.tools.artifacts.read_json(ref)) == (None, None, TOO_FEW)
 
 

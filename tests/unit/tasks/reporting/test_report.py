@@ -14,39 +14,27 @@ import pytest
 
 from connectors.interfaces.models import Usage
 from tasks.metrics.discriminator import DiscriminatorTest
-from tasks.metrics.usefulness import Accuracy
+from tasks.metrics.usefulness import ACCURACIES, ON_ROWS, Accuracy, Baseline, Usefulness
 from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report import render
 from tasks.reporting.run_record import ClassShare, Sample, Scores, Touched, from_json, to_json
 from tasks.reporting.text_browser import TextRow
 from tasks.reporting.text_map import map_plot
+from tasks.reporting.verdict import bars, verdict
 from tests.support.data.reports import made_up_report, one_iteration
 from tests.support.golden_pages import check_page
 from tests.support.paths import ROOT
-from tests.unit.tasks.reporting.test_verdict import FULL
 
-PARTIES = {
-    "names": ["north", "south", "west"],
-    "number": 3,
-    "minimum": 2,
-    "colluding": 1,
-    "share": 2.5,
-    "guarantees": [
-        {"colluding": 0, "epsilon": 2.9, "promised": True},
-        {"colluding": 2, "epsilon": 5.7, "promised": False},
-    ],
-    "rounds": [
-        {
-            "iteration": 0,
-            "attempt": 2,
-            "parties": 2,
-            "dropped": {"west": "did not answer in time"},
-            "bytes": {"down": 123456, "between": 789, "up": 4321},
-            "of_one": {},
-        }
-    ],
-}
+ROUND = {"iteration": 0, "attempt": 2, "parties": 2, "dropped": {"west": "did not answer in time"}}
+ROUND |= {"bytes": {"down": 123456, "between": 789, "up": 4321}, "of_one": {}}
+HELD, LOST = ({"colluding": n, "epsilon": e, "promised": n == 0} for n, e in ((0, 2.9), (2, 5.7)))
+PARTIES = {"names": ["north", "south", "west"], "number": 3, "minimum": 2, "colluding": 1, "share": 2.5}
+PARTIES |= {"guarantees": [HELD, LOST], "rounds": [ROUND]}
+BASE = Baseline("linear", Accuracy(210, 300, 120), Accuracy(246, 300, 120), Accuracy(216, 300, 120))
+FULL = Usefulness(Accuracy(250, 300, 600), 1 / 6, "linear", BASE, "", Accuracy(260, 300, 600), Accuracy(225, 300))
+ALL = ["chance", *(title.format("the noisy release") for title in reversed(ACCURACIES.values()))]
+NEW = "new classifier of the exported texts"
 VOID = {"meta", "br", "link", "img", "hr", "input", "path", "use", "rect", "line", "circle"}
 
 
@@ -147,6 +135,7 @@ def test_a_run_without_noise_is_marked_and_promises_nothing():
     shown = said(**unprotected, releases=1, n_synthetic=2400, iterations=iterations)
     for text in ("NOT PRIVATE", "Nothing is promised", "votes of the private rows"):
         assert text in shown
+    assert "NOT PRIVATE" in verdict(made_up_report(epsilon_spent=None))
     assert "Nothing: every number" not in shown
 
 
@@ -290,3 +279,26 @@ def test_a_figure_comes_as_picture_too_and_equal_input_gives_equal_bytes(plot):
     assert "currentColor" in drawn
     assert "#010203" not in drawn
     assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.parametrize(
+    ("useful", "expected", "names"),
+    [
+        (None, "was not evaluated", []),
+        (Usefulness(Accuracy(50, 300), 1 / 6, "linear"), "not better than chance", ["chance", ON_ROWS]),
+        (Usefulness(Accuracy(250, 300, 600), 1 / 6, "linear"), "chance is 16.7 %", ["chance", NEW]),
+        (FULL, "10.0 points more than the same models without private records", ALL),
+        (FULL, "A new classifier of the exported texts is right on 83.3 %", ALL),
+        (FULL, "also reads the noisy release, reaches 86.7 %", ALL),
+        (FULL, "The release without any text reaches 75.0 %.", ALL),
+        (FULL, "epsilon 4 at delta 1e-05 per row.", ALL),
+    ],
+)
+def test_the_verdict_states_result_references_and_privacy(
+    useful: Usefulness | None, expected: str, names: list[str]
+) -> None:
+    report = made_up_report(usefulness=useful)
+    assert expected in verdict(report)
+    assert "epsilon" in verdict(report)
+    assert [bar.name for bar in bars(report)] == names
+    assert all(bar.low <= bar.value <= bar.high for bar in bars(report))
