@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, InputError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.prompts import Prompt
+from connectors.models.base.options import CHECKED, read_options
 from connectors.models.base.recorded_draws import ClassDraws
-from connectors.models.base.registry import refuse_unknown
 from connectors.rows.sources import inside_package
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would get another completion."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=CHECKED)
 class RecordedOptions:
     """Options of a configuration.
 
@@ -36,17 +38,14 @@ class RecordedOptions:
 
     path: str = ""
     follow_prompt: bool = False
-    softness: float = 0.05
+    softness: Annotated[int | float, Field(gt=0)] = 0.05
 
     @classmethod
     def read(cls, spec: ModelSpec) -> RecordedOptions:
         """Check the options of a spec; ConfigError with the invalid one and a correction."""
-        refuse_unknown(spec, [option.name for option in fields(cls)])
-        options = cls(**{"path": spec.model, **spec.options})
+        options = read_options(cls, spec, path=str(spec.options.get("path", spec.model)))
         if not options.path:
             raise ConfigError(f"Model '{spec.name}': set `model` or `path` to a Parquet file of recorded completions.")
-        if not (isinstance(options.softness, int | float) and options.softness > 0):
-            raise ConfigError(f"Model '{spec.name}': softness must be a number above 0, got {options.softness!r}.")
         return options
 
 

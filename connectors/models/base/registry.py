@@ -9,46 +9,11 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import LanguageModel, ModelSpec
-
-REMOVED_OPTIONS = {
-    "chat_options": "Remove it",
-    "labels": "Rename the labels in the file",
-    "repetition_penalty": "Remove it",
-    "seed": "Remove it",
-    "shuffle": "Remove it",
-    "trust_remote_code": "Remove it; serve a model that needs its authors' code with vLLM and use the connector openai",
-    "where": "Name a file of the wanted rows alone",
-}
-"""Options of `hf`, `fill_mask` and `recorded` that earlier versions had, with what to write instead."""
-
-
-def refuse_unknown(spec: ModelSpec, known: Sequence[str]) -> None:
-    """Raise ConfigError for an option that the spec's connector does not have.
-
-    The message has the nearest option and the list, or what to write instead of a removed one.
-    """
-    for name in spec.options:
-        if name not in known and name in REMOVED_OPTIONS:
-            raise ConfigError(f"Model '{spec.name}': option {name}: removed in 0.3. {REMOVED_OPTIONS[name]}.")
-    refuse_names(f"Model '{spec.name}': the {spec.connector} connector has", spec.options, known)
-
-
-def refuse_names(who_has: str, names: Iterable[str], known: Sequence[str]) -> None:
-    """Raise ConfigError '`who_has` no option ...' for the first unknown name.
-
-    The message has the nearest option and the list.
-    """
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1, 0.0)[0]
-            raise ConfigError(f"{who_has} no option '{name}'. Did you mean '{near}'? Options: {', '.join(known)}.")
-
 
 GROUP = "wasp.connectors"
 

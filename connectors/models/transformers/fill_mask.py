@@ -16,7 +16,7 @@ from connectors.interfaces.errors import FinalError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Cloze, Prompt
 from connectors.interfaces.text_forms import encodable
-from connectors.models.base.registry import refuse_unknown
+from connectors.models.base.options import refuse_unknown
 from connectors.models.transformers.loading import Loaded, load
 from connectors.models.transformers.model import Deliver, HfModel
 from connectors.models.transformers.model_checks import Purpose

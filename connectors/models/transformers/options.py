@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import ModelSpec
-from connectors.models.base.registry import refuse_unknown
+from connectors.models.base.options import CHECKED, Stops, read_options
 
 
-class HfOptions(BaseModel):
+@dataclass(frozen=True, config=CHECKED)
+class HfOptions:
     """Options of a configuration.
 
     Request: chat (auto, yes, no: use of the tokenizer's chat template), template (a frame with {prompt} for models
@@ -29,21 +31,19 @@ class HfOptions(BaseModel):
     weights are read). Code of a model's authors is never run.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
     chat: Literal["auto", "yes", "no"] = "auto"
     template: str = ""
     long_prompt: Literal["refuse", "cut"] = "refuse"
-    max_tokens: int | None = Field(None, ge=1)
-    stop: tuple[str, ...] = ()
-    temperature: float = Field(1.0, ge=0, le=10)
-    top_p: float = Field(0.9, gt=0, le=1)
-    top_k: int = Field(0, ge=0)
-    no_repeat_ngram_size: int = Field(0, ge=0)
+    max_tokens: int | None = Field(default=None, ge=1)
+    stop: Stops = ()
+    temperature: float = Field(default=1.0, ge=0, le=10)
+    top_p: float = Field(default=0.9, gt=0, le=1)
+    top_k: int = Field(default=0, ge=0)
+    no_repeat_ngram_size: int = Field(default=0, ge=0)
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    batch: int | None = Field(None, ge=1)
-    token_budget: int | None = Field(None, ge=1)
+    batch: int | None = Field(default=None, ge=1)
+    token_budget: int | None = Field(default=None, ge=1)
     keep_loaded: bool = True
     revision: str | None = None
     offline: bool = False
@@ -52,27 +52,10 @@ class HfOptions(BaseModel):
     @classmethod
     def read(cls, spec: ModelSpec) -> HfOptions:
         """Check the options and model of a spec; ConfigError with a correction."""
-        refuse_unknown(spec, list(cls.model_fields))
-        try:
-            options = cls(**spec.options)
-        except ValidationError as error:
-            problem = error.errors()[0]
-            option = ".".join(map(str, problem["loc"])) or "options"
-            # YAML reads a bare yes or no as true or false.
-            hint = ' Use quotes: "yes" or "no".' if isinstance(problem["input"], bool) and option == "chat" else ""
-            got = "" if option == "options" else f", got {problem['input']!r}"
-            raise ConfigError(f"Model '{spec.name}': {option}: {problem['msg']}{got}.{hint}") from None
+        options = read_options(cls, spec)
         if not spec.model:
             raise ConfigError(f"Model '{spec.name}': set model to a hub id, such as google/flan-t5-xl, or a folder.")
         return options
-
-    @field_validator("stop", mode="before")
-    @classmethod
-    def _read_stop(cls, value: Any) -> Any:
-        texts = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else value
-        if isinstance(texts, tuple) and not all(isinstance(text, str) and text for text in texts):
-            raise ValueError("write strings that are not empty")
-        return texts
 
     @model_validator(mode="after")
     def _check_template(self) -> HfOptions:
@@ -85,7 +68,7 @@ class HfOptions(BaseModel):
     @property
     def decoding(self) -> dict[str, Any]:
         """The options besides model and precision that affect a completion."""
-        names = {"chat", "template", "long_prompt", "max_tokens", "stop", "temperature", "top_p", "top_k"}
+        names = ("chat", "template", "long_prompt", "max_tokens", "stop", "temperature", "top_p", "top_k")
         # Identities of earlier versions contain these; without them their completions would be written again.
         earlier = {"chat_options": {}, "repetition_penalty": 1.0, "continuous": False}
-        return self.model_dump(include=names | {"no_repeat_ngram_size"}) | earlier
+        return {name: getattr(self, name) for name in (*names, "no_repeat_ngram_size")} | earlier

@@ -22,7 +22,7 @@ from connectors.models.base.cost_limit import Need
 from connectors.models.vendors.dispatch import Dispatch, run_here
 from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.gate import Gate
-from connectors.models.vendors.options import Address, VendorOptions, read_options
+from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
 from connectors.models.vendors.responses import request_bytes
 from connectors.security.secrets import NO_KEY, Secret, read_secret
 
@@ -62,7 +62,7 @@ class VendorModel(ABC, Generic[Options]):
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
         """Open the model of a configuration, without calls; ConfigError if invalid."""
-        options: Any = read_options(cls.options_type, spec, cls.url, cls.key)
+        options: Any = read_vendor_options(cls.options_type, spec, cls.url, cls.key)
         return cls(spec.name, spec.model, options)
 
     @classmethod

@@ -18,7 +18,7 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.openai import chat_request, read_chat
-from connectors.models.vendors.options import Address, VendorOptions, read_options
+from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
 from connectors.security.secrets import NO_KEY, Secret
 
 AFTER_SECONDS = 5.0
@@ -44,7 +44,7 @@ class LiteLlmModel(VendorModel[VendorOptions]):
                 f"Model '{spec.name}': `model` is {spec.model!r}. Write VENDOR/MODEL as in litellm's list, such as "
                 "gemini/gemini-2.5-flash."
             )
-        return cls(spec.name, spec.model, read_options(VendorOptions, spec, _placeholder(spec.model), NO_KEY))
+        return cls(spec.name, spec.model, read_vendor_options(VendorOptions, spec, _placeholder(spec.model), NO_KEY))
 
     def open_client(self, address: Address, secret: Secret) -> Any:
         """Return litellm's function with the arguments of all calls at an address; litellm shares its connections."""

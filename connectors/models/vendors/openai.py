@@ -12,10 +12,11 @@ from pydantic.dataclasses import dataclass
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
+from connectors.models.base.options import CHECKED
 from connectors.models.vendors.answers import SCHEMA
 from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.errors import ReportedError, sanitize
-from connectors.models.vendors.options import CHECKED, Address, TokenPrice, VendorOptions
+from connectors.models.vendors.options import Address, TokenPrice, VendorOptions
 from connectors.models.vendors.responses import count_tokens, joined_texts, json_object, part, source_of
 from connectors.security.secrets import Secret
 

@@ -7,24 +7,15 @@ from dataclasses import field, fields
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import ModelSpec
-from connectors.models.base.registry import refuse_names, refuse_unknown
+from connectors.models.base.options import CHECKED, Stops, read_options, refuse_names
 from connectors.security.secrets import variable_of
 
-CHECKED = ConfigDict(strict=True, extra="forbid")
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-REMOVED = {
-    "pace": "Remove it; the calls in flight follow the server's refusals",
-    **dict.fromkeys(
-        ("rpm", "tpm", "input_tpm", "output_tpm"), "Remove it; a refused call costs nothing and lowers the pace"
-    ),
-}
-"""Options that earlier versions had, with what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,7 @@ class TokenPrice:
 
     input: Dollars
     output: Dollars
-    date: str = ""
+    date: Annotated[str, BeforeValidator(str)] = ""
     cached: Dollars | None = None
     cache_write: Dollars | None = None
     reasoning: Dollars | None = None
@@ -107,7 +98,7 @@ class VendorOptions:
     top_p: Annotated[int | float, Field(ge=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    stop: tuple[str, ...] = ()
+    stop: Stops = ()
     seeded: bool = True
     several: Annotated[int, Field(ge=1, le=100)] = 1
     system: str = ""
@@ -126,50 +117,25 @@ class VendorOptions:
     @property
     def decoding(self) -> dict[str, Any]:
         """The settings besides prompt and model that affect a completion."""
-        names = [
-            "temperature",
-            "top_p",
-            "top_k",
-            "max_tokens",
-            "stop",
-            "seeded",
-            "several",
-            "system",
-            "extra",
-            "edition",
-        ]
-        return {name: getattr(self, name) for name in [*names, *(["response_format"] if self.response_format else [])]}
+        names = ["temperature", "top_p", "top_k", "max_tokens", "stop", "seeded", "several", "system", "extra"]
+        names += ["edition", *(["response_format"] if self.response_format else [])]
+        return {name: getattr(self, name) for name in names}
 
 
 Options = TypeVar("Options", bound=VendorOptions)
 
 
-def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str) -> Options:
+def read_vendor_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str) -> Options:
     """Check the options of a spec against a dataclass of options.
 
     `vendor_url` and `key` are the defaults. Raises ConfigError with the model, the invalid option and a correction.
     """
-    where, options = f"Model '{spec.name}'", dict(spec.options)
-    for name in REMOVED.keys() & options.keys():
-        raise ConfigError(f"{where}: {name}: removed in 0.3. {REMOVED[name]}.")
-    refuse_unknown(spec, [option.name for option in fields(kind)])
-    stop = options.get("stop", ())
-    options["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-    options["key"] = options.get("key") or key
-    options["endpoints"] = _addresses(spec, options, vendor_url)
-    price = options.pop("price", None)
+    where, key = f"Model '{spec.name}'", spec.options.get("key") or key
+    price = spec.options.get("price") or TokenPrice(0.0, 0.0)
     if isinstance(price, Mapping):
         refuse_names(f"{where}: price has", price, [option.name for option in fields(TokenPrice)])
-        price = {**price, "date": str(price.get("date", ""))}
-    try:
-        checked = kind(**options, **({} if price is None else {"price": price}))
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        name, got = (
-            ".".join(map(str, problem["loc"])),
-            "" if problem["type"] == "missing" else f", got {problem['input']!r}",
-        )
-        raise ConfigError(f"{where}: {name}: {problem['msg']}{got}. Correct it.") from None
+    addresses = _addresses(spec, key, vendor_url)
+    checked = read_options(kind, spec, key=key, endpoints=addresses, price=price)
     if checked.response_format and checked.response_format.get("type") != "object":
         raise ConfigError(
             f"{where}: response_format must be a JSON schema of an object. Write "
@@ -182,14 +148,14 @@ def read_options(kind: type[Options], spec: ModelSpec, vendor_url: str, key: str
     return checked
 
 
-def _addresses(spec: ModelSpec, options: Mapping[str, Any], vendor_url: str) -> tuple[Address, ...]:
-    where = f"Model '{spec.name}'"
-    if options.get("endpoint") and options.get("endpoints"):
+def _addresses(spec: ModelSpec, key: str, vendor_url: str) -> tuple[Address, ...]:
+    where, endpoint, endpoints = f"Model '{spec.name}'", spec.options.get("endpoint"), spec.options.get("endpoints")
+    if endpoint and endpoints:
         raise ConfigError(f"{where}: set `endpoint` or `endpoints`, not both.")
-    entries = options.get("endpoints") or [options.get("endpoint") or vendor_url]
+    entries = endpoints or [endpoint or vendor_url]
     if isinstance(entries, str | Mapping) or not isinstance(entries, Sequence):
         raise ConfigError(f"{where}: endpoints must be a list.")
-    return tuple(_address(spec, entry, options["key"], vendor_url) for entry in entries)
+    return tuple(_address(spec, entry, key, vendor_url) for entry in entries)
 
 
 def _address(spec: ModelSpec, entry: Any, key: str, vendor_url: str) -> Address:

@@ -1,0 +1,82 @@
+"""Options of a configured model: dataclasses of pydantic, read with the same messages by every connector."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.models import ModelSpec
+
+Options = TypeVar("Options")
+
+CHECKED = ConfigDict(strict=True, extra="forbid")
+
+PACE_OPTIONS = {
+    "pace": "Remove it; the calls in flight follow the server's refusals",
+    **dict.fromkeys(
+        ("rpm", "tpm", "input_tpm", "output_tpm"), "Remove it; a refused call costs nothing and lowers the pace"
+    ),
+}
+REMOVED_OPTIONS = {
+    "chat_options": "Remove it",
+    "labels": "Rename the labels in the file",
+    "repetition_penalty": "Remove it",
+    "seed": "Remove it",
+    "shuffle": "Remove it",
+    "trust_remote_code": "Remove it; serve a model that needs its authors' code with vLLM and use the connector openai",
+    "where": "Name a file of the wanted rows alone",
+    **PACE_OPTIONS,
+}
+"""Options that earlier versions had, with what to write instead."""
+
+
+def _as_texts(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+
+Stops = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_as_texts)]
+"""Texts that end a completion; one of them may be written without a list."""
+
+
+def read_options(kind: type[Options], spec: ModelSpec, **values: Any) -> Options:
+    """Return the options of a spec as a pydantic dataclass; `values` replace written ones.
+
+    Raises ConfigError with the model, the invalid option and a correction.
+    """
+    refuse_unknown(spec, [option.name for option in fields(kind)])  # type: ignore[arg-type]
+    try:
+        return kind(**{**spec.options, **values})
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        name = ".".join(map(str, problem["loc"])) or "options"
+        got = "" if problem["type"] == "missing" or name == "options" else f", got {problem['input']!r}"
+        # YAML reads a bare yes or no as true or false.
+        hint = 'Use quotes: "yes" or "no".' if problem["input"] in (True, False) and name == "chat" else "Correct it."
+        raise ConfigError(f"Model '{spec.name}': {name}: {problem['msg']}{got}. {hint}") from None
+
+
+def refuse_unknown(spec: ModelSpec, known: Sequence[str]) -> None:
+    """Raise ConfigError for an option that the spec's connector does not have.
+
+    The message has the nearest option and the list, or what to write instead of a removed one.
+    """
+    for name in spec.options:
+        if name not in known and name in REMOVED_OPTIONS:
+            raise ConfigError(f"Model '{spec.name}': option {name}: removed in 0.3. {REMOVED_OPTIONS[name]}.")
+    refuse_names(f"Model '{spec.name}': the {spec.connector} connector has", spec.options, known)
+
+
+def refuse_names(who_has: str, names: Iterable[str], known: Sequence[str]) -> None:
+    """Raise ConfigError '`who_has` no option ...' for the first unknown name.
+
+    The message has the nearest option and the list.
+    """
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, 1, 0.0)[0]
+            raise ConfigError(f"{who_has} no option '{name}'. Did you mean '{near}'? Options: {', '.join(known)}.")
