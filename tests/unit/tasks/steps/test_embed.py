@@ -37,22 +37,13 @@ class Broken(LetterEmbedder):
         return self.answer
 
 
-def test_vectors_come_in_the_order_of_the_texts():
-    vectors = embed_texts(LetterEmbedder(), ["ab", "b", "aab", "b", ""])
+def test_vectors_come_in_the_order_of_the_texts_and_an_equal_text_is_embedded_once():
+    embedder, seen = LetterEmbedder(), []
+    vectors = embed_texts(embedder, ["ab", "b", "aab", "b", ""], seen.append)
     assert vectors.tolist() == [[1, 1], [0, 1], [2, 1], [0, 1], [0, 0]]
     assert vectors.dtype == np.float32
-
-
-def test_an_equal_text_is_embedded_once():
-    embedder = LetterEmbedder()
-    embed_texts(embedder, ["a", "b", "a", "a", "b"])
-    assert embedder.asked == ["a", "b"]
-
-
-def test_progress_counts_every_text_repeated_ones_too():
-    seen = []
-    embed_texts(LetterEmbedder(), ["a", "b", "a", "a"], seen.append)
-    assert sum(seen) == 4
+    assert embedder.asked == ["ab", "b", "aab", ""]
+    assert sum(seen) == 5, "progress counts repeated texts too"
 
 
 def test_a_text_that_is_kept_is_not_embedded_again(tmp_path):
@@ -109,23 +100,19 @@ def test_the_vectors_are_held_once_while_they_are_made(monkeypatch):
     assert vectors.nbytes < peak < 1.5 * vectors.nbytes
 
 
-def test_no_texts_are_one_block_without_rows():
-    assert [block.shape for block in embed_blocks(LetterEmbedder(), [])] == [(0, 2)]
-
-
 def test_no_texts_give_an_empty_matrix_without_asking():
     embedder = LetterEmbedder()
-    assert embed_texts(embedder, []).shape == (0, 2)
+    assert [block.shape for block in embed_blocks(embedder, [])] == [embed_texts(embedder, []).shape] == [(0, 2)]
     assert embedder.asked == []
 
 
-def test_numbers_that_are_not_finite_are_refused_and_the_embedder_is_named():
-    answer = np.array([[1, 1], [np.nan, 0], [np.inf, 0]], dtype=np.float32)
-    with pytest.raises(FinalError, match=r"'letters'.* 2 of 3 texts.* 1 "):
-        embed_texts(Broken(answer), ["a", "b", "c"])
-
-
-@pytest.mark.parametrize("shape", [(2, 2), (3, 5), (3,)])
-def test_a_wrong_shape_is_refused_and_both_shapes_are_said(shape):
-    with pytest.raises(FinalError, match=r"instead of \(3, 2\)"):
-        embed_texts(Broken(np.zeros(shape, dtype=np.float32)), ["a", "b", "c"])
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ([[1, 1], [np.nan, 0], [np.inf, 0]], r"'letters'.* 2 of 3 texts.* 1 "),
+        *((np.zeros(shape), r"instead of \(3, 2\)") for shape in ((2, 2), (3, 5), (3,))),
+    ],
+)
+def test_vectors_of_another_shape_or_not_finite_are_refused(answer, message):
+    with pytest.raises(FinalError, match=message):
+        embed_texts(Broken(np.array(answer, dtype=np.float32)), ["a", "b", "c"])

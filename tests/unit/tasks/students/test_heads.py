@@ -47,19 +47,23 @@ def test_a_student_on_vectors_is_stored_without_pickle(tmp_path):
     assert json.loads((tmp_path / "student.json").read_text())["classes"] == CLASSES
 
 
-def test_rows_that_do_not_fit_together_are_refused(tmp_path):
-    vectors = np.zeros((3, 2), dtype=np.float32)
-    linear = StudentSpec(kind="linear")
-    for rows, words in (
-        (TrainingRows(["a"] * 3, ["fruit", "metal"], CLASSES, vectors), "2 labels"),
-        (TrainingRows(["a"] * 3, ["fruit", "metal", "moon"], CLASSES, vectors), r"row 2: label 'moon'"),
-        (TrainingRows(["a"] * 3, ["fruit", "metal", "river"], CLASSES), "needs vectors"),
-        (TrainingRows(["a"] * 3, ["fruit", "metal", "river"], CLASSES, vectors * np.nan), "finite"),
-        (TrainingRows(["a"] * 3, ["fruit", "metal", "river"], CLASSES, vectors, [1, -1, 1]), "negative"),
-        (TrainingRows([], [], CLASSES, vectors[:0]), "are empty"),
-    ):
-        with pytest.raises(InputError, match=words):
-            train_student(linear, rows, tmp_path)
+@pytest.mark.parametrize(
+    ("labels", "more", "words"),
+    [
+        ([0, 1], {}, "2 labels"),
+        ([0, 1, "moon"], {}, r"row 2: label 'moon'"),
+        ([0, 1, 2], {"vectors": None}, "needs vectors"),
+        ([0, 1, 2], {"vectors": np.full((3, 2), np.nan, dtype=np.float32)}, "finite"),
+        ([0, 1, 2], {"weights": [1, -1, 1]}, "negative"),
+        ([0, 1, 2], {"soft": np.ones((2, len(CLASSES)))}, "2 soft"),
+        ([], {"texts": [], "vectors": np.zeros((0, 2), dtype=np.float32)}, "are empty"),
+    ],
+)
+def test_rows_that_do_not_fit_together_are_refused(labels, more, words, tmp_path):
+    names = [CLASSES[label] if isinstance(label, int) else label for label in labels]
+    usual = {"texts": ["a"] * 3, "vectors": np.zeros((3, 2), dtype=np.float32)}
+    with pytest.raises(InputError, match=words):
+        train_student(StudentSpec(kind="linear"), TrainingRows(labels=names, classes=CLASSES, **usual | more), tmp_path)
 
 
 def test_vectors_of_another_embedder_are_refused(tmp_path):
@@ -104,10 +108,3 @@ def test_a_student_learns_soft_labels_instead_of_wrong_ones(kind, tmp_path):
     train_student(StudentSpec(kind=kind), rows, tmp_path / "sure")
     sure = load_student(tmp_path / "sure")([""] * 300, vectors)
     assert reached["soft"].probabilities.max(axis=1).mean() < sure.probabilities.max(axis=1).mean()
-
-
-def test_soft_labels_of_another_number_are_refused(tmp_path):
-    rows = vector_rows()
-    wrong = TrainingRows(rows.texts, rows.labels, CLASSES, rows.vectors, soft=np.ones((3, len(CLASSES))))
-    with pytest.raises(InputError, match="3 soft"):
-        train_student(StudentSpec(kind="linear"), wrong, tmp_path)

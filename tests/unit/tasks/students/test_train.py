@@ -9,27 +9,15 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, InputError,
 from tasks.students.loop import split
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
-from tests.support.data.student_rows import CLASSES, FILLER, WORDS, clouds, sentences, vector_rows
-from tests.support.models.tiny import save_roberta
+from tests.support.data.student_rows import CLASSES, clouds, sentences, vector_rows
+from tests.support.models.tiny import save_bert, save_roberta
 from tests.support.paths import DATA
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """A two-layer BERT with random weights and a vocabulary of its own, as a hub model's folder would be."""
-    import torch
-    import transformers
-
-    folder = tmp_path_factory.mktemp("tiny")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *FILLER, *sum(WORDS.values(), [])]
-    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    config = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=32, initializer_range=0.1, **sizes)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        transformers.BertModel(config).save_pretrained(folder)
-    return folder
+    """A two-layer BERT with random weights, as a hub model's folder would be."""
+    return save_bert(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")

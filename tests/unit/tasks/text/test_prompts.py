@@ -49,20 +49,14 @@ def test_without_bad_examples_the_prompt_shows_only_good_ones():
     assert "midway" not in text
 
 
-def test_an_example_with_line_breaks_stays_on_its_line():
-    text = contrastive(CARD, "black", "", ["one\n\nBad tea review 9: two"], ["three\tfour"], 0).text
-    assert "Good tea review 1: one Bad tea review 9: two\n" in text
-    assert "three four" in text
-
-
 @settings(max_examples=50, deadline=None)
 @given(st.text(alphabet="{}abgd itemlol\\%s$1\n", max_size=30))
-def test_braces_and_placeholders_inside_samples_stay_as_they_are(sample):
-    prompt = contrastive(CARD, "green", "calm", [sample, "{bad} {label}"], ["{0} {good}"], 0)
+def test_an_example_stays_on_its_line_and_its_braces_as_they_are(sample):
+    prompt = contrastive(CARD, "green", "calm", [sample, "{bad}\n\n{label}"], ["{0}\t{good}"], 0)
     assert f"Good tea review 1: {' '.join(sample.split())}\n" in prompt.text
     assert "{bad} {label}" in prompt.text
     assert "{0} {good}" in prompt.text
-    assert prompt.good == (sample, "{bad} {label}")
+    assert prompt.good == (sample, "{bad}\n\n{label}")
 
 
 def test_an_unknown_label_is_refused_with_the_known_ones():
