@@ -3,17 +3,19 @@
 import json
 import pickle
 import traceback
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from connectors.interfaces.errors import InputError, PlaceError, PrivateInputError
+from connectors.interfaces.errors import InputError, PlaceError, PrivateInputError, WaspError
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.security.record_hashes import dataset_fingerprint, record_hash
 from tasks.private.data.marks import Marker, marks_of
-from tasks.private.data.rows import Zone, identify, open_rows
+from tasks.private.data.rows import Identity, OpenedRows, Zone, identify, open_rows
 from tests.support.data.private_zone import SECRET, zone
 
 LABELS = ("a", "b")
@@ -24,14 +26,17 @@ def source(number: int, without: int | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["text", "label"]).assign(row=range(len(rows)))
 
 
-def taken(frame: pd.DataFrame, tmp_path: Path, **where: int | None) -> set[str]:
-    private = PrivateRef("rows", RowsRef("somewhere", **where))  # type: ignore[arg-type]
-    place = zone(frame, tmp_path)
-    return set(open_rows(place, private, identify(place, private, LABELS, []).fingerprint).texts)
+def known(frame: pd.DataFrame, folder: Path, public: Sequence[str] = (), name: str = "x", **where: Any) -> Identity:
+    return identify(zone(frame, folder), PrivateRef(name, RowsRef("p", **where)), LABELS, public)
 
 
-def test_all_rows_are_taken_unless_a_number_is_given(tmp_path: Path) -> None:
-    assert len(taken(source(50), tmp_path)) == 50
+def opened(frame: pd.DataFrame, folder: Path, **where: Any) -> OpenedRows:
+    private = PrivateRef("x", RowsRef("p", **where))
+    return open_rows(zone(frame, folder), private, known(frame, folder, **where).fingerprint)
+
+
+def taken(frame: pd.DataFrame, folder: Path, **where: Any) -> set[str]:
+    return set(opened(frame, folder, **where).texts)
 
 
 def test_with_a_declared_size_each_row_is_drawn_on_its_own(tmp_path: Path) -> None:
@@ -45,6 +50,7 @@ def test_with_a_declared_size_each_row_is_drawn_on_its_own(tmp_path: Path) -> No
 
 
 def test_with_a_number_alone_exactly_so_many_are_taken_and_one_may_let_another_in(tmp_path: Path) -> None:
+    assert len(taken(source(50), tmp_path)) == 50, "without a number all"
     whole = taken(source(200), tmp_path, rows=60)
     assert len(whole) == 60
     changes = [len(whole ^ taken(source(200, gone), tmp_path, rows=60)) for gone in range(200)]
@@ -57,18 +63,21 @@ def test_the_seed_chooses_and_the_order_of_the_file_does_not(tmp_path: Path) -> 
     assert taken(source(200), tmp_path, rows=60) != taken(source(200), tmp_path, rows=60, seed=1)
 
 
-def test_a_part_of_a_source_has_the_identity_of_the_source(tmp_path: Path) -> None:
-    whole = identify(zone(source(40), tmp_path), PrivateRef("x", RowsRef("p")), LABELS, [])
-    part = identify(zone(source(40), tmp_path), PrivateRef("y", RowsRef("q", rows=5, seed=9)), LABELS, [])
-    other = identify(zone(source(40, 3), tmp_path), PrivateRef("x", RowsRef("p")), LABELS, [])
+def test_a_source_is_named_by_all_its_rows_labels_and_persons(tmp_path: Path) -> None:
+    whole, part = known(source(40), tmp_path), known(source(40), tmp_path, name="y", rows=5, seed=9)
+    fewer, relabelled = known(source(40, 3), tmp_path), known(source(40).assign(label="b"), tmp_path)
     assert whole.fingerprint == part.fingerprint
-    assert other.fingerprint != whole.fingerprint
-    assert len(set(whole.records) & set(other.records)) == 39
+    assert whole.fingerprint not in (fewer.fingerprint, relabelled.fingerprint)
+    assert whole.records == relabelled.records, "the same texts, one budget"
+    assert len(set(whole.records) & set(fewer.records)) == 39
+    mine, moved = (known(frame, tmp_path, person="person") for frame in (whose(40), whose(40).assign(person="one")))
+    assert opened(whose(40), tmp_path, person="person").persons == tuple(f"patient {n // 4}" for n in range(40))
+    assert mine.fingerprint != moved.fingerprint
+    assert mine.records == moved.records
 
 
 def test_rows_in_memory_show_nothing_and_cannot_be_stored(tmp_path: Path) -> None:
-    place, private = zone(source(3), tmp_path), PrivateRef("x", RowsRef("p"))
-    rows = open_rows(place, private, identify(place, private, LABELS, []).fingerprint)
+    rows = opened(source(3), tmp_path)
     assert "text number" not in f"{rows} {rows!r}"
     with pytest.raises(TypeError, match="never serialised"):
         pickle.dumps(rows)
@@ -78,57 +87,45 @@ def test_a_reference_does_not_print_its_place() -> None:
     assert "secret-ward" not in repr(PrivateRef("x", RowsRef("/secret-ward/rows.csv")))
 
 
-def test_the_same_texts_under_other_labels_are_the_same_records(tmp_path: Path) -> None:
-    other = source(20).assign(label="b")
-    private = PrivateRef("x", RowsRef("p"))
-    first, second = (identify(zone(frame, tmp_path), private, LABELS, []) for frame in (source(20), other))
-    assert first.records == second.records
-    assert first.fingerprint != second.fingerprint
-
-
 def test_rows_that_changed_since_they_were_identified_are_not_opened(tmp_path: Path) -> None:
-    private = PrivateRef("x", RowsRef("p"))
-    known = identify(zone(source(20), tmp_path), private, LABELS, []).fingerprint
+    private, name = PrivateRef("x", RowsRef("p")), known(source(20), tmp_path).fingerprint
     for changed in (source(21), source(20, without=4), source(20).assign(label="b")):
         with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED"):
-            open_rows(zone(changed, tmp_path), private, known)
+            open_rows(zone(changed, tmp_path), private, name)
     shuffled = source(20).sample(frac=1, random_state=1)
-    assert len(open_rows(zone(shuffled, tmp_path), private, known).texts) == 20
+    assert len(open_rows(zone(shuffled, tmp_path), private, name).texts) == 20
 
 
-def test_what_a_reader_says_about_private_rows_goes_to_their_owner(tmp_path: Path) -> None:
+def refused(error: Exception, folder: Path) -> WaspError:
+    """Return what leaves the zone when reading its rows fails."""
+
     def broken(_: RowsRef) -> pd.DataFrame:
-        raise InputError("rows.csv has no column 'text'. Columns: 'my secret illness'")
+        raise error
 
-    private = PrivateRef("x", RowsRef("p"))
-    place = Zone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), tmp_path / "problems")
-    with pytest.raises(PrivateInputError, match="PRIVATE-READ") as refused:
-        identify(place, private, LABELS, [])
-    assert "illness" not in str(refused.value)
-    assert "illness" in refused.value.details.read_text()
+    place = Zone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)
+    with pytest.raises(WaspError) as raised:
+        identify(place, PrivateRef("x", RowsRef("p")), LABELS, [])
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(InputError("no column 'text'. Columns: 'my secret illness'"), "READ"), (ValueError("my secret illness"), "STEP")],
+)
+def test_what_a_reader_says_goes_to_the_owner_even_when_it_cannot_be_written_down(
+    tmp_path: Path, error: Exception, code: str
+) -> None:
+    (tmp_path / "full").write_text("a file where the folder should be")
+    for folder in (tmp_path / "problems", tmp_path / "full"):
+        raised = refused(error, folder)
+        assert isinstance(raised, PrivateInputError)
+        assert f"PRIVATE-{code if folder.is_dir() else 'STEP'}" in str(raised)
+        assert "illness" not in "".join(traceback.format_exception(raised))
+        assert folder.is_file() or "illness" in raised.details.read_text()
 
 
 def test_that_a_source_does_not_exist_is_said_openly(tmp_path: Path) -> None:
-    def absent(_: RowsRef) -> pd.DataFrame:
-        raise PlaceError("rows.csv does not exist")
-
-    place = Zone(absent, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), tmp_path)
-    with pytest.raises(PlaceError, match="does not exist"):
-        identify(place, PrivateRef("x", RowsRef("p")), LABELS, [])
-
-
-def test_an_unknown_error_stays_in_the_zone_even_when_it_cannot_be_written_down(tmp_path: Path) -> None:
-    def broken(_: RowsRef) -> pd.DataFrame:
-        raise ValueError("cannot parse 'my secret illness'")
-
-    (tmp_path / "full").write_text("a file where the folder should be")
-    for folder in (tmp_path / "problems", tmp_path / "full"):
-        place = Zone(broken, partial(record_hash, SECRET), partial(dataset_fingerprint, SECRET), folder)
-        with pytest.raises(PrivateInputError, match="PRIVATE-STEP") as refused:
-            identify(place, PrivateRef("x", RowsRef("p")), LABELS, [])
-        assert "illness" not in "".join(traceback.format_exception(refused.value))
-    told = [path.read_text() for path in (tmp_path / "problems").iterdir()]
-    assert "illness" in told[0]
+    assert "does not exist" in str(refused(PlaceError("rows.csv does not exist"), tmp_path))
 
 
 def reasons(folder: Path, name: str = "x") -> list[tuple[object, str]]:
@@ -140,11 +137,9 @@ def reasons(folder: Path, name: str = "x") -> list[tuple[object, str]]:
 @pytest.mark.parametrize("public", ["text number 3", "Text  NUMBER 3", "\u03aa\u0301 text"])
 def test_a_private_row_among_the_public_texts_is_shown_to_its_owner_alone(tmp_path: Path, public: str) -> None:
     rows = pd.concat([source(6), pd.DataFrame({"text": ["\u0390 text"], "label": ["a"], "row": [6]})])
-    private = PrivateRef("x", RowsRef("somewhere"))
-    place = zone(rows, tmp_path)
-    alone = identify(place, private, LABELS, ["another text"])
+    alone = known(rows, tmp_path, ["another text"])
     assert reasons(tmp_path) == []
-    assert identify(place, private, LABELS, ["another text", public]) == alone
+    assert known(rows, tmp_path, ["another text", public]) == alone
     assert [reason for _, reason in reasons(tmp_path)] == ["the same text is a test or public row"]
 
 
@@ -163,24 +158,21 @@ ODD: tuple[tuple[str, dict[str, object], str], ...] = (
 def test_an_unusable_row_votes_for_nobody_and_its_owner_is_shown_where(
     tmp_path: Path, change: dict[str, object], reason: str, selection: dict[str, int]
 ) -> None:
-    private = PrivateRef("x", RowsRef("p", person="person", **selection))  # type: ignore[arg-type]
     frame = whose(12).astype(object)
     frame.loc[5, list(change)] = list(change.values())
-    known = identify(zone(frame, tmp_path), private, LABELS, [])
+    rows = opened(frame, tmp_path, person="person", **selection)
     assert reasons(tmp_path) == [(5, reason)]
     listed = json.loads((tmp_path / "x.json").read_text())
     assert "counted from 0" in listed["rows"]
     assert listed["counts"] == {reason: 1}
-    without = zone(whose(12).drop(index=5), tmp_path)
-    rows = open_rows(zone(frame, tmp_path), private, known.fingerprint)
-    others = open_rows(without, private, identify(without, private, LABELS, []).fingerprint)
+    others = opened(whose(12).drop(index=5), tmp_path, person="person", **selection)
     assert (rows.texts, rows.labels, rows.persons) == (others.texts, others.labels, others.persons)
 
 
 def test_a_row_of_an_unknown_class_is_left_out_where_classes_matter(tmp_path: Path) -> None:
-    frame, private = source(6), PrivateRef("x", RowsRef("p"))
+    frame = source(6)
     frame.loc[1, "label"] = "no class of the task"
-    rows = open_rows(zone(frame, tmp_path), private, identify(zone(frame, tmp_path), private, LABELS, []).fingerprint)
+    rows = opened(frame, tmp_path)
     assert [row for row, _ in reasons(tmp_path)] == [1]
     assert len(rows.texts) == 6
     assert rows.of(LABELS).texts == (*rows.texts[:1], *rows.texts[2:])
@@ -191,18 +183,16 @@ def test_a_source_without_rows_has_an_identity_of_its_own(tmp_path: Path) -> Non
     names = []
     for name in ("x", "y"):
         for selection in ({}, {"rows": 5}, {"rows": 5, "of": 9}, {"rows": 5, "public": True}):
-            private = PrivateRef(name, RowsRef("p", **selection))  # type: ignore[arg-type]
-            known = identify(zone(nothing, tmp_path), private, LABELS, [])
-            assert open_rows(zone(nothing, tmp_path), private, known.fingerprint).texts == ()
-            assert known.records == ()
-            names.append(known.fingerprint)
+            found = known(nothing, tmp_path, name=name, **selection)
+            assert opened(nothing, tmp_path, **selection).texts == found.records == ()
+            names.append(found.fingerprint)
     assert len(set(names)) == 2, "two datasets that are empty today are not one"
 
 
 def test_the_owner_is_shown_persons_that_differ_in_case_or_white_space_only(tmp_path: Path) -> None:
-    frame, private = whose(12), PrivateRef("x", RowsRef("p", person="person"))
+    frame = whose(12)
     frame.loc[[1, 2], "person"] = "Patient  0"
-    identify(zone(frame, tmp_path), private, LABELS, [])
+    known(frame, tmp_path, person="person")
     assert reasons(tmp_path) == [
         (1, "the person is written differently in row 0, so the two count as different people")
     ]
@@ -222,26 +212,14 @@ def whose(number: int) -> pd.DataFrame:
     return source(number).assign(person=[f"patient {n // 4}" for n in range(number)])
 
 
-def test_the_persons_of_rows_stay_with_them_and_are_part_of_the_identity(tmp_path: Path) -> None:
-    private = PrivateRef("rows", RowsRef("somewhere", person="person"))
-    known = identify(zone(whose(12), tmp_path), private, LABELS, [])
-    rows = open_rows(zone(whose(12), tmp_path), private, known.fingerprint)
-    assert rows.persons == tuple(f"patient {n // 4}" for n in range(12))
-    moved = whose(12).assign(person="one and the same")
-    assert identify(zone(moved, tmp_path), private, LABELS, []).fingerprint != known.fingerprint
-    assert identify(zone(moved, tmp_path), private, LABELS, []).records == known.records, "the same texts, one budget"
-
-
-def unequal(number: int, without: int | None = None) -> pd.DataFrame:
+def unequal(number: int) -> pd.DataFrame:
     """Return rows of which three in ten are of class b."""
-    frame = source(number, without)
+    frame = source(number)
     return frame.assign(label=["b" if int(text.split()[-1]) % 10 < 3 else "a" for text in frame["text"]])
 
 
 def drawn(frame: pd.DataFrame, folder: Path, rows: int, seed: int = 0) -> list[tuple[str, str]]:
-    private = PrivateRef("rows", RowsRef("somewhere", rows=rows, seed=seed, public=True))
-    place = zone(frame, folder)
-    found = open_rows(place, private, identify(place, private, LABELS, []).fingerprint)
+    found = opened(frame, folder, rows=rows, seed=seed, public=True)
     return sorted(zip(found.labels, found.texts, strict=True))
 
 
@@ -262,10 +240,7 @@ def test_public_rows_are_drawn_by_seed_and_content_alone(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("public", [False, True])
 def test_too_few_rows_are_all_used_and_only_their_owner_is_shown_the_number(tmp_path: Path, public: bool) -> None:
-    private = PrivateRef("x", RowsRef("p", rows=21, public=public))
-    place = zone(unequal(20), tmp_path)
-    known = identify(place, private, LABELS, [])
-    assert len(open_rows(place, private, known.fingerprint).texts) == 20
+    assert len(taken(unequal(20), tmp_path, rows=21, public=public)) == 20
     assert reasons(tmp_path) == [(None, "private.rows is 21, the source has 20 rows; all are used")]
 
 
