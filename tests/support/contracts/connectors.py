@@ -3,8 +3,6 @@
 A test class inherits one of them and overrides its fixture; see tests/unit/connectors/artifacts/test_store.py.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Datasets that hold the same people pay together."""
 
-from __future__ import annotations
-
 import pytest
 
 from connectors.interfaces.errors import BudgetError, ConfigError

@@ -1,7 +1,5 @@
 """Several processes on one book, and processes that are killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """One draw per step key, paid once."""
 
-from __future__ import annotations
-
 import pytest
 from sqlalchemy.exc import OperationalError
 

@@ -1,7 +1,5 @@
 """Which dataset rows are, and what a run may set aside."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What was written stays, and every change from outside is found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What a process remembers of files that it has read: nothing that could hide a change."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -6,8 +6,6 @@ otherwise it is randomised response. A dynamic programme over the loss so far fi
 the exact delta of the whole adaptive mechanism at the cap's epsilon, up to the grid of losses.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

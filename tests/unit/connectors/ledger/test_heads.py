@@ -1,7 +1,5 @@
 """`private/ledger.head`: a ledger that was lost, replaced or rolled back is refused, one that is ahead of it is not."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

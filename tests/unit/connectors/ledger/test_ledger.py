@@ -1,7 +1,5 @@
 """The budget book on SQLite, and what only a file can do."""
 
-from __future__ import annotations
-
 import sqlite3
 import stat
 from pathlib import Path

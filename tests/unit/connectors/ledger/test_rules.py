@@ -1,7 +1,5 @@
 """The budget book against a model of its rules, step by step, in any order that hypothesis thinks of."""
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """A row more, however odd, changes no other row of a private source and never makes its reading fail."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """One file or table has one place, under whatever address it is read."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

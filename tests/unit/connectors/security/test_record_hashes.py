@@ -1,7 +1,5 @@
 """Keyed hashes recognise content and say nothing without the key."""
 
-from __future__ import annotations
-
 import hashlib
 import stat
 import subprocess

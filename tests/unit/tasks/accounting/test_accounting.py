@@ -1,7 +1,5 @@
 """Noise against independent numbers (tests/golden/dp_vectors.json: two routes each) and against its own promise."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

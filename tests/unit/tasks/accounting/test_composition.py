@@ -1,7 +1,5 @@
 """What releases cost together: limits, order, trade-off curves, and identities of the golden vectors."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The noise of several parties against independent numbers, the exact law of its sum, and real votes."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

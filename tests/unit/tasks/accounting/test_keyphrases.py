@@ -1,7 +1,5 @@
 """Noise of the two parts of DP-KPS: sensitivities by another road, budgets that add up."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

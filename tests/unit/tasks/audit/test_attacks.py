@@ -1,7 +1,5 @@
 """The contract of every attack on sums: the sound release passes, each sabotaged one is caught."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Attacks on one run with canaries: statistics by another road; sound noise passes, missing noise and leaks do not."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The audit of a federation: sound shares pass, whoever colludes; sabotaged ones are caught."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

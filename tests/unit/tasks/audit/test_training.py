@@ -1,7 +1,5 @@
 """The audit of a training by DP-SGD: ours passes, and sabotaged ones are caught."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

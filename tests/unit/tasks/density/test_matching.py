@@ -1,7 +1,5 @@
 """What follows from a density: expectations that noise does not carry away, diverse examples, sets that match."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Densities of sequences against exact kernels: unbiased, as far off as theory says, and padding changes nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Keyphrases of texts: the longest terms, in order, however they are written; no term twice in a vocabulary."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

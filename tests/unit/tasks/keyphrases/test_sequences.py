@@ -1,7 +1,5 @@
 """Drawing sequences: chances as the estimates, repeats by sampler, uniform where nothing is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Prompts that are seeded with phrases: theirs alone, no class, examples only where somebody gave them away."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from connectors.interfaces.models import Completion

@@ -1,7 +1,5 @@
 """What a party sends says nothing by itself, and all together say their sum, exactly."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import replace

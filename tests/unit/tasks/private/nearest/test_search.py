@@ -1,7 +1,5 @@
 """Nearest and furthest lists: exact, and the same for any blocks, kernels and other rows."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The sampler against its exact law."""
 
-from __future__ import annotations
-
 import math
 import random
 from typing import Any

@@ -1,7 +1,5 @@
 """The density of private rows: its own facts; tests/unit/tasks/private/releases/test_sums.py has the contract."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The contract of every release of sums: bounded contributions, noise of the charged scale, paid and drawn once."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import warnings

@@ -1,7 +1,5 @@
 """Votes for the nearest alone, as private evolution casts them: one row moves one bin by one vote, and no more."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

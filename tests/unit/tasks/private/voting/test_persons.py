@@ -1,7 +1,5 @@
 """Persons: however many rows they have, their joined votes stay within the stated bound."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The vote: its sensitivity in exact integers, its independence of everything but the row, and what leaves it."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math
