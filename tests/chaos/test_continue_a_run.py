@@ -15,14 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from connectors.models.base.completion_store import CompletionStore
 from tests.support.result_tables import table
-from tests.support.runs.deployed_flow import Deployed, deployed
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline, values
+from tests.support.runs.served_flow import OVER, Served, served
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import Reply, Request
 
@@ -43,7 +42,7 @@ class World:
 
     pipeline: Pipeline
     server: VendorServer
-    served: Deployed
+    served: Served
 
     @property
     def folder(self) -> Path:
@@ -51,13 +50,13 @@ class World:
         (found,) = (self.pipeline.home / "runs").iterdir()
         return found
 
-    def wait(self, run: UUID, moment: Callable[[], bool]) -> None:
+    def wait(self, run: str, moment: Callable[[], bool]) -> None:
         """Wait for a moment of a run."""
         look = time.monotonic() + 2
         while not moment():
             time.sleep(0.002)
             if time.monotonic() > look:
-                assert not self.served.state(run).is_final(), self.served.state(run).message
+                assert self.served.state(run)["type"] not in OVER, self.served.state(run)
                 look = time.monotonic() + 2
 
     def kill(self) -> None:
@@ -96,7 +95,7 @@ class World:
 
 
 # --- what fails
-def plm_down(world: World) -> UUID:
+def plm_down(world: World) -> str:
     """Both models hang up in the middle of the second iteration: after twelve answers and three more."""
     heard: Counter[str] = Counter()
 
@@ -105,19 +104,19 @@ def plm_down(world: World) -> UUID:
         return Reply(drop=True) if heard[request.body["model"]] > 15 else None
 
     world.server.plan = hang_up
-    run = world.served.trigger()
-    state = world.served.ended(run)
-    assert state.name == "Failed"
-    assert "Every PLM is down in iteration 1" in state.message
+    run = world.served.run()
+    state = world.served.end(run)
+    assert state["name"] == "Failed"
+    assert "Every PLM is down in iteration 1" in state["message"]
     assert "wasp resume" in _error(world)
     world.server.plan = lambda request: None
     return run
 
 
-def disk_full(world: World) -> UUID:
+def disk_full(world: World) -> str:
     """The disk of the state folder is full while the second iteration is written."""
     world.server.latency = 0.05
-    run = world.served.trigger()
+    run = world.served.run()
     world.wait(run, lambda: world.server.count >= 30)
     filler = world.pipeline.home / "filler"
     with filler.open("wb", buffering=0) as file:
@@ -126,67 +125,65 @@ def disk_full(world: World) -> UUID:
                 file.write(b"0" * 65536)
         except OSError:
             pass
-    state = world.served.ended(run)
+    state = world.served.end(run)
     filler.unlink()
-    assert state.name == "Failed"
-    assert "full" in state.message, state.message
+    assert state["name"] == "Failed"
+    assert "full" in state["message"], state["message"]
     return run
 
 
-def _killed(world: World, moment: Callable[[], bool], latency: float = 0.0) -> UUID:
+def _killed(world: World, moment: Callable[[], bool], latency: float = 0.0) -> str:
     world.server.latency = latency
-    run = world.served.trigger()
+    run = world.served.run()
     world.wait(run, moment)
     world.kill()
-    assert world.served.ended(run).name == "Crashed"
+    assert world.served.end(run)["name"] == "Crashed"
     return run
 
 
-def killed_in_writing(world: World) -> UUID:
+def killed_in_writing(world: World) -> str:
     """kill -9 of the run's process while models answer."""
     return _killed(world, lambda: world.server.count >= 36, latency=0.05)
 
 
-def killed_in_the_vote(world: World) -> UUID:
+def killed_in_the_vote(world: World) -> str:
     """kill -9 at the moment at which the second vote's noise stands in the budget book."""
     return _killed(world, lambda: len(world.lines()) == 2)
 
 
-def killed_in_training(world: World) -> UUID:
+def killed_in_training(world: World) -> str:
     """kill -9 once all texts are collected and the student is being trained."""
     return _killed(world, lambda: bool(list((world.pipeline.home / "runs").glob("*/_synthetic.parquet.json"))))
 
 
-def host_lost(world: World) -> UUID:
+def host_lost(world: World) -> str:
     """kill -9 of the serving process and the run together; the heartbeat's automation marks the run crashed."""
     world.server.latency = 0.05
-    run = world.served.trigger()
+    run = world.served.run()
     world.wait(run, lambda: world.server.count >= 36)
     world.served.stop(kill=True)
     world.kill()
-    assert world.served.state(run).name == "Running", "nobody is left to say what happened"
-    world.served.set_crashed(run)
+    assert world.served.state(run)["name"] == "Running", "nobody is left to say what happened"
+    world.served.set_state(run, type="CRASHED", name="Crashed", message="No heartbeat")
     world.served.start()
     return run
 
 
 # --- how it goes on
-def by_retry(world: World, run: UUID) -> UUID:
+def by_retry(world: World, run: str) -> str:
     """Click Retry."""
     world.served.retry(run)
     return run
 
 
-def by_new_run(world: World, run: UUID) -> UUID:
+def by_new_run(world: World, run: str) -> str:
     """Start the deployment again with the same parameters."""
-    return world.served.trigger()
+    return world.served.run()
 
 
-def by_resume(world: World, run: UUID) -> UUID:
+def by_resume(world: World, run: str) -> str:
     """Type the command that the manifest names."""
-    done = world.pipeline.call("resume", world.folder.name, "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return UUID(last_json(done.stdout)["prefect_run_id"])
+    return str(world.pipeline.answer("resume", world.folder.name)["prefect_run_id"])
 
 
 @contextmanager
@@ -213,8 +210,8 @@ def world(api: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[
         plms = [{"name": name, "model": name, "options": {"tries": 2}} | there for name in ("gpt", "other")]
         if "disk_full" in request.node.name:
             request.getfixturevalue("disk")
-        with deployed(pipeline, pipeline.config(plms=plms)) as served:
-            yield World(pipeline, server, served)
+        with served(pipeline, f"chaos-{tmp_path.name}", values(plms=plms)) as deployment:
+            yield World(pipeline, server, deployment)
 
 
 @pytest.fixture
@@ -224,13 +221,13 @@ def disk(tmp_path: Path) -> Iterator[None]:
 
 
 def _error(world: World) -> str:
-    return str(last_json(world.pipeline.call("show", world.folder.name, "--json").stdout)["error"])
+    return str(world.pipeline.answer("show", world.folder.name)["error"])
 
 
-def go_on(world: World, trouble: Callable[[World], UUID], way: Callable[[World, UUID], UUID]) -> None:
+def go_on(world: World, trouble: Callable[[World], str], way: Callable[[World, str], str]) -> None:
     """Let a run fail and go on; check that nothing finished is done again, and note it in the table."""
     run = trouble(world)
-    shown = world.served.state(run).name
+    shown = world.served.state(run)["name"]
     kept, drawn, finished = world.answers(), world.lines(), world.finished()
     releases, asked = world.pipeline.releases(world.folder.name), world.server.count
     assert kept
@@ -238,10 +235,10 @@ def go_on(world: World, trouble: Callable[[World], UUID], way: Callable[[World, 
 
     started = time.monotonic()
     after = way(world, run)
-    state = world.served.ended(after)
+    state = world.served.end(after)
     seconds = time.monotonic() - started
-    assert state.name == "Completed", state.message
-    steps = world.served.steps(after)
+    assert state["name"] == "Completed", state["message"]
+    steps = world.served.tasks(after)
     assert {name: steps.get(name) for name in finished} == dict.fromkeys(finished, "Reused")
     again = [one for one in world.server.requests[asked:] if (one.prompt, one.body["seed"]) in kept]
     assert again == []
@@ -249,7 +246,7 @@ def go_on(world: World, trouble: Callable[[World], UUID], way: Callable[[World, 
     assert len(world.lines()) == 2, "one line for each vote, however often the run was started"
     now = world.pipeline.releases(world.folder.name)
     assert {name: now[name] for name in releases} == releases
-    summary: dict[str, Any] = last_json(world.pipeline.call("show", world.folder.name, "--json").stdout)["summary"]
+    summary: dict[str, Any] = world.pipeline.answer("show", world.folder.name)["summary"]
     assert (summary["n_synthetic"], summary["releases"]) == (72, 2)
     names = (trouble.__name__.replace("_", " "), shown, way.__name__[3:].replace("_", " "))
     reused = f"{sum(one == 'Reused' for one in steps.values())} of {len(steps)}"
@@ -266,7 +263,7 @@ def test_a_run_killed_in_the_vote_goes_on_when_retry_is_clicked(world: World) ->
 @pytest.mark.parametrize("way", [by_retry, by_new_run, by_resume])
 @pytest.mark.parametrize("trouble", [plm_down, disk_full, killed_in_writing, killed_in_the_vote, killed_in_training])
 def test_a_failed_run_goes_on_from_what_is_finished(
-    world: World, trouble: Callable[[World], UUID], way: Callable[[World, UUID], UUID]
+    world: World, trouble: Callable[[World], str], way: Callable[[World, str], str]
 ) -> None:
     go_on(world, trouble, way)
 

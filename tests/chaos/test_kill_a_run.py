@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.runs.completions import answers_per_prompt
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
+from tests.support.waits import wait_until
 
 
 def kill_after(pipeline: Pipeline, config: Path, seconds: float) -> bool:
@@ -37,15 +38,12 @@ def disturb(pipeline: Pipeline, config: Path, hits: int) -> tuple[int, dict[str,
 
 
 def check(pipeline: Pipeline, config: Path, seen: dict[str, bytes], api: str, tmp_path: Path) -> None:
-    done = pipeline.call("run", pipeline.flow, "--config", str(config), "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    summary = last_json(done.stdout)
+    summary = pipeline.answer("run", pipeline.flow, "--config", str(config))
     releases = pipeline.releases(summary["run_id"])
     assert {name: releases[name] for name in seen} == seen
 
-    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
-    slots = [entry["slot"] for entry in entries if entry["kind"] == "release"]
-    assert sorted(slots) == (["density", "vocabulary"] if pipeline.method == "dp_kps" else ["vote-0", "vote-1"])
+    slots = ["vocabulary", "density"] if pipeline.method == "dp_kps" else ["vote-0", "vote-1"]
+    assert pipeline.released() == slots
     assert set(answers_per_prompt(pipeline)) == {1}
 
     # the same budget book in a fresh state folder, undisturbed: only the noise is carried over
@@ -54,7 +52,7 @@ def check(pipeline: Pipeline, config: Path, seen: dict[str, bytes], api: str, tm
     other.home.chmod(0o700)
     shutil.copy(pipeline.home / "private" / "ledger.key", other.home / "private" / "ledger.key")
     shutil.copy(pipeline.home / "ledger.db", other.home / "ledger.db")
-    undisturbed = last_json(other.call("run", pipeline.flow, "--config", str(config), "--json").stdout)
+    undisturbed = other.answer("run", pipeline.flow, "--config", str(config))
     assert undisturbed["run_id"] == summary["run_id"]
     assert other.releases(summary["run_id"]) == releases
     place = Path("runs") / summary["run_id"] / "synthetic.parquet"
@@ -99,8 +97,7 @@ def test_losing_every_artifact_draws_no_new_noise(pipeline: Pipeline) -> None:
         shutil.rmtree(pipeline.home / name)
     second = pipeline.run()
     assert pipeline.releases(second["run_id"]) == releases
-    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
-    assert [entry["kind"] for entry in entries].count("release") == 2
+    assert pipeline.released() == ["vote-0", "vote-1"]
 
 
 def test_a_replaced_budget_book_is_noticed(pipeline: Pipeline) -> None:
@@ -117,9 +114,7 @@ def test_two_processes_cannot_carry_out_one_run(pipeline: Pipeline) -> None:
     config = pipeline.config(method={"iterations": 20, "samples": 6000})
     first = pipeline.start("run", "wasp", "--config", str(config), "--json")
     try:
-        while not list((pipeline.home / "runs").glob("*/manifest.json")):
-            assert first.poll() is None, first.communicate()
-            time.sleep(0.1)
+        wait_until(lambda: list((pipeline.home / "runs").glob("*/manifest.json")), first)
         second = pipeline.call("run", "wasp", "--config", str(config))
     finally:
         first.kill()

@@ -15,9 +15,10 @@ import pytest
 from deployments.stack import postgres
 from deployments.stack.supervisor import Supervisor
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import SMALL, last_json
+from tests.support.runs.pipeline import SMALL, last_json, values
+from tests.support.runs.served_flow import ask
 from tests.support.servers.stack import RunningStack, stack
-from tests.support.waits import WAIT_SECONDS
+from tests.support.waits import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.slow
 AUTH = "keeper:a long enough password"
@@ -31,52 +32,28 @@ def running(tmp_path_factory: pytest.TempPathFactory):
         yield found
 
 
-def ask(running: RunningStack, where: str, what: Any = None) -> Any:
-    data = None if what is None else json.dumps(what).encode()
-    request = urllib.request.Request(f"{running.api}/{where}", data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)
-
-
-def flow_runs(running: RunningStack, name: str) -> list[dict[str, Any]]:
-    return ask(running, "flow_runs/filter", {"flows": {"name": {"any_": [name]}}, "sort": "EXPECTED_START_TIME_DESC"})
-
-
-def small(**changes: Any) -> dict[str, Any]:
-    """Return the configuration of a small run with changes."""
-    values = json.loads(json.dumps(SMALL))
-    for name, change in changes.items():
-        values[name] = values[name] | change if isinstance(change, dict) and name in values else change
-    return values
-
-
 def start_run(running: RunningStack, **changes: Any) -> str:
     """Start a small run through the server, as the UI does; return its id."""
-    values = small(**changes)
-    deployment = ask(running, "deployments/name/wasp/demo")["id"]
-    made = ask(running, f"deployments/{deployment}/create_flow_run", {"parameters": {"config": values}})
-    return str(made["id"])
+    deployment = ask(running.api, "/deployments/name/wasp/demo")["id"]
+    body = {"parameters": {"config": values(**changes)}}
+    return str(ask(running.api, f"/deployments/{deployment}/create_flow_run", body)["id"])
 
 
 def wait_for_state(running: RunningStack, run: str, *states: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
-    deadline = time.monotonic() + seconds
-    while True:
-        state: dict[str, Any] = ask(running, f"flow_runs/{run}")["state"]
-        if state["name"] in states:
-            return state
-        assert time.monotonic() < deadline, (state, (running.home / "stack/logs/worker.log").read_text()[-3000:])
-        time.sleep(0.5)
+    def state() -> dict[str, Any]:
+        return dict(ask(running.api, f"/flow_runs/{run}")["state"])
+
+    log = (running.home / "stack/logs/worker.log").read_text
+    wait_until(lambda: state()["name"] in states, log=lambda: (state(), log()[-3000:]), seconds=seconds, every=0.5)
+    return state()
 
 
 def wait_for_notice(running: RunningStack, words: str) -> dict[str, str]:
-    place, deadline = running.home / "notices.jsonl", time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        lines = place.read_text().splitlines() if place.exists() else []
-        for line in lines:
-            if words in line:
-                return json.loads(line)
-        time.sleep(0.5)
-    raise AssertionError(f"no notice says '{words}'")
+    def notices() -> list[str]:
+        place = running.home / "notices.jsonl"
+        return [line for line in place.read_text().splitlines() if words in line] if place.exists() else []
+
+    return dict(json.loads(wait_until(notices, every=0.5)[0]))
 
 
 def pids(running: RunningStack) -> dict[str, int]:
@@ -96,11 +73,11 @@ def test_a_second_up_changes_nothing(running) -> None:
 
 
 def test_the_server_keeps_the_whole_form(running) -> None:
-    demo = ask(running, "deployments/name/wasp/demo")
+    demo = ask(running.api, "/deployments/name/wasp/demo")
     assert demo["parameters"]["config"]["method"]["samples"] == 600
     assert demo["work_pool_name"] == "wasp"
     assert demo["concurrency_options"]["collision_strategy"] == "ENQUEUE"
-    assert "path" not in ask(running, "deployments/name/wasp/own-data")["parameters"]["config"]["private"]
+    assert "path" not in ask(running.api, "/deployments/name/wasp/own-data")["parameters"]["config"]["private"]
 
 
 @pytest.mark.skipif(not postgres.is_usable(), reason="no PostgreSQL server programs")
@@ -152,7 +129,7 @@ def test_a_shell_that_read_the_env_file_works_with_the_stack(running, tmp_path) 
     done = running.command("flows.cli.main", "run", "wasp", "--config", str(file), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     summary = last_json(done.stdout)
-    assert ask(running, f"flow_runs/{summary['prefect_run_id']}")["state"]["name"] == "Completed"
+    assert ask(running.api, f"/flow_runs/{summary['prefect_run_id']}")["state"]["name"] == "Completed"
     shown = last_json(running.command("flows.cli.main", "budget", "show", "--json").stdout)
     plain = {name: value for name, value in running.environment.items() if name != "WASP_LEDGER_URL"}
     other = RunningStack(running.home, "", "", plain)
@@ -176,7 +153,7 @@ def test_a_refused_run_and_a_high_budget_become_notices(running) -> None:
     notice = wait_for_notice(running, "of its privacy budget")
     assert notice["subject"].startswith(f"Dataset {dataset} has spent")
     assert accepted in notice["run"]
-    artifacts = ask(running, "artifacts/filter", {"artifacts": {"key": {"any_": ["notices"]}}})
+    artifacts = ask(running.api, "/artifacts/filter", {"artifacts": {"key": {"any_": ["notices"]}}})
     assert any(dataset in artifact["data"] for artifact in artifacts)
     # The runs of later tests must not be refused.
     raised = running.command("flows.cli.main", "budget", "cap", dataset, "--epsilon", "1000")
@@ -187,10 +164,11 @@ def test_a_program_that_dies_is_started_again(running) -> None:
     before = pids(running)
     os.kill(before["worker"], signal.SIGKILL)
     os.kill(before["mlflow"], signal.SIGKILL)  # its children still use the port
-    deadline = time.monotonic() + WAIT_SECONDS
-    while running.word("status").stdout.count("running, process") < len(before) or pids(running) == before:
-        assert time.monotonic() < deadline, running.word("status").stdout
-        time.sleep(1)
+
+    def all_run() -> bool:
+        return running.word("status").stdout.count("running, process") == len(before) and pids(running) != before
+
+    wait_until(all_run, log=lambda: running.word("status").stdout, every=1)
     again = running.word("up")
     assert again.returncode == 0, again.stderr
     after = pids(running)
@@ -208,11 +186,7 @@ def manifests(running: RunningStack) -> list[dict[str, Any]]:
 def wait_for_task(running: RunningStack, run: str, state: str) -> list[dict[str, Any]]:
     """Wait until a task run of a flow run has a state; return all of this state."""
     asked = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"state": {"type": {"any_": [state]}}}}
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not (tasks := ask(running, "task_runs/filter", asked)):
-        assert time.monotonic() < deadline, f"no task of {run} is {state}"
-        time.sleep(0.5)
-    return tasks
+    return list(wait_until(lambda: ask(running.api, "/task_runs/filter", asked), every=0.5))
 
 
 def test_the_crash_of_a_run_is_a_notice_within_a_minute(running) -> None:
@@ -224,16 +198,20 @@ def test_the_crash_of_a_run_is_a_notice_within_a_minute(running) -> None:
     assert run in wait_for_notice(running, run)["run"]
     wait_for_task(running, run, "CRASHED")
     asked = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}}
-    assert ask(running, "task_runs/filter", asked) == [], "no task of a dead process stays Running"
+    assert ask(running.api, "/task_runs/filter", asked) == [], "no task of a dead process stays Running"
 
 
 def test_a_cancelled_run_shows_what_it_reserves_and_how_to_give_it_back(running) -> None:
     run = start_run(running, **LONG, execution={"max_workers": 2, "seed": 6})
     wait_for_task(running, run, "RUNNING")
-    ask(running, f"flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}, "force": True})
+    ask(
+        running.api,
+        f"/flow_runs/{run}/set_state",
+        {"state": {"type": "CANCELLING", "name": "Cancelling"}, "force": True},
+    )
     wait_for_state(running, run, "Cancelled")
     (artifact,) = ask(
-        running, "artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"any_": ["stopped"]}}}
+        running.api, "/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"any_": ["stopped"]}}}
     )
     (book,) = [book for book in manifests(running) if book["prefect_run_id"] == run]
     name = book["run_id"]
@@ -251,10 +229,10 @@ def test_the_automation_of_silent_runs_leaves_finished_ones_alone(running) -> No
     time.sleep(100)  # longer than the silence that the automation waits for
     asked = {"event": {"name": ["prefect.automation.action.failed", "prefect.automation.triggered"]}}
     asked |= {"occurred": {"since": "2026-01-01T00:00:00Z"}}
-    events = ask(running, "events/filter", {"filter": asked, "limit": 50})["events"]
+    events = ask(running.api, "/events/filter", {"filter": asked, "limit": 50})["events"]
     silent = [one for one in events if refused in json.dumps(one) and "silent run" in json.dumps(one)]
     assert silent == []
-    assert ask(running, f"flow_runs/{refused}")["state"]["name"] == "Failed"
+    assert ask(running.api, f"/flow_runs/{refused}")["state"]["name"] == "Failed"
 
 
 def test_a_run_whose_worker_is_killed_with_it_is_crashed_within_two_minutes(running) -> None:
@@ -285,7 +263,7 @@ def test_down_ends_a_run_in_order_and_retry_completes_it(running) -> None:
     crashed = wait_for_state(running, run, "Crashed", seconds=5)
     assert crashed["message"]
     again = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry"}
-    ask(running, f"flow_runs/{run}/set_state", {"state": again, "force": True})
+    ask(running.api, f"/flow_runs/{run}/set_state", {"state": again, "force": True})
     assert wait_for_state(running, run, "Completed", "Failed")["name"] == "Completed"
 
 

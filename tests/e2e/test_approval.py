@@ -22,7 +22,7 @@ SHORT = {"method": {"iterations": 2, "samples": 24}, "test": None, "execution": 
 
 def nothing_spent(pipeline: Pipeline) -> bool:
     """Say whether the budget book knows no dataset, and so no private row was read."""
-    return last_json(pipeline.call("budget", "show", "--json").stdout) == {"datasets": []}
+    return pipeline.answer("budget", "show") == {"datasets": []}
 
 
 def test_a_refused_plan_spends_nothing_and_says_who_refused(pipeline: Pipeline, tmp_path: Path) -> None:
@@ -58,13 +58,9 @@ def test_an_approved_plan_is_carried_out_recorded_and_not_asked_for_again(pipeli
     kept = json.loads((Path(summary["folder"]) / "manifest.json").read_text())["approval"]
     assert (kept["by"], kept["reason"], kept["where"]) == ("Bob", "agreed on Monday", "in Prefect")
     assert "approved by Bob on" in Path(summary["report"]).read_text(encoding="utf-8")
-    history = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)
-    assert {entry["who"].partition(", ")[2] for entry in history["entries"] if entry["kind"] == "reserve"} == {
-        "approved by Bob"
-    }
-    again = pipeline.call("resume", summary["run_id"], "--json")
-    assert again.returncode == 0, again.stderr[-3000:]
-    assert last_json(again.stdout)["epsilon_spent"] == summary["epsilon_spent"]
+    signers = {entry["who"].partition(", ")[2] for entry in pipeline.entries() if entry["kind"] == "reserve"}
+    assert signers == {"approved by Bob"}
+    assert pipeline.answer("resume", summary["run_id"])["epsilon_spent"] == summary["epsilon_spent"]
     plain = pipeline.run(**SHORT | {"execution": {"approval": False, "max_workers": 1}})
     assert plain["run_id"] == summary["run_id"], "whether somebody is asked makes no other run"
 
@@ -114,7 +110,7 @@ def test_on_a_terminal_the_question_is_asked_there(pipeline: Pipeline, typed: st
 
 @pytest.fixture(scope="module")
 def deployed(api: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(api, Pipeline(tmp_path_factory.mktemp("approval") / "home", api), "approval") as deployment:
+    with served(Pipeline(tmp_path_factory.mktemp("approval") / "home", api), "approval") as deployment:
         yield deployment
 
 
@@ -123,7 +119,7 @@ def test_a_retry_of_an_approved_run_does_not_ask_again(deployed: Served, tmp_pat
     model = save_roberta(tmp_path / "weights")
     (model / "model.safetensors").write_bytes(b"no weights")  # found where the student is trained
     config = values(**SHORT, student={"kind": "finetune", "model": str(model)})
-    run = deployed.start(config)
+    run = deployed.run(config)
     deployed.until(run, "PAUSED")
     with_form(deployed.api, ask(deployed.api, f"/flow_runs/{run}"))
     assert resume(deployed.api, run, approved=True, by="Carol") == "ACCEPT"
@@ -138,14 +134,14 @@ def test_a_retry_of_an_approved_run_does_not_ask_again(deployed: Served, tmp_pat
 
 @pytest.mark.slow
 def test_when_nobody_answers_in_time_nothing_is_spent_and_a_retry_asks_again(deployed: Served) -> None:
-    before = last_json(deployed.pipeline.call("budget", "show", "--json").stdout)
+    before = deployed.pipeline.answer("budget", "show")
     changes = SHORT | {"execution": {"approval": True, "approval_minutes": 1, "seed": 7}}
-    run = deployed.start(values(**changes))
+    run = deployed.run(values(**changes))
     deployed.until(run, "PAUSED")
     state = deployed.end(run)
     assert state["type"] == "FAILED"
     assert "Nobody approved this plan within 1 minutes" in state["message"]
-    assert last_json(deployed.pipeline.call("budget", "show", "--json").stdout) == before
+    assert deployed.pipeline.answer("budget", "show") == before
     deployed.retry(run)
     deployed.until(run, "PAUSED")
     with_form(deployed.api, ask(deployed.api, f"/flow_runs/{run}"))

@@ -1,6 +1,5 @@
 """A run that fails in Prefect says the step, the cause and the next move, and Retry goes on from there."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline, values
 from tests.support.runs.served_flow import Served, served
-from tests.support.waits import WAIT_SECONDS
+from tests.support.waits import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +45,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def deployed(api: str, faults: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     pipeline = Pipeline(tmp_path_factory.mktemp("failed") / "home", api, {"PYTHONPATH": f"{faults}:{ROOT}"})
-    with served(api, pipeline, "failures") as deployment:
+    with served(pipeline, "failures") as deployment:
         yield deployment
 
 
@@ -56,10 +55,7 @@ def failed(deployed: Served, run: str) -> str:
     assert state["type"] == "FAILED", state
     message = str(state["message"])
     words = message.split(": ", 2)[-1]
-    deadline = time.monotonic() + WAIT_SECONDS  # logs are sent in batches
-    while not any(words[:60] in line for line in deployed.logs(run)[-2:]):
-        assert time.monotonic() < deadline, deployed.logs(run)[-3:]
-        time.sleep(0.5)
+    wait_until(lambda: any(words[:60] in line for line in deployed.logs(run)[-2:]), log=lambda: deployed.logs(run)[-3:])
     return message
 
 
@@ -72,7 +68,7 @@ def failed(deployed: Served, run: str) -> str:
 )
 def test_a_full_disk_and_an_error_nobody_foresaw(deployed: Served, faults: Path, fault: str, words: list[str]) -> None:
     (faults / fault).touch()
-    run = deployed.start(values(**SHORT, execution={"seed": len(fault)}))
+    run = deployed.run(values(**SHORT, execution={"seed": len(fault)}))
     message = failed(deployed, run)
     (faults / fault).unlink()
     for word in words:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from tests.support.paths import ROOT
 from tests.support.runs.federation import PLANTED, both_sides, clear_sum, edit_party, open_federated, planted_rows
 from tests.support.runs.pipeline import SMALL, Pipeline, last_json
 from tests.support.servers.s3 import s3_server
-from tests.support.waits import WAIT_SECONDS
+from tests.support.waits import WAIT_SECONDS, wait_until
 
 METHOD = {"guidance": "votes", "iterations": 2, "samples": 48, "votes": 4, "examples": 4}
 
@@ -85,10 +84,7 @@ class Scene:
         return sorted((self.folder / "parties/exchange/parties").glob(f"{party}/rounds/*/*/*/{kind}"))
 
     def until(self, holds: Callable[[], Any]) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not holds():
-            assert time.monotonic() < deadline, self.logs()
-            time.sleep(0.02)
+        wait_until(holds, log=self.logs, every=0.02)
 
     def logs(self) -> str:
         return "\n".join(file.read_text()[-1500:] for file in self.folder.glob("parties/*/party.log"))

@@ -10,9 +10,10 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from tests.support.paths import ROOT
-from tests.support.runs.deployed_flow import Deployed, deployed
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline, values
+from tests.support.runs.served_flow import OVER, Served, served
 from tests.support.servers.vendor import VendorServer
+from tests.support.waits import wait_until
 
 EPSILON, DELTA, CAP = 4.0, 1e-5, 6.0
 ROWS = pd.read_parquet(ROOT / "connectors/data/support_desk/private.parquet")
@@ -28,22 +29,22 @@ def composed(runs: int) -> float:
     return float(brentq(lambda epsilon: delta(epsilon, mu * math.sqrt(runs)) - DELTA, 0.01, 100))
 
 
-def book(pipeline: Pipeline) -> list[dict[str, Any]]:
-    return list(last_json(pipeline.call("budget", "history", "growing", "--json").stdout)["entries"])
-
-
 def kinds(entries: list[dict[str, Any]]) -> list[str]:
     return [entry["kind"] for entry in entries]
 
 
 def spent(pipeline: Pipeline) -> float:
-    (status,) = last_json(pipeline.call("budget", "show", "growing", "--json").stdout)["datasets"]
+    (status,) = pipeline.answer("budget", "show", "growing")["datasets"]
     return float(status["spent"])
 
 
-def run_once(served: Deployed) -> tuple[Any, dict[str, str]]:
-    run = served.trigger()
-    return served.ended(run), served.steps(run)
+def run_once(deployment: Served) -> tuple[dict[str, Any], dict[str, str]]:
+    run = deployment.run()
+    return deployment.end(run), deployment.tasks(run)
+
+
+def over(deployment: Served) -> list[dict[str, Any]]:
+    return [run for run in deployment.runs() if run["state_type"] in OVER]
 
 
 @pytest.mark.slow
@@ -51,23 +52,22 @@ def test_a_schedule_on_a_growing_file(pipeline: Pipeline, tmp_path: Path) -> Non
     pipeline.extra = {"VENDOR_KEY": "sk-none"}
     file = tmp_path / "rows.parquet"
     ROWS.head(80).to_parquet(file)
-    capped = pipeline.call("budget", "cap", "growing", "--epsilon", str(CAP), "--declare")
-    assert capped.returncode == 0, capped.stderr
+    pipeline.answer("budget", "cap", "growing", "--epsilon", str(CAP), "--declare")
     with VendorServer() as server:
-        config = pipeline.config(plms=[server.plm()], private={"path": str(file), "name": "growing"})
-        with deployed(pipeline, config, interval=30) as served:
-            served.until(lambda: sum(one.state.is_final() for one in served.runs()) >= 2, "the schedule does not run")
-            served.pause()
-            served.until(lambda: not any(one.state.is_running() for one in served.runs()), "a run does not end")
+        config = values(plms=[server.plm()], private={"path": str(file), "name": "growing"})
+        with served(pipeline, "growing", config, interval=30) as deployment:
+            wait_until(lambda: len(over(deployment)) >= 2, log=deployment.log)
+            deployment.pause()
+            wait_until(lambda: over(deployment) == deployment.runs(), log=deployment.log)
 
             # the schedule: once from nothing, then for nothing
-            first, second = [one for one in served.runs() if one.state.is_final()][:2]
-            assert (first.state.name, second.state.name) == ("Completed", "Completed"), second.state.message
-            assert set(served.steps(first.id).values()) == {"Completed"}
-            steps = served.steps(second.id)
+            first, second = over(deployment)[:2]
+            assert (first["state_name"], second["state_name"]) == ("Completed", "Completed"), second["state"]
+            assert set(deployment.tasks(first["id"]).values()) == {"Completed"}
+            steps = deployment.tasks(second["id"])
             assert {name: state for name, state in steps.items() if state != "Reused" and "record" not in name} == {}
             assert len(steps) > 10
-            entries, asked = book(pipeline), server.count
+            entries, asked = pipeline.entries("growing"), server.count
             assert asked == 72
             assert kinds(entries).count("release") == 2
             assert kinds(entries)[-1] == "finish", "the second run wrote no line"
@@ -75,9 +75,9 @@ def test_a_schedule_on_a_growing_file(pipeline: Pipeline, tmp_path: Path) -> Non
 
             # new rows: a version of the same dataset, charged on top of what the shared rows have spent
             ROWS.head(100).to_parquet(file)
-            state, _ = run_once(served)
-            assert state.name == "Completed", state.message
-            new = book(pipeline)[len(entries) :]
+            state, _ = run_once(deployment)
+            assert state["name"] == "Completed", state
+            new = pipeline.entries("growing")[len(entries) :]
             assert kinds(new) == ["version", "reserve", "release", "release", "finish"]
             assert spent(pipeline) == pytest.approx(composed(2), abs=1e-3)
             assert composed(2) == pytest.approx(5.992, abs=1e-3)
@@ -85,14 +85,14 @@ def test_a_schedule_on_a_growing_file(pipeline: Pipeline, tmp_path: Path) -> Non
             # the cap is full: the run is refused, and its state says why and what to do
             ROWS.to_parquet(file)
             asked = server.count
-            state, steps = run_once(served)
-            assert (state.name, steps) == ("Failed", {})
-            assert f"needs epsilon {EPSILON:g}" in state.message
-            assert f"left {CAP - composed(2):.4f}"[:9] in state.message
-            assert f"of the cap {CAP:g}" in state.message
-            assert "Lower privacy.epsilon" in state.message
-            assert "wasp budget cap growing" in state.message
+            state, steps = run_once(deployment)
+            assert (state["name"], steps) == ("Failed", {})
+            assert f"needs epsilon {EPSILON:g}" in state["message"]
+            assert f"left {CAP - composed(2):.4f}"[:9] in state["message"]
+            assert f"of the cap {CAP:g}" in state["message"]
+            assert "Lower privacy.epsilon" in state["message"]
+            assert "wasp budget cap growing" in state["message"]
             assert server.count == asked
             assert spent(pipeline) == pytest.approx(composed(2), abs=1e-3)
-            assert kinds(book(pipeline))[-2:] == ["version", "refuse"]
+            assert kinds(pipeline.entries("growing"))[-2:] == ["version", "refuse"]
     assert pipeline.call("budget", "verify", "growing").returncode == 0

@@ -1,10 +1,8 @@
 """From a CSV file to an exported bundle: four commands, no file written by hand."""
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -30,22 +28,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def wasp(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command in the folder, as a user does."""
-    command = [sys.executable, "-m", "flows.cli.main", *words]
-    environment = Pipeline(folder / "home").environment
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-
-
-def answer(folder: Path, *words: str) -> dict[str, Any]:
-    done = wasp(folder, *words, "--json")
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
-
-
 @pytest.mark.runs
 def test_four_commands_lead_from_a_file_to_a_bundle(folder: Path) -> None:
-    made = answer(folder, "init", "triage", "--data", "notes.csv", "--yes")
+    wasp = partial(Pipeline(folder / "home").answer, folder=folder)
+    made = wasp("init", "triage", "--data", "notes.csv", "--yes")
     assert "biling" not in made["classes"]
     assert (made["declared_rows"], made["language"]) == (100, "en")
     written = (folder / "triage.yaml").read_text() + (folder / "triage_task.yaml").read_text()
@@ -53,18 +39,18 @@ def test_four_commands_lead_from_a_file_to_a_bundle(folder: Path) -> None:
     assert "121" not in written
     assert RARE not in written
 
-    plan = answer(folder, "plan", "triage", *FAST)
+    plan = wasp("plan", "triage", *FAST)
     assert plan["problems"] == []
-    run = answer(folder, "run", "triage", *FAST)
+    run = wasp("run", "triage", *FAST)
     assert run["state"] == "done"
-    exported = answer(folder, "export", "latest", "out")
+    exported = wasp("export", "latest", "out")
     assert "synthetic.parquet" in exported["files"]
-    assert answer(folder, "show", "latest")["run_id"] == run["run_id"]
+    assert wasp("show", "latest")["run_id"] == run["run_id"]
 
 
 def test_files_that_exist_are_kept(folder: Path) -> None:
     (folder / "triage_task.yaml").write_text("mine")
-    refused = wasp(folder, "init", "triage", "--data", "notes.csv")
+    refused = Pipeline(folder / "home").call("init", "triage", "--data", "notes.csv", folder=folder)
     assert refused.returncode == 2
     assert "triage_task.yaml: this file exists" in refused.stderr
     assert (folder / "triage_task.yaml").read_text() == "mine"

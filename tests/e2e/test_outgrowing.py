@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,10 @@ from tasks.accounting.composition import gaussian_epsilon
 from tests.support.paths import ROOT
 from tests.support.runs.completions import answers_per_prompt
 from tests.support.runs.pipeline import Pipeline, last_json
-from tests.support.servers.postgres import execute, free_port, postgres_server
+from tests.support.servers.ports import free_port
+from tests.support.servers.postgres import execute, postgres_server
 from tests.support.servers.s3 import S3Server, s3_server
+from tests.support.waits import wait_until
 
 SAME = ("run_id", "accuracy", "macro_f1", "fid", "epsilon_spent", "n_synthetic", "releases", "iterations")
 TINY: dict[str, Any] = {"method": {"iterations": 2, "samples": 24}}
@@ -72,12 +73,6 @@ def machines(api: str, homes: Sequence[Path], **variables: str) -> list[Pipeline
     return [Pipeline(home, api, extra=variables) for home in homes]
 
 
-def released_slots(pipeline: Pipeline) -> list[str]:
-    """Return the slot of every release in the budget book, in order."""
-    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
-    return [entry["slot"] for entry in entries if entry["kind"] == "release"]
-
-
 def private_names(s3: S3Server) -> list[str]:
     """Return the names in the shared store that should not be there."""
     return [name for name in s3.names("wasp-test") if any(word in name for word in ("private", "ledger", ".db"))]
@@ -98,7 +93,7 @@ def test_a_run_on_a_cluster_has_the_result_of_threads_that_read_its_noise_back(a
     assert set(answers_per_prompt(cluster)) == {1}
     threads = with_the_book_of(cluster, tmp_path / "threads")
     assert result(threads, **TINY) == expected
-    assert released_slots(threads) == ["vote-0"]
+    assert threads.released() == ["vote-0"]
 
 
 def test_machines_that_share_a_store_on_s3_and_a_book_on_postgresql_pay_a_run_once(
@@ -109,7 +104,7 @@ def test_machines_that_share_a_store_on_s3_and_a_book_on_postgresql_pay_a_run_on
     expected = result(first, **TINY)
     assert result(second, **TINY) == expected
     assert (len(answers_per_prompt(first)), len(answers_per_prompt(second))) == (TINY["method"]["samples"], 0)
-    assert released_slots(second) == ["vote-0"]
+    assert second.released() == ["vote-0"]
     assert private_names(s3) == []
     assert not list(tmp_path.rglob("ledger.db*")), "the book is PostgreSQL's alone"
 
@@ -159,7 +154,7 @@ def test_a_dask_worker_that_sees_another_budget_book_spends_nothing(api: str, tm
         done = pipeline.call("run", "wasp", "--config", str(pipeline.config(execution=execution)), "--json")
     assert done.returncode == 1
     assert "Set WASP_LEDGER_URL on every machine of the cluster" in done.stderr
-    assert released_slots(pipeline) == []
+    assert pipeline.released() == []
 
 
 @pytest.mark.slow
@@ -171,13 +166,13 @@ def test_a_run_that_dies_on_one_machine_goes_on_on_another(
     config = first.config()
     process = first.start("run", "wasp", "--config", str(config), "--json")
     try:
-        wait_for(lambda: any("iteration=0/_release" in name for name in s3.names("wasp-test")), process)
+        wait_until(lambda: any("iteration=0/_release" in name for name in s3.names("wasp-test")), process)
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
     [release] = [name for name in s3.names("wasp-test") if name.endswith("iteration=0/release.parquet")]
     drawn, run_id = s3.get(f"wasp-test/{release}"), release.split("/")[2]
-    states = {run["run_id"]: run["state"] for run in last_json(second.call("runs", "--json").stdout)["runs"]}
+    states = {run["run_id"]: run["state"] for run in second.answer("runs")["runs"]}
     assert states == {run_id: "interrupted"}
 
     done = second.call("resume", run_id, "--json")
@@ -186,14 +181,14 @@ def test_a_run_that_dies_on_one_machine_goes_on_on_another(
     assert "write clerk t=0" not in done.stderr, "finished steps are used again"
     assert "write clerk t=2" in done.stderr
     assert s3.get(f"wasp-test/{release}") == drawn
-    assert released_slots(first) == ["vote-0", "vote-1"]
+    assert first.released() == ["vote-0", "vote-1"]
     assert private_names(s3) == []
 
     # the first machine again: nothing is left to do, and everything can be shown, exported and explained there
-    again = last_json(first.call("run", "wasp", "--config", str(config), "--json").stdout)
+    again = first.answer("run", "wasp", "--config", str(config))
     assert {name: again[name] for name in SAME} == {name: summary[name] for name in SAME}
-    assert last_json(first.call("export", run_id, str(tmp_path / "out"), "--json").stdout)["run_id"] == run_id
-    assert Path(last_json(first.call("report", run_id, "--json").stdout)["report"]).read_text().startswith("<!DOCTYPE")
+    assert first.answer("export", run_id, str(tmp_path / "out"))["run_id"] == run_id
+    assert Path(first.answer("report", run_id)["report"]).read_text().startswith("<!DOCTYPE")
 
     # the same without a store: only the noise is carried over
     alone.extra = {"WASP_LEDGER_URL": database}
@@ -208,7 +203,7 @@ def test_while_the_store_is_away_a_run_stops_and_then_goes_on(api: str, tmp_path
     pipeline = Pipeline(tmp_path / "home", api, extra=shared)
     config = pipeline.config()
     process = pipeline.start("run", "wasp", "--config", str(config), "--json")
-    wait_for(lambda: any("iteration=0/_release" in name for name in s3.names("wasp-test")), process)
+    wait_until(lambda: any("iteration=0/_release" in name for name in s3.names("wasp-test")), process)
     os.kill(s3.process.pid, signal.SIGSTOP)  # it hangs: the worst way not to answer
     try:
         _, errors = process.communicate(timeout=500)
@@ -219,14 +214,8 @@ def test_while_the_store_is_away_a_run_stops_and_then_goes_on(api: str, tmp_path
     done = pipeline.call("run", "wasp", "--config", str(config), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "write clerk t=0" not in done.stderr
-    assert released_slots(pipeline) == ["vote-0", "vote-1"]
+    assert pipeline.released() == ["vote-0", "vote-1"]
     assert set(answers_per_prompt(pipeline)) == {1}
-
-
-def wait_for(there: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
-    while not there():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.2)
 
 
 @pytest.mark.slow
@@ -246,11 +235,10 @@ def test_twenty_runs_at_once_cannot_pass_the_cap_together(
         evaluation={"fid_reference": "none"},
         execution={"max_workers": 1},
     )
-    planned = last_json(pipeline.call("plan", "wasp", "--config", str(config), "--json").stdout)
+    planned = pipeline.answer("plan", "wasp", "--config", str(config))
     mu = 1 / planned["noise_multiplier"]
     cap = sum(gaussian_epsilon(math.sqrt(runs) * mu, 1e-5) for runs in (FIT, FIT + 1)) / 2
-    declared = pipeline.call("budget", "cap", "desk", "--epsilon", str(cap), "--declare", "--json")
-    assert declared.returncode == 0, declared.stderr
+    pipeline.answer("budget", "cap", "desk", "--epsilon", str(cap), "--declare")
 
     arguments = [
         ("run", "wasp", "--config", str(config), "--set", f"execution.seed={n}", "--json") for n in range(RUNS)
@@ -262,7 +250,7 @@ def test_twenty_runs_at_once_cannot_pass_the_cap_together(
     refusals = [json.loads(out.splitlines()[-1]) for (out, _), code in ended if code == 3]
     assert {refusal["error"] for refusal in refusals} == {"BudgetError"}
 
-    show = last_json(pipeline.call("budget", "show", "desk", "--json").stdout)["datasets"][0]
+    show = pipeline.answer("budget", "show", "desk")["datasets"][0]
     assert show["releases"] == FIT
     assert show["spent"] <= cap
     if kind == "sqlite":

@@ -4,19 +4,18 @@ import itertools
 import json
 import sqlite3
 import time
-import urllib.request
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connectors.interfaces.money import format_dollars
 from tests.support.runs.paid_models import KEY, SHORT, paid
 from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.served_flow import ask
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import failure, ok, with_usage
-from tests.support.waits import WAIT_SECONDS
+from tests.support.waits import WAIT_SECONDS, wait_until
 
 
 @pytest.fixture
@@ -66,7 +65,7 @@ def test_runs_of_two_epsilons_that_start_together_pay_for_their_common_prompts_o
 def test_the_money_cap_stops_before_the_call_that_would_pass_it(pipeline: Pipeline) -> None:
     with VendorServer() as server:
         plms = [paid("gpt", "openai", server.url)]
-        plan = last_json(pipeline.call("plan", "wasp", "-c", str(pipeline.config(plms=plms, **SHORT)), "--json").stdout)
+        plan = pipeline.answer("plan", "wasp", "-c", str(pipeline.config(plms=plms, **SHORT)))
         assert plan["dollars_about"] > 0
         assert plan["minutes_of_writing"] is None
         config = pipeline.config(plms=plms, limits={"max_dollars": 1.1}, **SHORT)
@@ -85,8 +84,8 @@ def test_money_at_a_server_without_usage_is_estimated_and_marked(pipeline: Pipel
     with VendorServer(plan=lambda request: with_usage(request, None)) as server:
         plms = [paid("gpt", "openai", server.url)]
         config = pipeline.config(plms=plms, limits={"max_dollars": 500.0}, **SHORT)
-        summary = last_json(pipeline.call("run", "wasp", "--config", str(config), "--json").stdout)
-        plan = last_json(pipeline.call("plan", "wasp", "--config", str(config), "--json").stdout)
+        summary = pipeline.answer("run", "wasp", "--config", str(config))
+        plan = pipeline.answer("plan", "wasp", "--config", str(config))
         doctor = last_json(pipeline.call("doctor", "--config", str(config), "--json").stdout)
         (said,) = (check["found"] for check in doctor["checks"] if check["what"] == "PLM gpt")
         assert "the server reports no usage" in said
@@ -122,10 +121,10 @@ def test_the_key_is_written_nowhere(pipeline: Pipeline, tmp_path: Path) -> None:
 def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline) -> None:
     with VendorServer() as server:
         config = str(pipeline.config(plms=[paid("gpt", "openai", server.url)], **SHORT))
-        shown = last_json(pipeline.call("preview", "--config", config, "--rows", "2", "--json").stdout)
+        shown = pipeline.answer("preview", "--config", config, "--rows", "2")
         assert shown["calls"] == server.count == 12
         assert shown["dollars"] == pytest.approx(12 * 18 / 1000)
-        plan = last_json(pipeline.call("plan", "wasp", "--config", config, "--json").stdout)
+        plan = pipeline.answer("plan", "wasp", "--config", config)
         assert plan["measured"] == ["gpt"]
         assert plan["tokens_out"] == 24 * 7
         assert plan["minutes_of_writing"] >= 0
@@ -137,24 +136,17 @@ def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline
 
 @pytest.mark.slow
 def test_runs_share_a_paid_model_through_a_global_limit_of_prefect(pipeline: Pipeline) -> None:
-    def api(path: str, body: dict[str, Any]) -> Any:
-        data = json.dumps(body).encode()
-        request = urllib.request.Request(f"{pipeline.api}{path}", data, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return json.loads(answer.read() or b"null")
-
-    api("/v2/concurrency_limits/", {"name": "plm-shared-gpt", "limit": 1})
-    api("/v2/concurrency_limits/increment", {"names": ["plm-shared-gpt"], "slots": 1, "mode": "concurrency"})
+    slot = {"names": ["plm-shared-gpt"], "slots": 1, "mode": "concurrency"}
+    ask(pipeline.api, "/v2/concurrency_limits/", {"name": "plm-shared-gpt", "limit": 1})
+    ask(pipeline.api, "/v2/concurrency_limits/increment", slot)
     with VendorServer() as server:
         config = pipeline.config(plms=[paid("shared-gpt", "openai", server.url)], **SHORT)
         process = pipeline.start("run", "wasp", "--config", str(config), "--json")
         try:
-            while not list((pipeline.home / "runs").glob("*/manifest.json")):
-                assert process.poll() is None, process.communicate()
-                time.sleep(0.1)
+            wait_until(lambda: list((pipeline.home / "runs").glob("*/manifest.json")), process)
             time.sleep(4)
             assert server.count == 0, "the slot is taken by somebody else"
-            api("/v2/concurrency_limits/decrement", {"names": ["plm-shared-gpt"], "slots": 1, "mode": "concurrency"})
+            ask(pipeline.api, "/v2/concurrency_limits/decrement", slot)
             out, err = process.communicate(timeout=WAIT_SECONDS)
         finally:
             process.kill()
@@ -167,7 +159,7 @@ def test_kept_answers_become_a_recorded_model(pipeline: Pipeline, tmp_path: Path
     with VendorServer() as server:
         pipeline.run(plms=[paid("gpt", "openai", server.url)], **SHORT)
     kept = tmp_path / "answers.parquet"
-    assert last_json(pipeline.call("answers", "export", str(kept), "--json").stdout)["answers"] == 24
+    assert pipeline.answer("answers", "export", str(kept))["answers"] == 24
     assert pipeline.call("answers", "export", str(kept)).returncode == 2, "a file that exists is not overwritten"
     other = Pipeline(tmp_path / "other", pipeline.api)
     plms = [{"name": "archive", "connector": "recorded", "model": str(kept)}]

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import connectors.data
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
 
 PERSON = {"protects": "person", "rows_per_person": 4}
 
@@ -22,18 +22,17 @@ def patients(folder: Path) -> str:
 
 def test_a_person_is_protected_with_all_rows(pipeline: Pipeline, tmp_path: Path) -> None:
     private = {"path": patients(tmp_path / "owner"), "name": "ward", "person": "patient"}
-    assert pipeline.call("budget", "cap", "ward", "--epsilon", "4", "--declare", "--protects", "person").returncode == 0
+    pipeline.answer("budget", "cap", "ward", "--epsilon", "4", "--declare", "--protects", "person")
     done = pipeline.run(private=private, privacy=PERSON)
     assert done["epsilon_spent"] == pytest.approx(4.0, abs=1e-3)
-    book = last_json(pipeline.call("budget", "history", "ward", "--json").stdout)["entries"]
+    book = pipeline.entries("ward")
     released = [entry for entry in book if entry["kind"] == "release"]
     assert {entry["protects"] for entry in released} == {"person"}
     one_row = (8 / 3 * (1 - 4**-8)) ** 0.5
     assert {round(entry["sensitivity"], 6) for entry in released} == {round(2 * one_row, 6)}
     report = Path(done["report"]).read_text(encoding="utf-8")
     assert "one person with all of their used rows" in report
-    exported = pipeline.call("export", done["run_id"], str(tmp_path / "bundle"))
-    assert exported.returncode == 0, exported.stderr
+    pipeline.answer("export", done["run_id"], str(tmp_path / "bundle"))
     assert "one person (at most 4 rows of each, joined by max)" in (tmp_path / "bundle" / "README.md").read_text()
     records = pipeline.call("run", "wasp", "--config", str(pipeline.config(private=private)))
     assert records.returncode == 2
@@ -52,4 +51,4 @@ def test_what_cannot_protect_a_person_is_refused_before_anything_is_spent(
     assert refused.returncode == 2
     told = "".join(path.read_text() for path in (pipeline.home / "private").rglob("*.json"))
     assert named in refused.stderr + told
-    assert last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"] == []
+    assert pipeline.answer("budget", "show")["datasets"] == []

@@ -4,21 +4,15 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.servers.vendor import VendorServer
+from tests.support.waits import wait_until
 
 EVERYTHING = ("--intermediate-older-than", "0m")
 KEPT = ("manifest.json", "summary.json", "report.json", "report.html", "synthetic.parquet", "student/student.json")
-
-
-def clean(pipeline: Pipeline, *rules: str) -> dict[str, Any]:
-    done = pipeline.call("clean", *rules, "--json")
-    assert done.returncode == 0, done.stderr[-2000:]
-    return last_json(done.stdout)
 
 
 def content(home: Path) -> dict[str, bytes]:
@@ -29,8 +23,7 @@ def content(home: Path) -> dict[str, bytes]:
 
 
 def lines_of_the_book(pipeline: Pipeline) -> list[str]:
-    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
-    return [entry["hash"] for entry in entries]
+    return [entry["hash"] for entry in pipeline.entries()]
 
 
 def check_usable(pipeline: Pipeline, run_id: str, folder: Path) -> None:
@@ -48,7 +41,7 @@ def test_a_cleaned_run_stands_until_it_is_made_again_on_purpose(pipeline: Pipeli
     run_id = pipeline.run()["run_id"]
     releases, book, before = pipeline.releases(run_id), lines_of_the_book(pipeline), content(pipeline.home)
 
-    told = clean(pipeline, *EVERYTHING)
+    told = pipeline.answer("clean", *EVERYTHING)
     assert content(pipeline.home) == before, "without --yes nothing changes"
     assert told["applied"] is False
     assert {one["kind"] for one in told["going"]} == {
@@ -62,7 +55,7 @@ def test_a_cleaned_run_stands_until_it_is_made_again_on_purpose(pipeline: Pipeli
     assert untold == {"privacy ledger", "key and problems", "private caches"}
     assert {one["bytes"] for one in told["going"] if one["kind"] == "private caches"} == {None}
 
-    gone = clean(pipeline, *EVERYTHING, "--yes")
+    gone = pipeline.answer("clean", *EVERYTHING, "--yes")
     assert gone["bytes"] == told["bytes"] > 0
     after = content(pipeline.home)
     paths = {one["path"] for one in gone["going"]} - {"completions"}
@@ -78,11 +71,11 @@ def test_a_cleaned_run_stands_until_it_is_made_again_on_purpose(pipeline: Pipeli
     assert "--respend" in stands["removed"]
     assert {path for path in paths if (pipeline.home / path).exists()} == set(), "nothing is made again for it"
 
-    again = last_json(pipeline.call("resume", run_id, "--respend", "--json").stdout)
+    again = pipeline.answer("resume", run_id, "--respend")
     assert "removed" not in again
     assert pipeline.releases(run_id) == releases
     assert lines_of_the_book(pipeline) == book, "the same texts read the same noise back"
-    manifest = last_json(pipeline.call("show", run_id, "--json").stdout)
+    manifest = pipeline.answer("show", run_id)
     assert manifest["config"]["privacy"]["on_lost_artifacts"] == "stop", "--respend holds only once"
     assert manifest["removed"] is None
 
@@ -95,17 +88,15 @@ def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_asked_or
     with VendorServer(latency=0.02) as server:
         config = str(pipeline.config(plms=[server.plm(options={"tries": 2}, concurrency=1)]))
         process = pipeline.start("run", "wasp", "--config", config, "--json")
-        while server.count < 30:
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.02)
+        wait_until(lambda: server.count >= 30, process, every=0.02)
         process.kill()
         process.communicate()
         run_id = next((pipeline.home / "runs").iterdir()).name
-        kept = clean(pipeline, *EVERYTHING, "--yes")
+        kept = pipeline.answer("clean", *EVERYTHING, "--yes")
         assert any(f"run {run_id} is not finished" in one for one in kept["staying"])
         assert {one["kind"] for one in kept["going"]} <= {"embeddings", "private caches"}
 
-        clean(pipeline, *EVERYTHING, "--runs-older-than", "0m", "--yes")
+        pipeline.answer("clean", *EVERYTHING, "--runs-older-than", "0m", "--yes")
         asked, book = server.count, lines_of_the_book(pipeline)
         for arguments in (("resume", run_id), ("run", "wasp", "--config", config)):
             stopped = pipeline.call(*arguments)
@@ -114,9 +105,7 @@ def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_asked_or
             assert "Nothing was generated or spent" in stopped.stderr
         assert server.count == asked
         assert lines_of_the_book(pipeline) == book
-        done = pipeline.call("resume", run_id, "--respend", "--json")
-        assert done.returncode == 0, done.stderr[-2000:]
-    assert last_json(done.stdout)["releases"] == 2
+        assert pipeline.answer("resume", run_id, "--respend")["releases"] == 2
     check_usable(pipeline, run_id, tmp_path / "bundle")
 
 
@@ -125,10 +114,8 @@ def test_a_run_that_is_carried_out_is_not_touched(pipeline: Pipeline, tmp_path: 
     first = pipeline.run()["run_id"]
     process = pipeline.start("run", "wasp", "--config", str(pipeline.config(method={"samples": 720})), "--json")
     try:
-        while len(list((pipeline.home / "runs").glob("*/iteration=0/plan.json"))) < 2:
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.05)
-        told = clean(pipeline, *EVERYTHING, "--runs-older-than", "0m", "--yes")
+        wait_until(lambda: len(list((pipeline.home / "runs").glob("*/iteration=0/plan.json"))) == 2, process)
+        told = pipeline.answer("clean", *EVERYTHING, "--runs-older-than", "0m", "--yes")
         out, err = process.communicate(timeout=300)
     finally:
         process.kill()
@@ -146,14 +133,14 @@ def test_leftovers_of_a_death_and_results_by_an_explicit_rule(pipeline: Pipeline
     for left in (folder / ".student.0123456789ab.tmp/head.npz", pipeline.home / "embeddings/.x.parquet.00.tmp"):
         left.write_bytes(b"half")
         os.utime(left, (1, 1))
-    gone = clean(pipeline, "--yes")
+    gone = pipeline.answer("clean", "--yes")
     assert {one["path"] for one in gone["going"]} == {
         f"runs/{run_id}/.student.0123456789ab.tmp",
         "embeddings/.x.parquet.00.tmp",
     }
     assert not (folder / ".student.0123456789ab.tmp").exists()
 
-    clean(pipeline, "--runs-older-than", "0m", "--yes")
+    pipeline.answer("clean", "--runs-older-than", "0m", "--yes")
     assert not (folder / "synthetic.parquet").exists()
     assert not (folder / "student").exists()
     assert pipeline.releases(run_id)
@@ -179,9 +166,9 @@ def test_killed_in_the_middle_of_cleaning_everything_is_usable(pipeline: Pipelin
     assert process.returncode == -signal.SIGKILL, "the cleaning ended before it was killed"
     assert list(many.glob("*.parquet")), "something was left to remove"
     check_usable(pipeline, run_id, tmp_path / "bundle")
-    clean(pipeline, *EVERYTHING, "--yes")
+    pipeline.answer("clean", *EVERYTHING, "--yes")
     assert list(many.glob("[!_]*.parquet")) == []
     assert pipeline.releases(run_id) == releases
-    again = last_json(pipeline.call("resume", run_id, "--respend", "--json").stdout)
+    again = pipeline.answer("resume", run_id, "--respend")
     assert again["state"] == "done"
     assert pipeline.releases(run_id) == releases

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def test_the_summary_has_both_figures(second: tuple[Pipeline, dict[str, Any]]) -
 
 def test_the_page_of_the_officer_states_the_loss_of_the_output(second: tuple[Pipeline, dict[str, Any]]) -> None:
     pipeline, summary = second
-    told = last_json(pipeline.call("budget", "report", "desk", "--json").stdout)
+    told = pipeline.answer("budget", "report", "desk")
     line = next(run for run in told["runs"] if run["run_id"] == summary["run_id"])
     assert line["loss"] == pytest.approx(summary["epsilon_spent"], rel=1e-9)
     assert line["added"] == pytest.approx(summary["epsilon_added"], rel=1e-9)

@@ -2,8 +2,6 @@
 
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -11,8 +9,8 @@ import pytest
 import yaml
 
 from flows.config.task_files import SHIPPED, load_task
-from tests.support.paths import ROOT
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
+from tests.support.waits import wait_until
 
 
 def own_task(folder: Path, description: str) -> Path:
@@ -53,10 +51,7 @@ def test_a_stopped_run_says_how_to_go_on_and_leaves_no_server_behind(
     assert run.returncode == status
     assert "Interrupted. Resume with: wasp resume wasp-support-desk-" in seen + rest
     assert re.search(r"Interrupted: epsilon 4 stays reserved .* wasp abandon wasp-support-desk-", seen + rest)
-    deadline = time.monotonic() + 15
-    while left_running(pipeline.home) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert left_running(pipeline.home) == []
+    wait_until(lambda: not left_running(pipeline.home), log=lambda: left_running(pipeline.home), seconds=15)
 
 
 def test_nobody_waits_for_the_step_that_a_stopped_run_is_in(tmp_path: Path) -> None:
@@ -83,12 +78,12 @@ def test_an_edited_task_is_another_run_and_the_old_one_is_not_resumed_as_it(tmp_
     task = own_task(tmp_path, "the customer cannot log in")
     changes = {"task": str(task), "method": {"iterations": 2, "samples": 24}}
     first = pipeline.run(**changes)
-    before = last_json(pipeline.call("budget", "show", "--json").stdout)
+    before = pipeline.answer("budget", "show")
     own_task(tmp_path, "the customer has lost the password")
     refused = pipeline.call("resume", first["run_id"])
     assert refused.returncode == 2
     assert "cannot be resumed" in refused.stderr
-    assert last_json(pipeline.call("budget", "show", "--json").stdout) == before
+    assert pipeline.answer("budget", "show") == before
     second = pipeline.run(**changes)
     assert second["run_id"] != first["run_id"]
     assert second["releases"] == 1
@@ -103,13 +98,6 @@ def test_a_run_started_with_relative_paths_is_resumed_from_another_folder(tmp_pa
         task=task.name, private={"path": "rows.csv"}, method={"iterations": 2, "samples": 24}, test=None
     )
 
-    def call(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        environment = pipeline.environment | {"PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "flows.cli.main", *arguments]
-        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-
-    started = call(tmp_path, "run", "wasp", "--config", str(config), "--json")
-    assert started.returncode == 0, started.stderr
-    resumed = call(Path("/"), "resume", last_json(started.stdout)["run_id"], "--json")
-    assert resumed.returncode == 0, resumed.stderr
-    assert last_json(resumed.stdout)["run_id"] == last_json(started.stdout)["run_id"]
+    started = pipeline.answer("run", "wasp", "--config", str(config), folder=tmp_path)
+    resumed = pipeline.answer("resume", started["run_id"], folder=Path("/"))
+    assert resumed["run_id"] == started["run_id"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.runs.paid_models import KEY, paid
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
 from tests.support.servers.vendor import VendorServer
-from tests.support.waits import WAIT_SECONDS
+from tests.support.waits import wait_until
 
 
 @pytest.mark.runs
@@ -22,11 +22,7 @@ def test_a_run_that_is_interrupted_pays_for_each_completion_once(plms: int, tmp_
         ]
         config = pipeline.config(plms=models, method={"iterations": 2, "samples": 96})
         run = pipeline.start("run", "wasp", "--config", str(config), "--json")
-        until = time.monotonic() + WAIT_SECONDS
-        while server.count < 12 * plms:
-            assert time.monotonic() < until
-            assert run.poll() is None
-            time.sleep(0.01)
+        wait_until(lambda: server.count >= 12 * plms, run, every=0.01)
         began = time.monotonic()
         run.send_signal(signal.SIGINT)
         _, errors = run.communicate(timeout=60)
@@ -36,10 +32,8 @@ def test_a_run_that_is_interrupted_pays_for_each_completion_once(plms: int, tmp_
         assert time.monotonic() - began < 30
         stopped = server.count
         assert stopped < 48
-        done = pipeline.start("run", "wasp", "--config", str(config), "--json")
-        output, errors = done.communicate(timeout=WAIT_SECONDS)
-        assert done.returncode == 0, errors
-        report = Path(last_json(output)["report"]).read_text(encoding="utf-8")
+        summary = pipeline.answer("run", "wasp", "--config", str(config))
+        report = Path(summary["report"]).read_text(encoding="utf-8")
         assert "Calls by endpoint and outcome" in report
         assert f"gpt-0 at {server.url.removeprefix('http://')}" in report
         seeds = [(request.prompt, request.body["seed"], request.body["model"]) for request in server.requests]

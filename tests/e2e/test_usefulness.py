@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
 
 ROWS = ROOT / "connectors" / "data" / "support_desk" / "test.parquet"
 WARNING = "is not above chance"
@@ -113,7 +113,7 @@ def test_a_run_whose_texts_are_good_warns_of_nothing(pipeline: Pipeline, api: st
 
 def test_a_finished_baseline_is_reused(pipeline: Pipeline, api: str) -> None:
     first = replaying(pipeline, shift=1)
-    again = last_json(pipeline.call("resume", str(first["run_id"]), "--json").stdout)
+    again = pipeline.answer("resume", str(first["run_id"]))
     assert again["usefulness"] == first["usefulness"]
     steps = answer(f"{api}/task_runs/filter", {"flow_runs": {"id": {"any_": [again["prefect_run_id"]]}}})
     assert {step["name"]: step["state"]["name"] for step in steps}["measure baseline"] == "Reused"

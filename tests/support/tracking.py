@@ -1,9 +1,7 @@
 """Stores and runs for the tests of tracking."""
 
-import contextlib
 import os
 import time
-import urllib.request
 from pathlib import Path
 
 import pandas as pd
@@ -20,16 +18,6 @@ def client_of(uri):
     from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
-
-
-def wait_for(uri, seconds=120):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            urllib.request.urlopen(f"{uri}/health", timeout=1).close()
-            return
-        time.sleep(0.2)
-    raise AssertionError("the server did not start")
 
 
 def run_at(uri, folder):

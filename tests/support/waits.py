@@ -1,6 +1,41 @@
-"""How long tests wait for servers and processes."""
+"""Waits for servers and processes."""
 
 from __future__ import annotations
 
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 WAIT_SECONDS = 400.0
 """Limit of a wait for something that takes seconds on an idle machine: a busy machine is no failure."""
+
+Value = TypeVar("Value")
+
+
+def wait_until(
+    look: Callable[[], Value],
+    process: subprocess.Popen[Any] | None = None,
+    log: Callable[[], object] = str,
+    seconds: float = WAIT_SECONDS,
+    every: float = 0.05,
+) -> Value:
+    """Return the first true value of `look()`; fail with the log if `process` ends before, or it takes too long."""
+    deadline = time.monotonic() + seconds
+    while not (value := look()):
+        if process is not None and process.poll() is not None:
+            raise AssertionError(f"the process ended: {process.communicate()} {log()}")
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} seconds: {log()}")
+        time.sleep(every)
+    return value
+
+
+def responds(url: str) -> bool:
+    """Say whether a server answers a question at this address."""
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except OSError:
+        return False

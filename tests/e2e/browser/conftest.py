@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,6 +10,7 @@ from tests.support.browser.chromium import chromium
 from tests.support.browser.site import Site, running_site
 from tests.support.browser.story import DEMO, DEPLOYMENT, Story
 from tests.support.paths import OUTPUT
+from tests.support.runs.pipeline import merged
 
 SHOTS = OUTPUT / "screenshots"
 
@@ -39,12 +39,8 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def story(site: Site, window: Browser) -> Story:
     filled = site.deployment(DEPLOYMENT)["parameters"]["config"]
-    site.fill_form_with(DEPLOYMENT, {name: both(value, DEMO.get(name)) for name, value in filled.items()})
+    site.fill_form_with(DEPLOYMENT, merged(filled, DEMO))
     return Story(site, window)
-
-
-def both(value: Any, change: dict[str, Any] | None) -> Any:
-    return value if change is None else value | change
 
 
 @pytest.fixture(scope="session")

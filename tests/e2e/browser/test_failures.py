@@ -59,7 +59,7 @@ def failed(story: Story, vendor: VendorServer) -> str:
 def releases(site: Site, flow_run: str) -> dict[str, str]:
     """Return the hash of every release of a run by its slot."""
     run = site.manifest(flow_run)
-    entries = site.command("budget", "history", run["dataset"])["entries"]
+    entries = site.pipeline.entries(run["dataset"])
     return {
         one["slot"]: one["output_hash"]
         for one in entries
@@ -95,12 +95,12 @@ def test_retry_reuses_finished_steps_and_asks_nothing_twice(story: Story, failed
 def test_a_run_past_the_cap_is_refused_and_says_what_is_left(story: Story, finished: str) -> None:
     site, dataset = story.site, story.site.manifest(finished)["dataset"]
     private = SMALL["private"] | {"name": dataset}
-    spent = site.command("budget", "show", dataset)["datasets"][0]["spent"]
-    site.command("budget", "cap", dataset, "--epsilon", str(spent))
+    spent = site.pipeline.answer("budget", "show", dataset)["datasets"][0]["spent"]
+    site.pipeline.answer("budget", "cap", dataset, "--epsilon", str(spent))
     flow_run = site.start(DEPLOYMENT, SMALL | {"private": private, "privacy": {"epsilon": 3.0}})
     story.open_run(flow_run, "Details")
     story.see_state("Failed")
-    site.command("budget", "cap", dataset, "--epsilon", "100")
+    site.pipeline.answer("budget", "cap", dataset, "--epsilon", "100")
     story.window.see("needs epsilon 3", "left", "missing", f"wasp budget cap {dataset}", "Nothing was spent")
     story.window.shot("budget-refused")
     assert site.steps(flow_run) == {}, "nothing was begun"

@@ -1,8 +1,6 @@
 """FuseGen from end to end: what its steps promise, and that a run without private rows is whole everywhere."""
 
 import json
-import signal
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,22 +9,16 @@ import pandas as pd
 import pytest
 
 from tasks.text.cleaning import normalised
-from tests.support.runs.method_configs import FUSEGEN, config_file
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
+from tests.support.waits import wait_until
 
 Done = tuple[Pipeline, dict[str, Any]]
 
 
-def run(pipeline: Pipeline, **changes: Any) -> dict[str, Any]:
-    done = pipeline.call("run", "fusegen", "--config", str(config_file(pipeline, FUSEGEN, **changes)), "--json")
-    assert done.returncode == 0, done.stderr[-4000:]
-    return last_json(done.stdout)
-
-
 @pytest.fixture(scope="module")
 def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    pipeline = Pipeline(tmp_path_factory.mktemp("fusegen") / "home", api)
-    return pipeline, run(pipeline)
+    pipeline = Pipeline(tmp_path_factory.mktemp("fusegen") / "home", api, method="fusegen")
+    return pipeline, pipeline.run()
 
 
 def table(done: Done, name: str) -> pd.DataFrame:
@@ -85,7 +77,7 @@ def test_adjusted_weights_reach_the_student(finished: Done) -> None:
 def test_nothing_private_is_opened_charged_or_claimed(finished: Done, tmp_path: Path) -> None:
     pipeline, summary = finished
     assert (summary["epsilon_spent"], summary["releases"], summary["dataset"]) == (0.0, 0, "")
-    assert last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"] == []
+    assert pipeline.answer("budget", "show")["datasets"] == []
     page = Path(summary["report"]).read_text()
     assert "No private rows were opened" in page
     assert "NOT PRIVATE" not in page
@@ -110,19 +102,12 @@ def test_nothing_private_is_opened_charged_or_claimed(finished: Done, tmp_path: 
 
 def test_killed_and_resumed_it_gives_the_same_result(finished: Done, api: str, tmp_path: Path) -> None:
     whole, summary = finished
-    pipeline = Pipeline(tmp_path / "home", api)
-    config = config_file(pipeline, FUSEGEN)
-    process = pipeline.start("run", "fusegen", "--config", str(config), "--json")
-    deadline = time.monotonic() + 300
-    while not list(pipeline.home.glob("runs/*/iteration=0/plm=*/judgement.parquet")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
+    pipeline = Pipeline(tmp_path / "home", api, method="fusegen")
+    process = pipeline.start("run", "fusegen", "--config", str(pipeline.config()), "--json")
+    wait_until(lambda: list(pipeline.home.glob("runs/*/iteration=0/plm=*/judgement.parquet")), process, every=0.02)
+    process.kill()
     process.communicate()
-    done = pipeline.call("resume", summary["run_id"], "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    resumed = last_json(done.stdout)
+    resumed = pipeline.answer("resume", summary["run_id"])
     place = Path("runs") / summary["run_id"] / "synthetic.parquet"
     assert (pipeline.home / place).read_bytes() == (whole.home / place).read_bytes()
     for name in ("accuracy", "macro_f1", "fid", "n_synthetic"):
@@ -130,8 +115,8 @@ def test_killed_and_resumed_it_gives_the_same_result(finished: Done, api: str, t
 
 
 def test_by_class_each_class_is_shown_its_own_texts_in_the_task_s_words(api: str, tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home", api)
-    summary = run(pipeline, method={"examples_of": "class", "own_judge": False, "boosts": 0, "iterations": 2})
+    pipeline = Pipeline(tmp_path / "home", api, method="fusegen")
+    summary = pipeline.run(method={"examples_of": "class", "own_judge": False, "boosts": 0, "iterations": 2})
     chosen = table((pipeline, summary), "iteration=0/selection.parquet")
     texts = table((pipeline, summary), "synthetic.parquet").set_index("sample_id")["label"]
     assert (texts.loc[chosen["sample_id"]].to_numpy() == chosen["label"].to_numpy()).all()
@@ -140,21 +125,3 @@ def test_by_class_each_class_is_shown_its_own_texts_in_the_task_s_words(api: str
     prompts = pipeline.home.glob("runs/*/iteration=1/plm=*/prompts.parquet")
     assert not any("their classes differ" in text for one in prompts for text in pd.read_parquet(one)["text"])
     assert not list(pipeline.home.glob("runs/*/student_weights.parquet")), "without boosts all texts weigh the same"
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"private": {"path": "rows.csv"}}, "private: fusegen uses no private data"),
-        ({"privacy": {"epsilon": 4}}, "its epsilon is 0"),
-        ({"evaluation": {"fid_reference": "private"}}, "evaluation.fid_reference"),
-        ({"plms_used": ["clark"]}, "there is no PLM 'clark'. Choose from clerk, novelist"),
-    ],
-)
-def test_what_means_nothing_without_private_rows_is_refused_in_one_line(
-    tmp_path: Path, changes: dict[str, Any], said: str
-) -> None:
-    pipeline = Pipeline(tmp_path / "home")
-    done = pipeline.call("plan", "fusegen", "--config", str(config_file(pipeline, FUSEGEN, **changes)))
-    assert done.returncode == 2
-    assert said in done.stderr

@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.data.planted_strings import PLANTED, found_outside, planted_rows
 from tests.support.paths import ROOT
-from tests.support.runs.method_configs import ONLY_PRIVATE, config_file
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.runs.served_flow import ask
 from tests.support.servers.prefect import prefect_server
@@ -29,10 +28,10 @@ def finished(
     server: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Pipeline, dict[str, Any], str]:
     folder = tmp_path_factory.mktemp("only")
-    pipeline = Pipeline(folder / "home", server[0])
+    pipeline = Pipeline(folder / "home", server[0], method="only_private")
     (folder / "owner").mkdir()
     path = planted_rows(folder / "owner" / "rows.parquet")
-    config = config_file(pipeline, ONLY_PRIVATE, private={"path": path, "name": "planted"})
+    config = pipeline.config(private={"path": path, "name": "planted"})
     refused = pipeline.call("run", "only_private", "--config", str(config), "--json")
     assert refused.returncode == 3, "nobody capped the rows, so they have the default cap"
     lifted = pipeline.call("budget", "cap", "planted", "--epsilon", "inf", "--reason", "a comparison")
@@ -82,7 +81,7 @@ def test_every_place_says_that_it_is_not_private(
     shown = pipeline.call("show", run_id).stdout
     assert "NOT PRIVATE" in shown
     assert "export" not in shown
-    plan = pipeline.call("plan", "only_private", "--config", str(pipeline.home.parent / "home-comparison.yaml")).stdout
+    plan = pipeline.call("plan", "only_private", "--config", str(pipeline.home.parent / "home-config.yaml")).stdout
     assert "NOT PRIVATE   trains a student" in plan
 
 
@@ -90,12 +89,11 @@ def test_the_book_and_the_page_of_the_officer_list_the_exposure(
     finished: tuple[Pipeline, dict[str, Any], str],
 ) -> None:
     pipeline, summary, _ = finished
-    status = last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"][0]
+    status = pipeline.answer("budget", "show")["datasets"][0]
     assert status["exposed"] is True
-    entries = last_json(pipeline.call("budget", "history", "planted", "--json").stdout)["entries"]
-    told = [(one["kind"], one["slot"]) for one in entries if one["run_id"] == summary["run_id"]]
+    told = [(one["kind"], one["slot"]) for one in pipeline.entries("planted") if one["run_id"] == summary["run_id"]]
     assert told.count(("expose", "train-0")) == 1
-    told = last_json(pipeline.call("budget", "report", "planted", "--json").stdout)
+    told = pipeline.answer("budget", "report", "planted")
     page = Path(told["page"]).read_text()
     assert "WITHOUT NOISE" in page
     assert "a student trained on the private rows as they are" in page
@@ -112,9 +110,7 @@ def test_nothing_of_it_can_be_exported(finished: tuple[Pipeline, dict[str, Any],
 
 def test_resumed_it_reuses_its_student(finished: tuple[Pipeline, dict[str, Any], str]) -> None:
     pipeline, summary, _ = finished
-    done = pipeline.call("resume", summary["run_id"], "--json")
-    assert done.returncode == 0, done.stderr[-2000:]
-    again = last_json(done.stdout)
+    again = pipeline.answer("resume", summary["run_id"])
     assert (again["accuracy"], again["releases"]) == (summary["accuracy"], 1)
 
 
@@ -125,30 +121,11 @@ def test_another_run_that_reuses_the_exposure_is_not_private_either(
     text = (ROOT / "flows" / "config" / "task_files" / "support_desk.yaml").read_text(encoding="utf-8")
     (tmp_path / "other.yaml").write_text(re.sub("(?m)^item: .*", "item: another item", text), encoding="utf-8")
     rows = {"path": str(pipeline.home.parent / "owner" / "rows.parquet"), "name": "planted"}
-    config = config_file(pipeline, ONLY_PRIVATE, private=rows, task=str(tmp_path / "other.yaml"))
-    done = pipeline.call("run", "only_private", "--config", str(config), "--json")
-    assert done.returncode == 0, done.stderr[-2000:]
-    other = last_json(done.stdout)
+    config = pipeline.config(private=rows, task=str(tmp_path / "other.yaml"))
+    other = pipeline.answer("run", "only_private", "--config", str(config))
     assert other["run_id"] != summary["run_id"]
     assert (other["epsilon_spent"], other["epsilon_added"]) == (None, 0.0)
     assert (other["releases"], other["releases_charged"]) == (1, 0)
-    told = last_json(pipeline.call("budget", "report", "planted", "--json").stdout)
+    told = pipeline.answer("budget", "report", "planted")
     line = next(run for run in told["runs"] if run["run_id"] == other["run_id"])
     assert (line["loss"], line["added"], line["sure"]) == (None, 0.0, [1.0, 1.0])
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"privacy": {"epsilon": 4}}, "this method adds no noise and gives no guarantee. Write inf"),
-        ({"plms": [{"name": "a", "connector": "ngram", "model": "helpdesk"}]}, "plms: only_private writes no text"),
-        ({"method": {"iterations": 3}}, "iterations: only_private writes no text"),
-        ({"student": {"epochs": 3}}, "method.passes"),
-        ({"method": {"training": "as_published"}}, "Set student.kind: finetune"),
-    ],
-)
-def test_what_it_has_no_use_for_is_refused_in_one_line(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
-    pipeline = Pipeline(tmp_path / "home")
-    done = pipeline.call("plan", "only_private", "--config", str(config_file(pipeline, ONLY_PRIVATE, **changes)))
-    assert done.returncode == 2
-    assert said in done.stderr

@@ -1,8 +1,6 @@
 """The main job from end to end, as its user runs it: the command, a real Prefect server, a real MLflow database."""
 
-import json
 import sqlite3
-import urllib.request
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +8,7 @@ import pytest
 
 from tests.support.models.tiny import save_roberta
 from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.served_flow import ask
 from tests.support.servers.ports import free_port
 from tests.support.tracking import snapshot
 
@@ -102,8 +101,7 @@ def test_a_second_run_reuses_everything_and_spends_nothing(finished, repeated) -
     assert again["run_id"] == summary["run_id"]
     assert again["epsilon_spent"] == summary["epsilon_spent"]
     assert pipeline.releases(summary["run_id"]) == releases
-    history = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)
-    assert [entry["kind"] for entry in history["entries"]].count("release") == 2
+    assert pipeline.released() == ["vote-0", "vote-1"]
 
 
 @pytest.mark.core
@@ -124,10 +122,8 @@ def test_a_second_run_leaves_the_finished_mlflow_run_alone(finished, repeated) -
 @pytest.mark.core
 def test_prefect_shows_named_steps_and_what_was_reused(repeated, api: str) -> None:
     again, _ = repeated
-    body = json.dumps({"flow_runs": {"id": {"any_": [again["prefect_run_id"]]}}, "limit": 200}).encode()
-    request = urllib.request.Request(f"{api}/task_runs/filter", body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=20) as answer:
-        states = {run["name"]: run["state"]["name"] for run in json.load(answer)}
+    body = {"flow_runs": {"id": {"any_": [again["prefect_run_id"]]}}, "limit": 200}
+    states = {run["name"]: run["state"]["name"] for run in ask(api, "/task_runs/filter", body)}
     assert states["vote t=0"] == states["generate clerk t=2"] == states["train student"] == "Reused"
     assert "select t=1" in states
 
@@ -161,16 +157,16 @@ def test_the_report_is_one_page_with_what_happened(finished) -> None:
 def test_show_runs_report_and_export_answer(finished, tmp_path: Path) -> None:
     pipeline, summary = finished
     run_id = summary["run_id"]
-    listed = last_json(pipeline.call("runs", "--json").stdout)["runs"]
+    listed = pipeline.answer("runs")["runs"]
     assert [run["state"] for run in listed] == ["done"]
-    assert last_json(pipeline.call("show", run_id, "--json").stdout)["summary"]["run_id"] == run_id
-    assert last_json(pipeline.call("report", run_id, "--json").stdout)["report"] == summary["report"]
-    exported = last_json(pipeline.call("export", run_id, str(tmp_path / "bundle"), "--json").stdout)
+    assert pipeline.answer("show", run_id)["summary"]["run_id"] == run_id
+    assert pipeline.answer("report", run_id)["report"] == summary["report"]
+    exported = pipeline.answer("export", run_id, str(tmp_path / "bundle"))
     assert {"synthetic.parquet", "synthetic.jsonl", "README.md", "summary.json"} <= set(exported["files"])
     statement = (tmp_path / "bundle" / "README.md").read_text()
     assert "discrete Gaussian" in statement
     assert "4.0000" in statement
-    assert last_json(pipeline.call("budget", "verify", "--json").stdout) == {"problems": []}
+    assert pipeline.answer("budget", "verify") == {"problems": []}
 
 
 @pytest.mark.core
@@ -227,10 +223,7 @@ def test_a_cap_refuses_the_next_run_with_three_numbers(finished) -> None:
         assert word in refused.stderr
     assert "Traceback" not in refused.stderr
     assert last_json(refused.stdout)["error"] == "BudgetError"
-    kinds = [
-        entry["kind"] for entry in last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
-    ]
-    assert kinds[-1] == "refuse"
+    assert pipeline.entries()[-1]["kind"] == "refuse"
     again = pipeline.run()
     assert again["state"] == "done", "a finished run needs no budget"
 
@@ -253,9 +246,9 @@ def test_a_tracking_server_that_is_down_delays_little_and_loses_nothing(api: str
     assert summary["tracking_problem"]
     store = tmp_path / "later.db"
     pipeline.extra["MLFLOW_TRACKING_URI"] = f"sqlite:///{store}"
-    pushed = last_json(pipeline.call("push", summary["run_id"], "--json").stdout)
+    pushed = pipeline.answer("push", summary["run_id"])
     assert [run["problem"] for run in pushed["runs"]] == [None]
-    assert last_json(pipeline.call("push", "--all", "--json").stdout) == {"runs": []}
+    assert pipeline.answer("push", "--all") == {"runs": []}
     with sqlite3.connect(store) as database:
         steps = database.execute(
             "select step from metrics where key = 'privacy/epsilon_spent' order by step"
@@ -270,11 +263,11 @@ def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) ->
     config = pipeline.config(student={"kind": "finetune", "model": str(model)})
     failed = pipeline.call("run", "wasp", "--config", str(config))
     assert failed.returncode != 0
-    run = last_json(pipeline.call("runs", "--json").stdout)["runs"][0]
+    run = pipeline.answer("runs")["runs"][0]
     assert run["state"] == "failed"
     assert "wasp resume" in run["error"]
-    assert last_json(pipeline.call("abandon", run["run_id"], "--json").stdout)["dataset"] == "desk"
-    assert last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"][0]["reserved"] == 0
+    assert pipeline.answer("abandon", run["run_id"])["dataset"] == "desk"
+    assert pipeline.answer("budget", "show")["datasets"][0]["reserved"] == 0
 
 
 def test_prefect_keeps_its_files_in_the_state_folder_and_tells_nobody(pipeline: Pipeline, tmp_path: Path) -> None:

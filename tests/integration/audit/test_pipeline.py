@@ -21,8 +21,8 @@ from flows.config.files import load_config
 from flows.engine.prepare import make_noise
 from flows.methods.wasp.config import WaspConfig
 from tests.support.paths import ROOT
-from tests.support.runs.audits import artifacts
 from tests.support.runs.pipeline import SMALL, Pipeline, last_json
+from tests.support.runs.served_flow import artifacts
 
 DESK = ROOT / "connectors" / "data" / "support_desk"
 WHOLE = PipelineAttack(canaries=600, guesses=250)
@@ -94,8 +94,8 @@ def test_a_sound_run_passes_and_the_flow_touches_no_ledger_and_no_server_of_the_
     assert not [path for path in (pipeline.home / "private").rglob("*") if path.is_file()]
     assert {path.name for path in (pipeline.home / "runs").iterdir()} == {result["run_id"]}
     shown = artifacts(pipeline.api, result["prefect_run_id"])
-    assert [row["mechanism"] for row in json.loads(shown["audit"])] == ["wasp tight", "whole run"]
-    assert "AUC" in shown["audit-verdict"]
+    assert [row["mechanism"] for row in json.loads(shown["audit"]["data"])] == ["wasp tight", "whole run"]
+    assert "AUC" in shown["audit-verdict"]["data"]
     assert "Attacks on a whole run" in (pipeline.home / "runs" / result["run_id"] / "report.html").read_text()
 
 

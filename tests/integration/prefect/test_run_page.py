@@ -3,9 +3,9 @@
 import logging
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 from prefect import flow, runtime, task
@@ -26,6 +26,7 @@ from tasks.prefect.runtime import run_step, step, submit_step
 from tasks.steps.students.evaluation import MeasureJob
 from tests.support.runs.served_flow import artifacts, ask
 from tests.support.servers.ports import free_port
+from tests.support.waits import wait_until
 
 
 @pytest.fixture
@@ -158,11 +159,12 @@ def test_a_step_stands_behind_those_that_made_what_it_is_given(server: str) -> N
 
     run = work()
     where = {"flow_runs": {"id": {"any_": [run]}}}
-    deadline, found = time.monotonic() + 30, dict[str, dict[str, list[dict[str, str]]]]()
-    while len(found) < 5 and time.monotonic() < deadline:
+
+    def completed() -> list[dict[str, Any]]:
         tasks = ask(server, "/task_runs/filter", where)
-        names = {one["id"]: one["name"] for one in tasks}
-        found = {one["name"]: one["task_inputs"] for one in tasks if one["state_name"] == "Completed"}
-        time.sleep(0.2)
-    behind = {names[one["id"]] for made in found["measure"].values() for one in made}
+        return tasks if [one["state_name"] for one in tasks].count("Completed") == 5 else []
+
+    tasks = {one["id"]: one for one in wait_until(completed)}
+    (inputs,) = (one["task_inputs"] for one in tasks.values() if one["name"] == "measure")
+    behind = {tasks[one["id"]]["name"] for made in inputs.values() for one in made}
     assert behind == {"write one", "write three", "weigh"}

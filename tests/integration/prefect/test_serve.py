@@ -3,8 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from tests.support.runs.pipeline import SMALL, Pipeline
 from tests.support.runs.served_flow import OVER, ask
 from tests.support.servers.ports import free_port
 from tests.support.servers.prefect import prefect_server
-from tests.support.waits import WAIT_SECONDS
+from tests.support.waits import WAIT_SECONDS, wait_until
 
 
 def test_without_a_server_it_says_what_to_type(tmp_path: Path) -> None:
@@ -67,24 +65,16 @@ def test_a_run_that_is_started_at_the_server_is_carried_out_twice_over(tmp_path:
 
 
 def _run_once(api: str, seed: int) -> dict[str, Any]:
-    _until(lambda: _active(api) == len(deployments()))
+    wait_until(lambda: _active(api) == len(deployments()))
     demo = ask(api, "/deployments/name/wasp/demo")
     assert demo["entrypoint"] == "flows.methods.wasp.flow.wasp"
     assert demo["parameters"]["config"]["method"]["samples"] == 600
     values = SMALL | {"execution": {"max_workers": 2, "seed": seed}}
     run = ask(api, f"/deployments/{demo['id']}/create_flow_run", {"parameters": {"config": values}})["id"]
-    _until(lambda: ask(api, f"/flow_runs/{run}")["state"]["type"] in OVER)
-    state: dict[str, Any] = ask(api, f"/flow_runs/{run}")["state"]
-    return state
+    wait_until(lambda: ask(api, f"/flow_runs/{run}")["state"]["type"] in OVER)
+    return dict(ask(api, f"/flow_runs/{run}")["state"])
 
 
 def _active(api: str) -> int:
     """Return how many deployments are served: those of a server that ended are paused."""
     return sum(not deployment["paused"] for deployment in ask(api, "/deployments/filter", {}))
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {WAIT_SECONDS:g} seconds"
-        time.sleep(0.5)

@@ -20,7 +20,6 @@ import pytest
 import connectors.data
 from tests.support.paths import ROOT
 from tests.support.processes.fixed_releases import LEAKS, LINGERS
-from tests.support.runs.method_configs import FUSEGEN, ONLY_PRIVATE, config_file
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.runs.public_traces import blamed, durations, traces
 
@@ -60,17 +59,12 @@ def run(root: Path, flow: str, rows: pd.DataFrame, declared: int | None = None) 
     key.write_bytes(bytes(range(32)))
     key.chmod(0o600)
     own = {"HOME": str(root / "user"), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
-    pipeline = Pipeline(root / "home", extra=own, method="wasp" if method in ("fusegen", "only_private") else method)
+    pipeline = Pipeline(root / "home", extra=own, method=method)
     rows.to_parquet(root / "owner" / "rows.parquet", index=False)
     private = {"path": str(root / "owner" / "rows.parquet"), "name": "desk", "rows": declared}
-    if method == "fusegen":
-        config = config_file(pipeline, FUSEGEN)
-    elif method == "only_private":
-        config = config_file(pipeline, ONLY_PRIVATE, private=private)
-        lifted = pipeline.call("budget", "cap", "desk", "--epsilon", "inf", "--reason", "no noise", "--declare")
-        assert lifted.returncode == 0, lifted.stderr
-    else:
-        config = pipeline.config(private=private, **further)
+    config = pipeline.config(private=None if method == "fusegen" else private, **further)
+    if method == "only_private":
+        pipeline.answer("budget", "cap", "desk", "--epsilon", "inf", "--reason", "no noise", "--declare")
     command = [sys.executable, "-m", "tests.support.processes.fixed_releases", "run", method, "--config", str(config)]
     done = subprocess.run(
         [*command, "--json"], cwd=ROOT, env=pipeline.environment, capture_output=True, text=True, timeout=600

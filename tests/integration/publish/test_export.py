@@ -27,7 +27,7 @@ from flows.publish.bundle import format_verification, verify_bundle
 from flows.publish.export import check_student
 from tasks.students.train import load_student
 from tests.support.models.tiny import save_roberta
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
 
 Finished = tuple[Pipeline, str]
 PRIVATE = Path(connectors.data.__file__).parent / "support_desk" / "private.parquet"
@@ -53,10 +53,9 @@ def registered(pipeline: Pipeline) -> list[str]:
 def bundle(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundle") / "out"
     assert registered(finished[0]) == []
-    done = finished[0].call("export", finished[1], str(folder), "--license", "cc-by-4.0", "--json")
-    assert done.returncode == 0, done.stderr
+    exported = finished[0].answer("export", finished[1], str(folder), "--license", "cc-by-4.0")
     assert registered(finished[0]) == ["wasp-support_desk"], "an export registers the model of the run, a run does not"
-    assert set(last_json(done.stdout)["files"]) == NAMES
+    assert set(exported["files"]) == NAMES
     return folder
 
 
@@ -116,7 +115,7 @@ def test_manifest_ledger_and_page_name_the_run_and_the_check(finished: Finished,
     lines = pd.read_json(bundle / "synthetic.jsonl", lines=True)
     assert lines["text"].tolist() == pd.read_parquet(bundle / "synthetic.parquet")["text"].tolist()
     manifest = json.loads((bundle / "manifest.json").read_text())
-    entries = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    entries = pipeline.entries()
     assert [line["kind"] for line in entries[-2:]] == ["look", "export"]
     detail = json.loads(entries[-1]["detail_json"])
     assert manifest["run_id"] == run_id
@@ -126,7 +125,7 @@ def test_manifest_ledger_and_page_name_the_run_and_the_check(finished: Finished,
     assert detail["overlap_check"] == manifest["overlap_check"]
     assert set(manifest["files"]) == NAMES - {"manifest.json", "manifest.sig"}
     assert stat.S_IMODE((pipeline.home / "private" / "signing.key").stat().st_mode) == 0o600
-    page = last_json(pipeline.call("budget", "report", "desk", "--json").stdout)
+    page = pipeline.answer("budget", "report", "desk")
     (export,) = page["exports"]
     assert (export["run_id"], export["license"], export["overlap"]) == (run_id, "cc-by-4.0", True)
     assert export["manifest"] == detail["manifest"]
@@ -137,7 +136,7 @@ def test_manifest_ledger_and_page_name_the_run_and_the_check(finished: Finished,
 def test_a_bundle_holds_for_its_maker_and_for_a_stranger_with_the_key(
     finished: Finished, bundle: Path, tmp_path: Path
 ) -> None:
-    made = last_json(finished[0].call("verify-bundle", str(bundle), "--json").stdout)
+    made = finished[0].answer("verify-bundle", str(bundle))
     assert (made["problems"], made["key_known"]) == ([], True)
     stranger = tmp_path / "stranger"
     found = verify_bundle(bundle, stranger)
@@ -219,9 +218,8 @@ def test_twelve_words_of_a_private_row_stop_the_export_and_only_the_owner_reads_
     assert stat.S_IMODE(told.stat().st_mode) == 0o600
     assert {problem["sample_id"] for problem in json.loads(told.read_text())["problems"]} == {0}
 
-    passed = copy.call("export", finished[1], str(tmp_path / "out"), "--no-overlap-check", "--json")
-    assert passed.returncode == 0, passed.stderr
-    assert last_json(passed.stdout)["overlap_check"]["done"] is False
+    passed = copy.answer("export", finished[1], str(tmp_path / "out"), "--no-overlap-check")
+    assert passed["overlap_check"]["done"] is False
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert "--no-overlap-check" in manifest["overlap_check"]["why"]
     assert "not searched" in (tmp_path / "out" / "README.md").read_text()

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
 
 
 def page(pipeline: Pipeline) -> dict:
-    return last_json(pipeline.call("budget", "report", "desk", "--json").stdout)
+    return pipeline.answer("budget", "report", "desk")
 
 
 def test_a_fid_against_private_rows_is_one_look_per_iteration_however_often_the_run_goes_on(
@@ -24,7 +24,7 @@ def test_a_fid_against_private_rows_is_one_look_per_iteration_however_often_the_
     text = Path(told["page"]).read_text(encoding="utf-8")
     section = text[text.index('id="unnoised"') : text.index('id="exports"')]
     assert section.count("FID against the private rows") == 2
-    assert last_json(pipeline.call("budget", "verify", "--json").stdout)["problems"] == []
+    assert pipeline.answer("budget", "verify")["problems"] == []
 
 
 def test_a_run_that_never_votes_still_tells_of_its_looks_and_one_without_noise_is_listed(pipeline: Pipeline) -> None:

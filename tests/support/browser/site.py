@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
 from tests.support.servers.stack import stack
 
 
@@ -80,12 +80,6 @@ class Site:
                 summary = place.with_name("summary.json")
                 return kept | {"summary": json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}}
         raise AssertionError(f"the state folder has no run of {flow_run}")
-
-    def command(self, *arguments: str) -> dict[str, Any]:
-        """Carry out a command of `wasp` in the worker's state folder; return the object it prints."""
-        done = self.pipeline.call(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return last_json(done.stdout)
 
     def steps(self, flow_run: str) -> dict[str, list[str]]:
         """Return the names of the states that each step of a run ended in, oldest first."""

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.support.paths import ROOT
+from tests.support.waits import wait_until
 
 SETTLED = ("PYTHON", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "LD_", "HF_", "MLFLOW_DISABLE")
 """What is read when a process starts or a library is imported; a call that needs it otherwise is no fork."""
@@ -47,14 +48,17 @@ LIBRARIES = (
 
 
 def call(
-    arguments: Sequence[str], environment: Mapping[str, str], timeout: float
+    arguments: Sequence[str], environment: Mapping[str, str], timeout: float, folder: Path = ROOT
 ) -> "subprocess.CompletedProcess[str]":
-    """Run `wasp ARGUMENTS` to its end in a process of its own; TimeoutExpired after `timeout` seconds."""
+    """Run `wasp ARGUMENTS` in a folder, in a process of its own; TimeoutExpired after `timeout` seconds."""
     if _settled(environment) != _settled(os.environ):
         command = [sys.executable, "-m", "flows.cli.main", *arguments]
-        return subprocess.run(command, cwd=ROOT, env=dict(environment), capture_output=True, text=True, timeout=timeout)
+        return subprocess.run(
+            command, cwd=folder, env=dict(environment), capture_output=True, text=True, timeout=timeout
+        )
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        request = json.dumps({"arguments": list(arguments), "environment": dict(environment)}).encode()
+        asked = {"arguments": list(arguments), "environment": dict(environment), "folder": str(folder)}
+        request = json.dumps(asked).encode()
         with socket.socket(socket.AF_UNIX) as line:
             line.connect(_parent())
             socket.send_fds(line, [len(request).to_bytes(8, "big")], [out.fileno(), err.fileno()])
@@ -90,11 +94,7 @@ def _parent() -> str:
     parent = subprocess.Popen(
         [sys.executable, "-m", "tests.support.processes.command_forks", address, str(os.getpid())], cwd=ROOT
     )
-    deadline = time.monotonic() + 120
-    while not Path(address).exists():
-        if time.monotonic() > deadline or parent.poll() is not None:
-            raise RuntimeError("the process that forks did not start; its error stands among the test's output")
-        time.sleep(0.05)
+    wait_until(Path(address).exists, parent, lambda: "its error stands among the test's output", seconds=120)
     return address
 
 
@@ -176,6 +176,7 @@ def _take(line: socket.socket) -> list[str]:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.environ.clear()
     os.environ.update(request["environment"])
+    os.chdir(request["folder"])
     time.tzset()
     return list(request["arguments"])
 

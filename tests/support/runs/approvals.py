@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.served_flow import Refused, ask
-from tests.support.waits import WAIT_SECONDS
+from tests.support.waits import wait_until
 
 
 def resume(api: str, run: str, **answer: Any) -> str:
@@ -16,27 +16,29 @@ def resume(api: str, run: str, **answer: Any) -> str:
     return str(ask(api, f"/flow_runs/{run}/resume", {"run_input": answer})["status"])
 
 
-def paused(api: str, after: float) -> dict[str, Any]:
+def paused(api: str, after: str) -> dict[str, Any]:
     """Wait for a run that started lately to pause; return it with its form on the server."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        for run in ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 5}):
-            if run["state_type"] == "PAUSED" and run["expected_start_time"] > after:
-                with_form(api, run)
-                return dict(run)
-        time.sleep(0.3)
-    raise AssertionError("no run paused")
+
+    def waiting() -> list[dict[str, Any]]:
+        runs = ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 5})
+        return [run for run in runs if run["state_type"] == "PAUSED" and run["expected_start_time"] > after]
+
+    run = wait_until(waiting, every=0.3)[0]
+    with_form(api, run)
+    return run
 
 
 def with_form(api: str, run: dict[str, Any]) -> str:
     """Wait until the form's text is there; return it."""
     keys = run["state"]["state_details"]["run_input_keyset"]
-    for _ in range(50):
+
+    def form() -> str:
         try:
             return str(ask(api, f"/flow_runs/{run['id']}/input/{keys['description']}"))
         except Refused:
-            time.sleep(0.2)
-    raise AssertionError("the run has no form")
+            return ""
+
+    return wait_until(form, every=0.2)
 
 
 def started(pipeline: Pipeline, *arguments: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:

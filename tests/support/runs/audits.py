@@ -1,10 +1,4 @@
-"""A sabotaged audit as a program, and the artifacts that an audit leaves in Prefect."""
-
-from __future__ import annotations
-
-from typing import Any
-
-from tests.support.runs.served_flow import ask
+"""A sabotaged audit as a program."""
 
 SABOTAGED = """
 import sys
@@ -22,8 +16,3 @@ tasks.audit.attacks.noisy_votes = reused
 from flows.cli.main import main
 main()
 """
-
-
-def artifacts(api: str, prefect_run: str) -> dict[str, Any]:
-    found = ask(api, "/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [prefect_run]}}})
-    return {one["key"]: one["data"] for one in found}

@@ -16,7 +16,7 @@ from tasks.core.refs import Written
 from tasks.steps.texts import embed_samples, write_samples
 from tests.support.data.short_texts import LABELS, WORDS
 from tests.support.runs.caps import lift_cap
-from tests.support.runs.pipeline import SMALL
+from tests.support.runs.pipeline import SMALL, merged
 
 
 def texts(number: int, seed: int) -> list[tuple[str, str]]:
@@ -38,9 +38,7 @@ def opened(folder: Path, private: list[tuple[str, str]] | None = None, **changes
         "method": {"samples": 24, "written": 48},
         "discriminator": {"teachers": 4, "queries": 20, "negatives": 12},
     }
-    for name, change in changes.items():
-        values[name] = {**values.get(name, {}), **change} if isinstance(change, dict) else change
-    prepared = prepare("kd_tutor", check_config(KdTutorConfig, values, "the test"), folder / "home")
+    prepared = prepare("kd_tutor", check_config(KdTutorConfig, merged(values, changes), "the test"), folder / "home")
     name = lift_cap(prepared).tools.called
     prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
     return KdRun(prepared, open_book("kd_tutor", prepared), 0.0)

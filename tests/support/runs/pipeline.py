@@ -37,6 +37,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "frequencies": 40, "top": 8},
     "kd_tutor": {"samples": 36, "written": 72},
     "dp_sgd_student": {"training": {"declared_rows": 120, "batch_rows": 60, "steps": 12}},
+    "fusegen": {"iterations": 3, "samples": 108, "examples": 4, "pool": 2, "judge": "linear", "boosts": 3},
+    "only_private": {"passes": 5},
     "aug_pe as in WASP": {"style": "wasp_baseline", "iterations": 3, "samples": 36, "winners": 2},
 }
 """Settings of each method that make two releases; one, of a model, by dp_sgd_gen."""
@@ -45,6 +47,8 @@ FURTHER: dict[str, dict[str, Any]] = {
     "dp_sgd_gen": {"plms": [{"name": "learner", "connector": "hf", "model": "embedded"}]},
     "dp_kps": {"vocabulary": {"path": "builtin:vocabularies/demo.parquet"}},
     "dp_sgd_student": {"plms": None},
+    "fusegen": {"private": None},
+    "only_private": {"plms": None, "student": {"kind": "mlp"}, "execution": None},
     "kd_tutor": {"discriminator": {"teachers": 3, "queries": 20, "negatives": 12}},
 }
 """What methods need that cannot work with the rest of SMALL."""
@@ -67,14 +71,10 @@ class Pipeline:
 
     def config(self, **changes: Any) -> Path:
         """Write a small configuration with `changes` of its groups; return its place."""
-        values = json.loads(json.dumps(SMALL | {"method": METHODS[self.method], **FURTHER.get(self.method, {})}))
-        for name, change in changes.items():
-            both = isinstance(change, dict) and isinstance(values.get(name), dict)
-            values[name] = values[name] | change if both else change
-        values = {name: value for name, value in values.items() if value is not None}
+        chosen = values(self.method, **changes)
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.home.parent / f"{self.home.name}-config.yaml"
-        path.write_text(yaml.safe_dump(values), encoding="utf-8")
+        path.write_text(yaml.safe_dump({name: value for name, value in chosen.items() if value is not None}))
         return path
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
@@ -83,9 +83,25 @@ class Pipeline:
             command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
-    def call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def call(self, *arguments: str, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
         """Run the command to its end, in a process of its own."""
-        return command_forks.call(arguments, self.environment, timeout=600)
+        return command_forks.call(arguments, self.environment, timeout=600, folder=folder)
+
+    def answer(self, *arguments: str, folder: Path = ROOT) -> dict[str, Any]:
+        """Run the command to its end, which must be a success; return the object that it prints."""
+        done = self.call(*arguments, "--json", folder=folder)
+        assert done.returncode == 0, done.stderr[-4000:]
+        return last_json(done.stdout)
+
+    def entries(self, dataset: str = "desk") -> list[dict[str, Any]]:
+        """Return the entries of a dataset in the ledger, oldest first."""
+        return list(self.answer("budget", "history", dataset)["entries"])
+
+    def released(self, dataset: str = "desk") -> list[str]:
+        """Return the slot of every release in the ledger, oldest first; none for a dataset that it does not know."""
+        if dataset not in [status["dataset"] for status in self.answer("budget", "show")["datasets"]]:
+            return []
+        return [entry["slot"] for entry in self.entries(dataset) if entry["kind"] in ("release", "expose")]
 
     @property
     def flow(self) -> str:
@@ -94,9 +110,7 @@ class Pipeline:
 
     def run(self, **changes: Any) -> dict[str, Any]:
         """Run the flow to its end and return the object it prints."""
-        done = self.call("run", self.flow, "--config", str(self.config(**changes)), "--json")
-        assert done.returncode == 0, done.stderr[-4000:]
-        return last_json(done.stdout)
+        return self.answer("run", self.flow, "--config", str(self.config(**changes)))
 
     def releases(self, run_id: str) -> dict[str, bytes]:
         """Return the bytes of every release of a run."""
@@ -112,8 +126,15 @@ def last_json(text: str) -> dict[str, Any]:
     return value
 
 
-def values(**changes: Any) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(json.dumps(SMALL))
+def values(method: str = "wasp", /, **changes: Any) -> dict[str, Any]:
+    """Return a small configuration of a method with `changes` of its groups."""
+    own = SMALL | {"method": METHODS[method], **FURTHER.get(method, {})}
+    return merged({name: value for name, value in own.items() if value is not None}, changes)
+
+
+def merged(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of a configuration, the groups of `changes` put into its groups."""
+    made: dict[str, Any] = json.loads(json.dumps(values))
     for name, change in changes.items():
         both = isinstance(change, dict) and isinstance(made.get(name), dict)
         made[name] = made[name] | change if both else change

@@ -8,19 +8,21 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
-from tests.support.waits import WAIT_SECONDS
+from tests.support.waits import wait_until
 
 SERVE = """
+import json, sys
 from prefect.deployments.runner import EntrypointType
 from flows.methods.wasp.flow import wasp
-wasp.serve(name={name!r}, pause_on_shutdown=False, entrypoint_type=EntrypointType.MODULE_PATH)
+chosen = {"limit": 1, "pause_on_shutdown": False, "entrypoint_type": EntrypointType.MODULE_PATH}
+wasp.serve(**json.loads(sys.argv[1]), **chosen)
 """
-OVER = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+OVER = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 class Refused(Exception):
@@ -50,51 +52,106 @@ def ask(api: str, path: str, body: Any = None, method: str = "") -> Any:
 
 @dataclass
 class Served:
-    """One deployment; `pipeline` is the state folder that its runs work in."""
+    """A deployment of `wasp`; `pipeline` is the state folder of its runs, `config` what its form is filled with."""
 
-    api: str
-    deployment: str
     pipeline: Pipeline
+    name: str
+    config: dict[str, Any] | None = None
+    interval: int | None = None
+    process: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
+    id: str = field(default="", init=False)
 
-    def start(self, config: dict[str, Any]) -> str:
-        """Start a run from the form; return its id."""
-        body = {"parameters": {"config": config, "resumes": None}, "state": {"type": "SCHEDULED"}}
-        return str(ask(self.api, f"/deployments/{self.deployment}/create_flow_run", body)["id"])
+    @property
+    def api(self) -> str:
+        """The address of the server."""
+        return self.pipeline.api
+
+    def start(self) -> None:
+        """Begin to serve."""
+        folder = self.pipeline.home.parent
+        further = {"PREFECT_RUNNER_POLL_FREQUENCY": "1", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+        further |= {"PREFECT_HOME": str(folder / "prefect-of-serve"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+        served = {"name": self.name, "interval": self.interval}
+        served |= {"parameters": {"config": self.config}} if self.config else {}
+        command = [sys.executable, "-c", SERVE, json.dumps(served)]
+        with (folder / "serve.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=self.pipeline.environment | further, stdout=log, stderr=log
+            )
+        self.id = wait_until(self._registered, self.process, self.log)
+
+    def stop(self, kill: bool = False) -> None:
+        """End the serving process; with `kill` at once, as when its machine is gone."""
+        if self.process is not None:
+            (self.process.kill if kill else self.process.terminate)()
+            self.process.wait(timeout=60)
+            self.process = None
+
+    def log(self) -> str:
+        """Return the end of what the serving process wrote."""
+        return (self.pipeline.home.parent / "serve.log").read_text()[-3000:]
+
+    def run(self, config: dict[str, Any] | None = None) -> str:
+        """Start a run, from the form if its values are given; return its id."""
+        parameters = {"config": config, "resumes": None} if config else {}
+        body = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
+        return str(ask(self.api, f"/deployments/{self.id}/create_flow_run", body)["id"])
 
     def retry(self, run: str) -> None:
         """Click Retry."""
-        state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
+        self.set_state(run, type="SCHEDULED", name="AwaitingRetry", message="Retry from the UI")
+
+    def set_state(self, run: str, **state: str) -> None:
+        """Put a run into a state, whatever it is in."""
         ask(self.api, f"/flow_runs/{run}/set_state", {"state": state, "force": True})
 
-    def until(self, run: str, *wanted: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
-        """Wait until the run is in one of these kinds of states; return its state."""
-        deadline = time.monotonic() + seconds
-        state: dict[str, Any] = {}
-        while time.monotonic() < deadline:
-            state = ask(self.api, f"/flow_runs/{run}")["state"]
-            if state["type"] in wanted:
-                return state
-            time.sleep(0.3)
-        raise AssertionError(f"run {run} is still {state}")
+    def pause(self) -> None:
+        """Switch the schedule off and drop what is late: a busy machine has a queue of it."""
+        ask(self.api, f"/deployments/{self.id}/pause_deployment", {})
+        for run in self.runs():
+            if run["state"]["type"] == "SCHEDULED":
+                ask(self.api, f"/flow_runs/{run['id']}", method="DELETE")
 
-    def end(self, run: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
+    def runs(self) -> list[dict[str, Any]]:
+        """Return the flow runs of the deployment, oldest first."""
+        body = {"deployments": {"id": {"any_": [self.id]}}, "sort": "EXPECTED_START_TIME_ASC", "limit": 100}
+        return list(ask(self.api, "/flow_runs/filter", body))
+
+    def state(self, run: str) -> dict[str, Any]:
+        """Return the state of a run."""
+        return dict(ask(self.api, f"/flow_runs/{run}")["state"])
+
+    def until(self, run: str, *wanted: str) -> dict[str, Any]:
+        """Wait until the run is in one of these kinds of states; return its state."""
+        wait_until(lambda: self.state(run)["type"] in wanted, log=lambda: (self.state(run), self.log()))
+        return self.state(run)
+
+    def end(self, run: str) -> dict[str, Any]:
         """Wait for the end of a run; return its state."""
-        time.sleep(0.5)
-        return self.until(run, *OVER, seconds=seconds)
+        return self.until(run, *OVER)
 
     def tasks(self, run: str) -> dict[str, str]:
-        """Return the latest state name of each step."""
+        """Return the latest state name of each step; the server takes in steps after the run itself has ended."""
         body = {"flow_runs": {"id": {"any_": [run]}}, "sort": "EXPECTED_START_TIME_ASC", "limit": 200}
-        return {one["name"]: one["state_name"] for one in ask(self.api, "/task_runs/filter", body)}
+        seen: dict[str, str] = {}
+        quiet = 0
+        while quiet < 4:
+            now = {task["name"]: task["state_name"] for task in ask(self.api, "/task_runs/filter", body)}
+            quiet = quiet + 1 if now == seen else 0
+            seen = now
+            time.sleep(0.5)
+        return seen
 
     def logs(self, run: str) -> list[str]:
         """Return the log of a run, task runs included."""
         body = {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC", "limit": 200}
-        return [one["message"] for one in ask(self.api, "/logs/filter", body)]
+        return [line["message"] for line in ask(self.api, "/logs/filter", body)]
 
-    def artifacts(self, run: str) -> dict[str, dict[str, Any]]:
-        """Return the artifacts of a run by key, the latest of each."""
-        return artifacts(self.api, run)
+    def _registered(self) -> str:
+        try:
+            return str(ask(self.api, f"/deployments/name/wasp/{self.name}")["id"])
+        except Refused:
+            return ""
 
 
 def artifacts(api: str, run: str) -> dict[str, dict[str, Any]]:
@@ -104,29 +161,14 @@ def artifacts(api: str, run: str) -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def served(api: str, pipeline: Pipeline, name: str) -> Iterator[Served]:
-    """Serve the flow `wasp` under this name of a deployment."""
+def served(
+    pipeline: Pipeline, name: str, config: dict[str, Any] | None = None, interval: int | None = None
+) -> Iterator[Served]:
+    """Serve the flow `wasp` under this name of a deployment until the block ends."""
     pipeline.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    more = {"PREFECT_RUNNER_POLL_FREQUENCY": "1", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
-    home = {"PREFECT_HOME": str(pipeline.home / "prefect")}
-    log = pipeline.home / "serve.log"
-    with log.open("wb") as file:
-        command = [sys.executable, "-c", SERVE.format(name=name)]
-        process = subprocess.Popen(command, cwd=ROOT, env=pipeline.environment | more | home, stdout=file, stderr=file)
+    deployment = Served(pipeline, name, config, interval)
     try:
-        yield Served(api, _registered(api, name, process, log), pipeline)
+        deployment.start()
+        yield deployment
     finally:
-        process.terminate()
-        process.wait(timeout=60)
-
-
-def _registered(api: str, name: str, process: "subprocess.Popen[bytes]", log: Any) -> str:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(log.read_text()[-2000:])
-        try:
-            return str(ask(api, f"/deployments/name/wasp/{name}")["id"])
-        except Refused:
-            time.sleep(0.5)
-    raise RuntimeError(f"the deployment was not registered: {log.read_text()[-2000:]}")
+        deployment.stop()

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from tests.support.servers.ports import free_port
-from tests.support.tracking import client_of, wait_for
+from tests.support.tracking import client_of
+from tests.support.waits import responds, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +53,7 @@ def server(empty_store, tmp_path_factory):
     ):
         uri = f"http://127.0.0.1:{port}"
         try:
-            wait_for(uri)
+            wait_until(lambda: responds(f"{uri}/health"), process, (home / "log").read_text)
             yield uri
         finally:
             os.killpg(process.pid, signal.SIGKILL)

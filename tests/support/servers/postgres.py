@@ -6,10 +6,8 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +15,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
+
+from tests.support.servers.ports import free_port
+from tests.support.waits import wait_until
 
 
 def find_binary(name: str) -> Path | None:
@@ -40,12 +42,6 @@ def as_other_user() -> dict[str, Any]:
             continue
         return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
     raise RuntimeError("PostgreSQL refuses to run as root and there is neither a user postgres nor nobody")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 PROGRAMS = all(find_binary(name) for name in ("initdb", "postgres"))
@@ -75,7 +71,7 @@ def postgres_server(owner: str = "ledger", connections: int = 60) -> Iterator[st
     server = subprocess.Popen([postgres, "-D", data, "-p", str(port), *options], stderr=log, **quiet)
     url = f"postgresql+psycopg2://{owner}:secret@127.0.0.1:{port}/postgres"
     try:
-        wait_until_ready(url, server, folder / "log")
+        wait_until(lambda: is_ready(url), server, (folder / "log").read_text)
         yield url
     finally:
         server.send_signal(signal.SIGQUIT)  # at once: nothing is to be kept
@@ -84,17 +80,12 @@ def postgres_server(owner: str = "ledger", connections: int = 60) -> Iterator[st
         shutil.rmtree(folder)
 
 
-def wait_until_ready(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            execute(url, "SELECT 1")
-        except Exception:
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text()}") from None
-            time.sleep(0.1)
-        else:
-            return
+def is_ready(url: str) -> bool:
+    try:
+        execute(url, "SELECT 1")
+    except OperationalError:
+        return False
+    return True
 
 
 def execute(url: str, statement: str) -> None:

@@ -9,8 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
@@ -18,7 +16,7 @@ from pathlib import Path
 
 from connectors.artifacts.prepared_databases import copy_prepared, keep_prepared
 from tests.support.servers.ports import free_port
-from tests.support.waits import WAIT_SECONDS
+from tests.support.waits import responds, wait_until
 
 PREPARED = f"prefect-{version('prefect')}.db"
 
@@ -86,23 +84,11 @@ def _start(
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
-        _wait(f"http://127.0.0.1:{port}/api/health", server, folder / "server.log")
+        health = f"http://127.0.0.1:{port}/api/health"
+        wait_until(lambda: responds(health), server, (folder / "server.log").read_text, every=0.3)
         if is_new:
             keep_prepared(PREPARED, folder / "prefect.db")
     except BaseException:
         server.kill()
         raise
     return server, f"http://127.0.0.1:{port}/api"
-
-
-def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            raise RuntimeError(f"the server ended: {log.read_text()[-2000:]}")
-        try:
-            with urllib.request.urlopen(url, timeout=2):
-                return
-        except OSError:
-            time.sleep(0.3)
-    raise RuntimeError(f"no answer from {url}")

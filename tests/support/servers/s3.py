@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.servers.postgres import free_port
+from tests.support.servers.ports import free_port
+from tests.support.waits import responds, wait_until
 
 
 @dataclass(frozen=True)
@@ -70,21 +70,8 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
         )
     url = f"http://127.0.0.1:{port}"
     try:
-        _wait(url, process, folder / "s3.log")
+        wait_until(lambda: responds(url), process, (folder / "s3.log").read_text)
         yield S3Server(url, process)
     finally:
         process.terminate()
         process.wait(timeout=30)
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"the S3 server ended: {log.read_text()[-2000:]}")
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.3)
-    raise RuntimeError(f"no answer from {url}")

@@ -4,16 +4,14 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.servers.ports import free_port
+from tests.support.waits import responds, wait_until
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-PATIENCE = 120
 
 
 @contextmanager
@@ -34,20 +32,8 @@ def transformers_server(model: Path, home: Path) -> Iterator[str]:
     with log.open("w") as output:
         process = subprocess.Popen(command, env=environment, cwd=home, stdout=output, stderr=subprocess.STDOUT)
     try:
-        wait_for(port, process, log)
+        wait_until(lambda: responds(f"http://127.0.0.1:{port}/health"), process, log.read_text)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         process.terminate()
         process.wait(20)
-
-
-def wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError(f"the server did not come up: {log.read_text()[-2000:]}")

@@ -20,9 +20,9 @@ from flows.config.files import check_config, load_config
 from flows.engine.prepare import make_noise
 from flows.methods.wasp.config import WaspConfig
 from tests.support.paths import ROOT
-from tests.support.runs.audits import SABOTAGED, artifacts
+from tests.support.runs.audits import SABOTAGED
 from tests.support.runs.pipeline import Pipeline, last_json
-from tests.support.runs.served_flow import ask
+from tests.support.runs.served_flow import artifacts, ask
 
 CONFIGS = ROOT / "deployments" / "configs"
 VOTES = ["--set", "method.guidance=votes", "--trials", "120", "--json"]
@@ -53,11 +53,11 @@ def test_a_sound_mechanism_passes_and_nothing_is_opened_or_spent(
     assert (Path(result["audit"]).parent / "audit-bounds.png").read_bytes().startswith(b"\x89PNG")
 
     shown = artifacts(pipeline.api, result["prefect_run_id"])
-    (row,) = json.loads(shown["audit"])
+    (row,) = json.loads(shown["audit"]["data"])
     assert row["verdict"] == "passed"
     assert float(row["proven at least"]) == pytest.approx(votes["epsilon_proven"], abs=1e-4)
-    assert "No attack proves more than is claimed" in shown["audit-verdict"]
-    assert shown["audit-bounds"].startswith("data:image/png;base64,")
+    assert "No attack proves more than is claimed" in shown["audit-verdict"]["data"]
+    assert shown["audit-bounds"]["data"].startswith("data:image/png;base64,")
 
     monkeypatch.setenv("WASP_HOME", str(pipeline.home))
     listed = stored_runs.runs()["runs"]

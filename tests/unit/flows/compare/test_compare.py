@@ -19,7 +19,7 @@ from flows.config.files import check_config, load_config
 from flows.runtime.stores import open_ledger
 from tasks.metrics.comparison import CellResult
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import SMALL, Pipeline, last_json
+from tests.support.runs.pipeline import SMALL, Pipeline
 from tests.support.tracking import snapshot
 
 HERE = ROOT / "deployments" / "configs" / "compare_here.yaml"
@@ -164,7 +164,7 @@ def test_cells_are_runs_of_their_own_and_none_is_carried_out_twice(pipeline: Pip
     values["rows"].append(broken)
     file = tmp_path / "compare.yaml"
     file.write_text(yaml.safe_dump(values))
-    first = last_json(pipeline.call("compare", "--config", str(file), "--json").stdout)
+    first = pipeline.answer("compare", "--config", str(file))
     assert (first["state"], first["failed"], first["reused"]) == ("incomplete", 2, 0)
     states = {(one["row"], one["seed"]): one["state"] for one in first["cells"]}
     assert states == {
@@ -173,18 +173,18 @@ def test_cells_are_runs_of_their_own_and_none_is_carried_out_twice(pipeline: Pip
     assert all("absent.csv does not exist" in one["error"] for one in first["cells"] if one["row"] == "Broken")
     table = Path(first["table"]).read_text()
     assert "Cells that failed" in table
-    runs = {one["run_id"] for one in last_json(pipeline.call("runs", "--json").stdout)["runs"]}
+    runs = {one["run_id"] for one in pipeline.answer("runs")["runs"]}
     assert {one["run_id"] for one in first["cells"] if one["run_id"]} | {first["run_id"]} <= runs
 
     values["rows"].pop()
     file.write_text(yaml.safe_dump(values))
-    again = last_json(pipeline.call("compare", "--config", str(file), "--json").stdout)
+    again = pipeline.answer("compare", "--config", str(file))
     assert (again["state"], again["reused"]) == ("done", 4)
     assert [one["values"] for one in again["cells"]] == [one["values"] for one in first["cells"][:4]]
     assert again["seconds"] < 0.3 * first["seconds"]
     before = snapshot(f"sqlite:///{pipeline.home / 'mlflow.db'}", again["run_id"])
-    assert last_json(pipeline.call("compare", "--config", str(file), "--json").stdout)["reused"] == 4
+    assert pipeline.answer("compare", "--config", str(file))["reused"] == 4
     assert snapshot(f"sqlite:///{pipeline.home / 'mlflow.db'}", again["run_id"]) == before
-    lines = last_json(pipeline.call("budget", "history", "desk", "--json").stdout)["entries"]
+    lines = pipeline.entries()
     # Weights change nothing before the first vote: the second row reads the votes of the first back, free of charge.
     assert sum(line["kind"] == "release" for line in lines) == 2

@@ -26,13 +26,15 @@ from flows.engine.checks import problems_of
 from flows.engine.plan import planned
 from flows.engine.prepare import prepare
 from flows.engine.preview import preview_rows
+from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
 from tasks.accounting import dp_sgd
 from tests.support.models.tiny import save_gpt2, save_roberta
+from tests.support.models.tiny import tiny_models as tiny_models
 from tests.support.paths import ROOT
 from tests.support.processes.nobody import as_nobody
-from tests.support.runs.pipeline import SMALL
+from tests.support.runs.pipeline import SMALL, values
 from tests.support.servers.vendor import VendorServer
 
 PLANTED = "zqxplanted quokka 7731"
@@ -356,6 +358,28 @@ def test_a_local_language_model_is_opened_as_far_as_that_is_cheap(home: Path, tm
 def test_models_that_a_run_could_not_have_are_named(home: Path, change: dict[str, Any], words: str) -> None:
     (problem,) = said(home, **change)
     assert words in problem
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"method": {"batch_rows": 500}}, "method.batch_rows: 500"),
+        ({"privacy": {"delta": 0.009}}, "not below 1/method.declared_rows"),
+        ({"plms": [{"name": "gone", "connector": "hf", "model": "./no/such/folder"}]}, "no/such/folder"),
+        ({"plms": [{"name": "t5", "connector": "hf", "model": "t5"}]}, "causal language model"),
+        ({"method": {"tokens": 4000}}, "256 tokens"),
+    ],
+)
+def test_a_training_that_cannot_be_is_refused_before_anything_is_spent(
+    home: Path, tiny_models: dict[str, Path], changes: dict[str, Any], words: str
+) -> None:
+    chosen = values("dp_sgd_gen", **changes)
+    model = chosen["plms"][0]
+    model["model"] = str(tiny_models.get(model["model"], model["model"]))
+    with pytest.raises(ConfigError, match=words):
+        prepare("dp_sgd_gen", check_config(DpSgdGenConfig, chosen, "the test"), home)
+    assert_untouched(home)
+    assert not (home / "private" / "trainings").exists()
 
 
 def test_recorded_answers_are_of_the_right_kind(home: Path, tmp_path: Path) -> None:

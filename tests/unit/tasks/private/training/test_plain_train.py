@@ -17,15 +17,15 @@ from tasks.private.training import plain_train
 from tasks.steps.students.plain_student import train_on_private
 from tests.support.data.short_texts import Row, rows
 from tests.support.runs.caps import lift_cap
-from tests.support.runs.method_configs import ONLY_PRIVATE
+from tests.support.runs.pipeline import values
 
 
 def opened(folder: Path, private: list[Row] | None = None, **changes: Any) -> Prepared:
     private = private or rows(40, seed=1)
     path = folder / "rows.jsonl"
     path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in private))
-    values = ONLY_PRIVATE | {"private": {"path": str(path), "name": "desk"}} | changes
-    return lift_cap(prepare("only_private", check_config(OnlyPrivateConfig, values, "the test"), folder / "home"))
+    chosen = values("only_private", private={"path": str(path)}) | changes
+    return lift_cap(prepare("only_private", check_config(OnlyPrivateConfig, chosen, "the test"), folder / "home"))
 
 
 def job_of(run: Prepared) -> Any:

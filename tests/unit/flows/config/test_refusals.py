@@ -1,0 +1,145 @@
+"""A setting that cannot be, or that means nothing beside the others, is one clear error that names its field."""
+
+import math
+from typing import Any
+
+import pytest
+
+from connectors.interfaces.errors import ConfigError
+from flows.catalog import find_flow
+from flows.config.files import check_config
+from tests.support.runs.pipeline import merged, values
+
+BOTH = {"registry": "parties.yaml", "exchange": "exchange"}
+FEDERATED = {"private": None, "parties": BOTH}
+KERNEL = {"guidance": "kernel"}
+FILTER = {"filter": "discriminator", "discriminator": {"teachers": 5, "queries": 20}}
+NGRAM = {"name": "a", "connector": "ngram", "model": "helpdesk"}
+REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "wasp": [
+        # numbers and choices out of range
+        ({"privacy": {"epsilon": 0}}, "privacy.epsilon"),
+        ({"privacy": {"epsilon": -1}}, "privacy.epsilon"),
+        ({"privacy": {"epsilon": "lots"}}, "privacy.epsilon"),
+        ({"privacy": {"delta": 0}}, "privacy.delta"),
+        ({"privacy": {"delta": 1}}, "privacy.delta"),
+        ({"privacy": {"delta": 0.5}}, "privacy.delta: 0.5 is not below 0.01: it permits publishing one record in 2"),
+        ({"privacy": {"delta": 0.01}}, "privacy.delta: 0.01 is not below 0.01"),
+        ({"privacy": {"delta": 1e-300}}, "privacy.delta: 1e-300 is not above 1e-12"),
+        ({"privacy": {"delta": math.nan}}, "privacy.delta"),
+        ({"privacy": {"epsilon": True}}, "privacy.epsilon: true and false"),
+        ({"privacy": {"delta": True}}, "privacy.delta: true and false"),
+        ({"method": {"iterations": True}}, "method.iterations: true and false"),
+        ({"method": {"samples": False}}, "method.samples: true and false"),
+        ({"private": {"rows": True}}, "private.rows: true and false"),
+        ({"plms": [{"name": "a", "model": "stories", "temperature": True}]}, "plms.0.temperature: true and false"),
+        ({"limits": {"max_dollars": True}}, "limits.max_dollars: true and false"),
+        ({"method": {"votes": 0}}, "method.votes"),
+        ({"method": {"votes": 1000}}, "method.votes"),
+        ({"method": {"examples": 1}}, "method.examples"),
+        ({"method": {"iterations": 0}}, "method.iterations"),
+        ({"method": {"samples": 0}}, "method.samples"),
+        ({"private": {"rows": 0}}, "private.rows"),
+        ({"private": {"rows": 10, "of": 5}}, "of (5)"),
+        ({"private": {"classes": {"a": []}}}, "or '*' for all other codes"),
+        ({"private": {"classes": {"a": ["I50*"], "b": ["*"]}}}, "Write 'I50'"),
+        ({"private": {"classes": {"a": ["I50", "*"], "b": ["*"]}}}, "the prefix '*' belongs to two classes"),
+        ({"plms": []}, "plms: needs at least 1 entries, has 0"),
+        ({"plms": [{"name": "../x", "model": "stories"}]}, "plms.0.name: is no name of a model. Write letters, digits"),
+        ({"student": {"kind": "oracle"}}, "student.kind"),
+        ({"evaluation": {"fid_reference": "public"}}, "fid_reference"),
+        ({"privacy": None}, "privacy: must be a group of names and values, not None"),
+        # unknown keys and names used twice
+        ({"privacy": {"epsilom": 4}}, "privacy.epsilom: unknown key; did you mean 'epsilon'?"),
+        ({"plms": [{"name": "a", "conector": "ngram"}]}, "did you mean 'connector'"),
+        ({"plms": [NGRAM, NGRAM]}, "'a' is used twice"),
+        ({"plms": [NGRAM, NGRAM | {"name": "A"}]}, "plms: the name 'A' differs from 'a' in case only"),
+        ({"plms_used": ["writer"]}, "there is no PLM 'writer'. Choose from clerk, novelist"),
+        # where steps run
+        ({"execution": {"task_runner": "threads", "cluster": "tcp://host:8786"}}, "cluster needs task_runner dask"),
+        # public rows
+        ({"private": {"rows_are_public": True}}, "needs a number of rows"),
+        ({"private": {"class_alpha": 1.0}}, "draws public rows"),
+        ({"private": {"rows": 60, "rows_are_public": True, "of": 120}}, "of (120) has no effect on public rows"),
+        # guidance
+        ({"private": {"declared_rows": 120}, "method": {"guidance": "auto", "iterations": 1}}, "Set iterations to 2"),
+        ({"private": None}, "private: set either the private rows"),
+        ({"method": {"guidance": "clusters"}}, "'clusters' was removed in 0.3. Write kernel"),
+        ({"student": {"kind": "linear", "adaptation": "density"}}, "this run releases none"),
+        ({"method": KERNEL, "student": {"kind": "finetune", "adaptation": "density"}}, "Set kind to linear or mlp"),
+        ({"method": KERNEL | {"iterations": 1}}, "Set iterations to 2 or more"),
+        ({"method": KERNEL | {"votes": 1}}, "votes: 1 has no effect with guidance: kernel"),
+        ({"method": KERNEL, "privacy": {"calibration": "paper"}}, "Set method.guidance: votes"),
+        (
+            {
+                "method": KERNEL,
+                "privacy": {"protects": "person", "joined_by": "max"},
+                "private": {"person": "customer"},
+            },
+            "Write mean",
+        ),
+        # label counts and the filter
+        ({"filter": "discriminator"}, "must be below the number of texts"),
+        ({"discriminator": {"teachers": 3}}, "need filter: discriminator"),
+        ({"class_balance": "exact"}, "balanced"),
+        ({"privacy": {"tutor_epsilon": 1.0}}, "has no release for it"),
+        ({"privacy": {"filter_epsilon": 1.0}}, "has no release for it"),
+        (FILTER | {"privacy": {"filter_epsilon": 4.0}}, "must be below privacy.epsilon"),
+        (FILTER | {"privacy": {"protects": "person"}}, "protects single records"),
+        # parties
+        (FILTER | FEDERATED, "several parties"),
+        ({"parties": BOTH}, "that hold them"),
+        (FEDERATED | {"method": KERNEL}, "does not support several parties"),
+        (FEDERATED | {"evaluation": {"fid_reference": "private"}}, "parties hold the rows"),
+        (FEDERATED | {"method": {"iterations": 1}}, "no party is asked"),
+        (FEDERATED | {"parties": BOTH | {"only": ["a", "b"]}}, "parties.only: removed in 0.3"),
+        (FEDERATED | {"parties": BOTH | {"embeddings": "int8"}}, "Write float16"),
+        # the student
+        ({"student": {"kind": "linear", "learning_rate": 0.001}}, "has no effect on a student of kind linear"),
+        ({"student": {"kind": "linear", "batch": 4}}, "has no effect on a student of kind linear"),
+        ({"student": {"kind": "linear", "max_length": 64}}, "has no effect on a student of kind linear"),
+    ],
+    "aug_pe": [
+        ({"method": {"keywords": "private_vocabulary"}}, "needs a public vocabulary"),
+        ({"privacy": {"calibration": "paper"}}, "method.style to wasp_baseline"),
+        ({"method": {"style": "wasp_baseline", "look_ahead": 2}}, "look_ahead is for style original"),
+        ({"method": {"votes": 8}}, "method.votes: unknown key"),
+    ],
+    "pre_text": [
+        ({"filler": {"name": "clerk"}}, "'clerk' is used twice"),
+    ],
+    "fusegen": [
+        ({"private": {"path": "rows.csv"}}, "private: fusegen uses no private data"),
+        ({"privacy": {"epsilon": 4}}, "its epsilon is 0"),
+        ({"evaluation": {"fid_reference": "private"}}, "evaluation.fid_reference"),
+        ({"plms_used": ["clark"]}, "there is no PLM 'clark'. Choose from clerk, novelist"),
+    ],
+    "only_private": [
+        ({"privacy": {"epsilon": 4}}, "this method adds no noise and gives no guarantee. Write inf"),
+        ({"plms": [NGRAM]}, "plms: only_private writes no text"),
+        ({"method": {"iterations": 3}}, "iterations: only_private writes no text"),
+        ({"student": {"epochs": 3}}, "method.passes"),
+        ({"method": {"training": "as_published"}}, "Set student.kind: finetune"),
+    ],
+    "dp_sgd_gen": [
+        ({"parties": BOTH}, "does not support several parties"),
+        ({"method": {"seed": 3}}, "execution.seed"),
+        ({"method": {"declared_rows": None}}, "method.declared_rows"),
+        ({"privacy": {"protects": "person"}}, "privacy.protects"),
+        ({"privacy": {"adjacency": "replace_one"}}, "privacy.adjacency"),
+        ({"private": {"rows": 50}}, "Set private.of"),
+        ({"plms": [NGRAM]}, "connector: hf"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("flow", "changes", "message"), [(flow, *row) for flow, rows in REFUSED.items() for row in rows]
+)
+def test_it_is_refused_with_its_field_and_the_file(flow: str, changes: dict[str, Any], message: str) -> None:
+    config = find_flow(flow).config
+    check_config(config, values(flow), "run.yaml")
+    with pytest.raises(ConfigError) as refused:
+        check_config(config, merged(values(flow), changes), "run.yaml")
+    assert message in str(refused.value)
+    assert "run.yaml" in str(refused.value)
