@@ -32,14 +32,6 @@ def test_one_damaged_manifest_does_not_hide_the_other_runs(tmp_path: Path, monke
         stored_runs.show("broken")
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "home"
-    home.mkdir(mode=0o700)
-    monkeypatch.setenv("WASP_HOME", str(home))
-    return home
-
-
 def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(home: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("text,label\na text,login_problem\n")
     (tmp_path / "rows.csv").chmod(0o600)

@@ -48,52 +48,6 @@ def assert_nothing_spent(home: Path) -> None:
     assert not (home / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"privacy": {"epsilon": 0}}, "privacy.epsilon"),
-        ({"privacy": {"epsilon": -1}}, "privacy.epsilon"),
-        ({"privacy": {"epsilon": "lots"}}, "privacy.epsilon"),
-        ({"privacy": {"delta": 0}}, "privacy.delta"),
-        ({"privacy": {"delta": 1}}, "privacy.delta"),
-        (
-            {"privacy": {"delta": 0.5}},
-            "privacy.delta: 0.5 is not below 0.01: it permits publishing one record in 2",
-        ),
-        ({"privacy": {"delta": 0.01}}, "privacy.delta: 0.01 is not below 0.01"),
-        ({"privacy": {"delta": 1e-300}}, "privacy.delta: 1e-300 is not above 1e-12"),
-        ({"privacy": {"delta": math.nan}}, "privacy.delta"),
-        ({"privacy": {"epsilon": True}}, "privacy.epsilon: true and false"),
-        ({"privacy": {"delta": True}}, "privacy.delta: true and false"),
-        ({"method": {"iterations": True}}, "method.iterations: true and false"),
-        ({"method": {"samples": False}}, "method.samples: true and false"),
-        ({"private": {"rows": True}}, "private.rows: true and false"),
-        ({"plms": [{"name": "a", "model": "stories", "temperature": True}]}, "plms.0.temperature: true and false"),
-        ({"limits": {"max_dollars": True}}, "limits.max_dollars: true and false"),
-        ({"method": {"votes": 0}}, "method.votes"),
-        ({"method": {"votes": 1000}}, "method.votes"),
-        ({"method": {"examples": 1}}, "method.examples"),
-        ({"method": {"iterations": 0}}, "method.iterations"),
-        ({"method": {"samples": 0}}, "method.samples"),
-        ({"private": {"rows": 0}}, "private.rows"),
-        ({"private": {"rows": 10, "of": 5}}, "of (5)"),
-        ({"private": {"classes": {"a": []}}}, "or '*' for all other codes"),
-        ({"private": {"classes": {"a": ["I50*"], "b": ["*"]}}}, "Write 'I50'"),
-        ({"private": {"classes": {"a": ["I50", "*"], "b": ["*"]}}}, "the prefix '*' belongs to two classes"),
-        ({"plms": []}, "plms: needs at least 1 entries, has 0"),
-        ({"plms": [{"name": "../x", "model": "stories"}]}, "plms.0.name: is no name of a model. Write letters, digits"),
-        ({"student": {"kind": "oracle"}}, "student.kind"),
-        ({"evaluation": {"fid_reference": "public"}}, "fid_reference"),
-        ({"privacy": None}, "privacy: must be a group of names and values, not None"),
-    ],
-)
-def test_numbers_and_choices_out_of_range_name_their_field(changes: dict[str, Any], field: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        check_config(WaspConfig, values(**changes), "run.yaml")
-    assert field in str(refused.value)
-    assert "run.yaml" in str(refused.value)
-
-
 FIELDS = [name for name in REMOVED_FIELDS if "." in name and not name.startswith("plms.options.")]
 
 
@@ -127,21 +81,6 @@ def test_a_removed_value_says_what_to_write(place: str, value: str) -> None:
 def test_a_run_of_an_earlier_version_opens_without_its_removed_fields() -> None:
     manifest = {"run_id": "old", "config": values(method={"exam": 0.15, "guidance": "votes"})}
     assert read_stored(WaspConfig, manifest).method.guidance == "votes"
-
-
-def test_an_unknown_key_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ConfigError, match=r"privacy\.epsilom: unknown key; did you mean 'epsilon'\?"):
-        check_config(WaspConfig, values(privacy={"epsilom": 4}), "run.yaml")
-    with pytest.raises(ConfigError, match=r"did you mean 'connector'"):
-        check_config(WaspConfig, values(plms=[{"name": "a", "conector": "ngram"}]), "run.yaml")
-
-
-def test_two_models_of_one_name_are_refused() -> None:
-    plm = {"name": "twin", "connector": "ngram", "model": "stories"}
-    with pytest.raises(ConfigError, match="'twin' is used twice"):
-        check_config(WaspConfig, values(plms=[plm, plm]), "run.yaml")
-    with pytest.raises(ConfigError, match="plms: the name 'Twin' differs from 'twin' in case only"):
-        check_config(WaspConfig, values(plms=[plm, plm | {"name": "Twin"}]), "run.yaml")
 
 
 def test_fewer_texts_than_models_and_classes_are_refused(home: Path) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.interfaces.errors import ConfigError
 from flows.config.extends import merge, read_layers
 from flows.config.files import check_config
 from flows.engine import text as words
@@ -70,19 +69,6 @@ def test_plan_and_form_say_so() -> None:
 
 def test_a_configuration_without_the_setting_is_the_run_that_it_was() -> None:
     assert "rows_are_public" not in config({"rows": 60}).model_dump(mode="json")["private"]
-
-
-@pytest.mark.parametrize(
-    ("private", "problem"),
-    [
-        ({"rows_are_public": True}, "needs a number of rows"),
-        ({"class_alpha": 1.0}, "draws public rows"),
-        (PUBLIC | {"of": 120}, r"of \(120\) has no effect on public rows"),
-    ],
-)
-def test_settings_that_contradict_each_other_are_refused(private: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        config(private)
 
 
 def test_configurations_of_the_papers_draw_exactly_m_rows() -> None:

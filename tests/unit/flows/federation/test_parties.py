@@ -13,41 +13,14 @@ from flows.config.files import check_config
 from flows.engine.federation import federation_of, read_registry
 from flows.federation.partition import PartyFile, partition
 from flows.federation.party import PartyConfig, load_party, serve_party
-from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.manifest import open_book, read_book
 from tasks.federation.partition import Partition
 from tasks.steps.federation.party import register_rows
 from tests.support.runs.federation import open_federated, write_rows
-from tests.support.runs.pipeline import SMALL
+from tests.support.runs.pipeline import values
 
 BOTH = {"registry": "parties.yaml", "exchange": "exchange"}
-
-
-@pytest.mark.parametrize(
-    ("model", "changes", "said"),
-    [
-        (WaspConfig, {"parties": BOTH}, "set either the private rows .* or the parties that hold them"),
-        (WaspConfig, {"private": None}, "set either the private rows .* or the parties that hold them"),
-        (DpSgdGenConfig, {"parties": BOTH, "method": {"declared_rows": 100}}, "does not support several parties"),
-        (
-            WaspConfig,
-            {"private": None, "parties": BOTH, "evaluation": {"fid_reference": "private"}},
-            "parties hold the rows",
-        ),
-        (
-            WaspConfig,
-            {"private": None, "parties": BOTH, "method": {"guidance": "votes", "iterations": 1}},
-            "no party is asked",
-        ),
-        (WaspConfig, {"private": None, "parties": BOTH | {"only": ["a", "b"]}}, r"parties.only: removed in 0\.3"),
-        (WaspConfig, {"private": None, "parties": BOTH | {"embeddings": "int8"}}, "Write float16"),
-    ],
-)
-def test_a_configuration_that_cannot_be_is_refused(model: type, changes: dict, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        check_config(model, SMALL | changes, "the test")
-    assert check_config(WaspConfig, SMALL | {"private": None, "parties": BOTH}, "the test").opens_rows
 
 
 def test_a_party_file_of_an_earlier_version_is_told_what_to_remove() -> None:
@@ -93,7 +66,8 @@ def test_numbers_that_do_not_fit_the_registry_are_refused(parties: Path) -> None
     for changes, said in (({"minimum": 5}, "minimum parties: 5"), ({"colluding": 3}, "colluding: 3 is not allowed")):
         chosen = {"registry": str(parties / "parties.yaml"), "exchange": str(parties)} | changes
         with pytest.raises(ConfigError, match=said):
-            federation_of(check_config(WaspConfig, SMALL | {"private": None, "parties": chosen}, "the test"))
+            federation_of(config := check_config(WaspConfig, values(private=None, parties=chosen), "the test"))
+        assert config.opens_rows
 
 
 def test_a_partition_makes_parties_that_only_have_to_be_started(parties: Path) -> None:

@@ -18,7 +18,7 @@ from flows.engine.plan import numbers_of, planned
 from flows.engine.prepare import prepare, releases_of
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.releases import calibrated
-from tests.support.runs.pipeline import SMALL, Pipeline, last_json, values
+from tests.support.runs.pipeline import SMALL, Pipeline, values
 
 ROWS = Path(connectors.data.__file__).parent / "support_desk" / "private.parquet"
 
@@ -118,17 +118,6 @@ def test_a_setting_of_guidance_without_effect_is_refused(setting: dict[str, Any]
             planned(idle)
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"method": {"iterations": 1}}, "Set iterations to 2 or more"),
-    ],
-)
-def test_settings_that_need_votes_are_refused(changes: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        config(120, **changes)
-
-
 @pytest.mark.runs
 def test_a_run_with_closed_rows_ends_without_a_charge_or_a_private_file(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api)
@@ -137,7 +126,7 @@ def test_a_run_with_closed_rows_ends_without_a_charge_or_a_private_file(api: str
     assert summary["epsilon_spent"] == 0
     assert summary["dataset"] is None or summary["dataset"] == ""
     assert summary["n_synthetic"] == 72
-    assert not last_json(pipeline.call("budget", "show", "--json").stdout)["datasets"]
+    assert not pipeline.answer("budget", "show")["datasets"]
     manifest = json.loads((pipeline.home / "runs" / summary["run_id"] / "manifest.json").read_text())
     assert manifest["config"]["private"]["declared_rows"] == 40
     assert "the private rows stay closed" in json.dumps(manifest["plan"])
@@ -187,12 +176,10 @@ def test_any_flow_offers_soft_and_hard_labels_without_private_rows(api: str, tmp
     assert set(table["label"]) <= set(names)
 
 
-def test_texts_need_no_private_rows_under_auto_and_other_guidance_does() -> None:
+def test_texts_need_no_private_rows_under_auto() -> None:
     made = check_config(WaspConfig, values(private=None, method={"guidance": "auto"}), "the test")
     assert not made.opens_rows
     assert releases_of(made).charges == ()
-    with pytest.raises(ConfigError, match="private: set either the private rows"):
-        check_config(WaspConfig, values(private=None, method={"guidance": "votes"}), "the test")
 
 
 @pytest.mark.parametrize(

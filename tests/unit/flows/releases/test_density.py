@@ -15,15 +15,14 @@ from flows.engine import text
 from flows.engine.plan import planned
 from flows.engine.prepare import make_noise
 from flows.methods.wasp.config import WaspConfig
-from tests.support.runs.pipeline import SMALL, Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline, values
 
 Ran = tuple[Pipeline, dict[str, Any]]
 DENSITY = {"guidance": "kernel"}
 
 
 def config(**changes: Any) -> WaspConfig:
-    values = {name: one | changes.pop(name, {}) if isinstance(one, dict) else one for name, one in SMALL.items()}
-    return check_config(WaspConfig, values | changes, "the test")
+    return check_config(WaspConfig, values(**changes), "the test")
 
 
 @pytest.fixture(scope="module")
@@ -53,49 +52,12 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
     again = pipeline.run(method={"guidance": "kernel", "samples": 54})
     assert again["run_id"] != summary["run_id"]
     assert pipeline.releases(again["run_id"]) == pipeline.releases(summary["run_id"])
-    (status,) = last_json(pipeline.call("budget", "show", "desk", "--json").stdout)["datasets"]
+    (status,) = pipeline.answer("budget", "show", "desk")["datasets"]
     assert status["spent"] == pytest.approx(summary["epsilon_spent"], rel=1e-3)
     assert again["epsilon_spent"] == summary["epsilon_spent"], "the texts stand on the release, whoever paid"
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"method": {"guidance": "clusters"}}, "'clusters' was removed in 0.3. Write kernel"),
-        ({"student": {"kind": "linear", "adaptation": "density"}}, "this run releases none"),
-        ({"method": DENSITY, "student": {"kind": "finetune", "adaptation": "density"}}, "Set kind to linear or mlp"),
-        ({"method": {"guidance": "kernel", "iterations": 1}}, "Set iterations to 2 or more"),
-        ({"method": {"guidance": "kernel", "votes": 1}}, "votes: 1 has no effect with guidance: kernel"),
-        ({"method": {"guidance": "kernel"}, "privacy": {"calibration": "paper"}}, "Set method.guidance: votes"),
-        (
-            {
-                "method": {"guidance": "kernel"},
-                "privacy": {"protects": "person", "joined_by": "max"},
-                "private": {"path": "builtin:support_desk/private.parquet", "person": "customer"},
-            },
-            "Write mean",
-        ),
-    ],
-    ids=[
-        "removed value",
-        "no density",
-        "finetune",
-        "one round",
-        "votes",
-        "paper",
-        "persons",
-    ],
-)
-def test_settings_that_mean_nothing_together_are_refused(changes: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        config(**changes)
-
-
-def test_several_parties_and_attacks_on_whole_runs_are_for_votes(ran: Ran) -> None:
-    values = {name: one for name, one in SMALL.items() if name != "private"}
-    shared = {"method": SMALL["method"] | DENSITY, "parties": {"registry": "parties.yaml", "exchange": "exchange"}}
-    with pytest.raises(ConfigError, match="does not support several parties"):
-        check_config(WaspConfig, values | shared, "the test")
+def test_attacks_on_whole_runs_are_for_votes(ran: Ran) -> None:
     named = ran[0].config(method=DENSITY)
     with pytest.raises(ConfigError, match="a whole run is attacked by the votes of private rows"):
         whole_run_config(AuditConfig(config=str(named)), PipelineAttack())

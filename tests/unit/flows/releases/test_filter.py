@@ -4,32 +4,12 @@ from typing import Any
 
 import pytest
 
-from connectors.interfaces.errors import ConfigError
 from flows.config.files import check_config
 from flows.engine.prepare import make_noise
 from flows.methods.wasp.config import WaspConfig
 from tests.support.runs.pipeline import SMALL
 
 FILTER: dict[str, Any] = {"filter": "discriminator", "discriminator": {"teachers": 5, "queries": 20}}
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"filter": "discriminator"}, "must be below the number of texts"),
-        ({"discriminator": {"teachers": 3}}, "need filter: discriminator"),
-        ({"class_balance": "exact"}, "balanced"),
-        ({"privacy": {"tutor_epsilon": 1.0}}, "has no release for it"),
-        ({"privacy": {"filter_epsilon": 1.0}}, "has no release for it"),
-        (FILTER | {"privacy": {"filter_epsilon": 4.0}}, "must be below privacy.epsilon"),
-        (FILTER | {"privacy": {"protects": "person"}}, "protects single records"),
-        (FILTER | {"private": None, "parties": {"registry": "a", "exchange": "b"}}, "several parties"),
-    ],
-    ids=["queries", "settings", "exact", "tutor", "filter", "all of it", "persons", "parties"],
-)
-def test_what_cannot_stand_beside_a_method_is_refused(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        check_config(WaspConfig, {**SMALL, **changes}, "the test")
 
 
 def test_a_fixed_number_of_rows_needs_the_noise_of_a_replaced_row() -> None:

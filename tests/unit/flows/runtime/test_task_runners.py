@@ -50,11 +50,6 @@ def test_how_a_run_is_carried_out_is_no_part_of_its_name(start: Callable[..., Pr
     assert id_of(start(seed=1)) != plain
 
 
-def test_a_cluster_for_threads_is_refused_with_the_field_s_name() -> None:
-    with pytest.raises(ConfigError, match=r"execution.*cluster needs task_runner dask"):
-        config_of(task_runner="threads", cluster="tcp://127.0.0.1:8786")
-
-
 def test_a_missing_package_is_told_before_anything_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "prefect_dask" else find(name))
