@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -15,10 +14,9 @@ from connectors.interfaces.models import Completion, Keep, LanguageModel, Usage,
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.interfaces.traffic import Traffic, Watched, traffic_of
-from connectors.models.base.admission import Admission
 from connectors.models.base.claims import Lease
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Need, Purse
+from connectors.models.base.cost_limit import Admission, Purse
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.005, 0.25
 """Seconds between look-ups of completions that others request."""
@@ -137,8 +135,7 @@ class Recording:
         def receive(position: int, completion: Completion) -> None:
             self._land(call, keys[position], completion)
 
-        with self.purse.need(len(keys)) if self.purse is not None else nullcontext(Need(len(keys))) as need:
-            admission = Admission(self.name, keys, need, lease, self.purse)
+        with Admission(self.name, keys, lease, self.purse) as admission:
             model.complete_admitted([call.prompts[key] for key in keys], receive, admission)
         return admission.claimed
 

@@ -12,23 +12,26 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from connectors.artifacts.atomic_files import explained
 from connectors.interfaces.errors import MoneyError
 from connectors.interfaces.money import format_dollars, of_which_estimated
-from connectors.models.base.claims import is_running, process_name
+from connectors.models.base.claims import Lease, is_running, process_name
 
 KNOWN_AFTER = 8
 """Priced prompts of a list after which their mean price replaces the worst case in its share."""
 
 ROUNDING = 1e-12
+
+GRACE_SECONDS = 30.0
+"""Time for a call to settle after its timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +55,6 @@ class Hold:
     until: float = 0.0
     name: str = ""
     prompts: int = 1
-
-
-@dataclass(slots=True)
-class Need:
-    """A list of prompts that shares the money with other lists: its size, requests so far and their price."""
-
-    prompts: int
-    started: int = 0
-    priced: int = 0
-    paid: float = 0.0
-    worst: float = 0.0
-    held: float = 0.0
-
-    @property
-    def mean(self) -> float:
-        """Mean price of a prompt."""
-        return self.paid / self.priced if self.priced >= KNOWN_AFTER else self.worst
 
 
 @dataclass(slots=True)
@@ -119,7 +105,8 @@ class Purse:
 
     `journal`: file of reservations and payments. `before`: known earlier payments of the run, here or on another
     machine, and `before_estimated` their estimated part; missing amounts are added to the journal. A call that was
-    killed may have been billed: its worst case counts as spent. Without a limit nothing is reserved.
+    killed may have been billed: its worst case counts as spent. Without a limit nothing is reserved. `lists`: the lists
+    of prompts that are open now.
     """
 
     def __init__(
@@ -127,13 +114,13 @@ class Purse:
     ) -> None:
         self.journal = journal
         self.most = most
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._owner = f"{process_name()}.{uuid4().hex[:8]}"
         self._account, self._read, self._numbers = _Account(), 0, 0
-        self._needs: list[Need] = []
+        self.lists: list[Admission] = []
         if journal.exists():
-            with self._current():
-                self._account.sweep()
+            with self.current() as account:
+                account.sweep()
         missing = max(before - self.spent, 0.0)
         missing_estimated = min(missing, max(before_estimated - self.estimated, 0.0))
         self.pay("another machine", "", missing - missing_estimated)
@@ -145,19 +132,19 @@ class Purse:
     @property
     def spent(self) -> float:
         """Dollars paid by this run so far, over all its starts."""
-        with self._lock:
+        with self.lock:
             return self._account.paid + self._account.lost
 
     @property
     def estimated(self) -> float:
         """The part of `spent` that no server reported."""
-        with self._lock:
+        with self.lock:
             return self._account.estimated + self._account.lost
 
     @property
     def left(self) -> float:
         """Dollars that can still be reserved; infinite without a limit."""
-        with self._lock:
+        with self.lock:
             return math.inf if self.most is None else self.most - self.spent - self._account.held
 
     def __str__(self) -> str:
@@ -166,47 +153,6 @@ class Purse:
             return ""
         limit = "" if self.most is None else f" of ${format_dollars(self.most)}"
         return f"${self.spent:.4f}{limit}{of_which_estimated(self.estimated)}"
-
-    @contextmanager
-    def need(self, prompts: int) -> Iterator[Need]:
-        """Announce a list of prompts: lists that are open together get equal shares of money too small for all."""
-        need = Need(prompts)
-        with self._lock:
-            self._needs.append(need)
-        try:
-            yield need
-        finally:
-            with self._lock:
-                self._needs = [other for other in self._needs if other is not need]
-
-    def reserve(self, worst: float, need: Need, prompts: int, seconds: float) -> Hold | None:
-        """Reserve the worst case of one call, which takes at most `seconds`; None: wait for other calls.
-
-        Raises MoneyError if no call is in flight that could return money.
-        """
-        if self.most is None or worst <= 0:
-            return Hold()
-        with self._current():
-            need.worst = max(need.worst, worst / prompts)
-            if worst > self.left + ROUNDING or self._has_had_its_share(need, prompts):
-                self._account.sweep()
-                if self._account.holds:
-                    return None
-                if worst > self.left + ROUNDING:
-                    raise MoneyError(self._refusal(worst))
-            need.started += prompts
-            need.held += worst
-            return self._hold(worst, seconds, prompts)
-
-    def settle(self, hold: Hold, need: Need, model: str, prompt_key: str, price: CallPrice) -> None:
-        """Replace a hold by the price of its call."""
-        with self._lock:
-            if hold.name:
-                need.held -= hold.dollars
-                need.paid += price.dollars
-                need.priced += hold.prompts if price.is_answer else 0
-                need.started -= 0 if price.is_answer else hold.prompts
-            self.pay(model, prompt_key, price.dollars, price.estimated, hold)
 
     def pay(
         self, model: str, prompt_key: str, dollars: float, estimated: bool = False, hold: Hold | None = None
@@ -219,24 +165,18 @@ class Purse:
         if dollars <= 0 and not name:
             return
         flags = ({"estimated": True} if estimated else {}) | ({"hold": name} if name else {})
-        with self._current():
+        with self.current():
             self._write({"model": model, "prompt": prompt_key, "dollars": dollars, **flags})
 
-    def _has_had_its_share(self, need: Need, prompts: int) -> bool:
-        """Return True if the money is too small for all lists, and this one is ahead of the others."""
-        if len(self._needs) < 2:
-            return False
-        money = self.left + sum(other.paid + other.held for other in self._needs)
-        total = sum(other.prompts * other.mean for other in self._needs)
-        return money < total and need.started + prompts > need.prompts * money / total
-
-    def _hold(self, dollars: float, seconds: float, prompts: int) -> Hold:
+    def hold(self, dollars: float, seconds: float, prompts: int) -> Hold:
+        """Reserve money for a call of at most `seconds`, within `current`."""
         self._numbers += 1
         hold = Hold(dollars, round(time.time() + seconds, 1), f"{self._owner}.{self._numbers}", prompts)
         self._write({"hold": hold.name, "reserved": dollars, "until": hold.until})
         return hold
 
-    def _refusal(self, worst: float) -> str:
+    def refusal(self, worst: float) -> str:
+        """Return the message for a call that the limit does not allow."""
         amounts = (worst, max(self.left, 0.0), self.most or 0.0, self.spent)
         next_call, left, most, spent = map(format_dollars, amounts)
         return (
@@ -246,15 +186,15 @@ class Purse:
         )
 
     @contextmanager
-    def _current(self) -> Iterator[None]:
-        """Hold the journal's lock, with everything read that other processes wrote."""
-        with self._lock, explained(self.journal):
+    def current(self) -> Iterator[_Account]:
+        """Hold the journal's lock; yield its sums with everything that other processes wrote."""
+        with self.lock, explained(self.journal):
             descriptor = self._open()
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 self._catch_up(descriptor)
                 self._descriptor = descriptor
-                yield
+                yield self._account
             finally:
                 os.close(descriptor)
 
@@ -286,3 +226,89 @@ class Purse:
         os.write(self._descriptor, line)
         self._read += len(line)
         self._account.add(entry)
+
+
+@dataclass(slots=True, eq=False)
+class Admission:
+    """The calls of one list of prompts: a paid model asks for each call shortly before it, and reports its price after.
+
+    So prompts are claimed in small pieces, which other processes can share, and only calls in flight reserve money.
+    Lists that are open together get equal shares of money too small for all. `keys`: prompt keys by position. Without
+    `lease` nothing is claimed, without `purse` nothing is paid. The sums: prompts claimed, started and priced; dollars
+    paid, in flight, and of a prompt at worst.
+    """
+
+    model: str
+    keys: Sequence[str] = ()
+    lease: Lease | None = None
+    purse: Purse | None = None
+    claimed: int = 0
+    started: int = 0
+    priced: int = 0
+    paid: float = 0.0
+    held: float = 0.0
+    worst: float = 0.0
+
+    def __enter__(self) -> Self:
+        if self.purse:
+            with self.purse.lock:
+                self.purse.lists.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.purse:
+            with self.purse.lock:
+                self.purse.lists.remove(self)
+
+    def claim(self, positions: Sequence[int]) -> Sequence[int]:
+        """Return the prompts that this caller may request; others are requested elsewhere, or have a completion."""
+        if self.lease is None:
+            return positions
+        claimed = set(self.lease.claim([self.keys[position] for position in positions]))
+        self.claimed += len(claimed)
+        return [position for position in positions if self.keys[position] in claimed]
+
+    def reserve(self, prompts: int, worst: float, seconds: float) -> Hold | None:
+        """Reserve the worst price of one call of at most `seconds`; None: try again when calls have ended.
+
+        Raises MoneyError if the limit does not allow it and no call is in flight that could return money.
+        """
+        purse = self.purse
+        if purse is None or purse.most is None or worst <= 0:
+            return Hold()
+        with purse.current() as account:
+            self.worst = max(self.worst, worst / prompts)
+            if worst > purse.left + ROUNDING or self._has_had_its_share(purse, prompts):
+                account.sweep()
+                if account.holds:
+                    return None
+                if worst > purse.left + ROUNDING:
+                    raise MoneyError(purse.refusal(worst))
+            self.started += prompts
+            self.held += worst
+            return purse.hold(worst, seconds + GRACE_SECONDS, prompts)
+
+    def settle(self, hold: Hold, position: int, price: CallPrice) -> None:
+        """Replace a hold by the price of its call."""
+        if self.purse is None:
+            return
+        with self.purse.lock:
+            if hold.name:
+                self.held -= hold.dollars
+                self.paid += price.dollars
+                self.priced += hold.prompts if price.is_answer else 0
+                self.started -= 0 if price.is_answer else hold.prompts
+            self.purse.pay(self.model, self.keys[position], price.dollars, price.estimated, hold)
+
+    def _has_had_its_share(self, purse: Purse, prompts: int) -> bool:
+        """Return True if the money is too small for all lists, and this one is ahead of the others."""
+        if len(purse.lists) < 2:
+            return False
+        money = purse.left + sum(other.paid + other.held for other in purse.lists)
+        total = sum(len(other.keys) * other.mean for other in purse.lists)
+        return money < total and self.started + prompts > len(self.keys) * money / total
+
+    @property
+    def mean(self) -> float:
+        """Mean price of a prompt."""
+        return self.paid / self.priced if self.priced >= KNOWN_AFTER else self.worst

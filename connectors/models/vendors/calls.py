@@ -17,8 +17,7 @@ from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothi
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.interfaces.traffic import Traffic
-from connectors.models.base.admission import Admission
-from connectors.models.base.cost_limit import Need
+from connectors.models.base.cost_limit import Admission
 from connectors.models.vendors.dispatch import Dispatch, run_here
 from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.gate import Gate
@@ -117,7 +116,7 @@ class VendorModel(ABC, Generic[Options]):
             completions[position] = completion
             keep(position, completion)
 
-        self.complete_admitted(prompts, receive, Admission(self.name, (), Need(len(prompts))))
+        self.complete_admitted(prompts, receive, Admission(self.name))
         return [completions[position] for position in range(len(prompts))]
 
     def complete_admitted(self, prompts: Sequence[Prompt], keep: Keep, admission: Admission) -> None:

@@ -18,8 +18,7 @@ from connectors.interfaces.errors import TemporaryError, WaspError
 from connectors.interfaces.models import Completion, Keep
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
-from connectors.models.base.admission import Admission
-from connectors.models.base.cost_limit import CallPrice, Hold
+from connectors.models.base.cost_limit import Admission, CallPrice, Hold
 from connectors.models.vendors.answers import plain_text, request_several, several_texts
 from connectors.models.vendors.errors import CallFailed, EndpointRefusal, explain
 from connectors.models.vendors.gate import MOST_DOUBTS, backoff

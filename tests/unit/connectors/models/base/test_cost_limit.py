@@ -14,7 +14,7 @@ from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import CallPrice, Need, Purse
+from connectors.models.base.cost_limit import Admission, CallPrice, Purse
 
 
 def test_what_another_machine_paid_counts_once(tmp_path: Path) -> None:
@@ -24,6 +24,10 @@ def test_what_another_machine_paid_counts_once(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(purse)).spent == 7.0
     assert Purse(tmp_path / "money.jsonl", 10.0, before=5.0).spent == 7.0
     assert Purse(tmp_path / "money.jsonl", 10.0, before=8.5).spent == 8.5
+
+
+def listed(purse: Purse, count: int) -> Admission:
+    return Admission("m", ["a"] * count, purse=purse)
 
 
 class Paid:
@@ -126,17 +130,17 @@ def test_the_estimated_part_survives_restarts_and_other_machines(tmp_path: Path)
 
 def test_a_refusal_shows_small_amounts_exactly(tmp_path: Path) -> None:
     with pytest.raises(MoneyError, match=r"may cost 0\.0062 dollars, but only 0\.005 of 0\.005 are left"):
-        Purse(tmp_path / "money.jsonl", most=0.005).reserve(0.0062, Need(1), 1, 60.0)
+        listed(Purse(tmp_path / "money.jsonl", most=0.005), 1).reserve(1, 0.0062, 60.0)
 
 
 def test_two_purses_of_one_journal_share_its_money(tmp_path: Path) -> None:
     first, second = (Purse(tmp_path / "money.jsonl", most=10.0) for _ in range(2))
-    with first.need(9) as mine, second.need(9) as other:
-        hold = first.reserve(6.0, mine, 1, 60.0)
+    with listed(first, 9) as mine, listed(second, 9) as other:
+        hold = mine.reserve(1, 6.0, 60.0)
         assert hold is not None
-        assert second.reserve(6.0, other, 1, 60.0) is None, "the first may still return some"
-        first.settle(hold, mine, "m", "a", CallPrice(3.0))
-        assert second.reserve(6.0, other, 1, 60.0) is not None
+        assert other.reserve(1, 6.0, 60.0) is None, "the first may still return some"
+        mine.settle(hold, 0, CallPrice(3.0))
+        assert other.reserve(1, 6.0, 60.0) is not None
         assert second.left == 1.0
     assert Purse(first.journal, most=10.0).left == 1.0
 
@@ -146,11 +150,11 @@ def test_the_worst_case_of_a_killed_call_counts_as_spent(tmp_path: Path) -> None
 
     def start_calls() -> None:
         purse = Purse(journal, most=10.0)
-        with purse.need(3) as need:
-            paid = purse.reserve(2.0, need, 1, 60.0)
+        with listed(purse, 3) as need:
+            paid = need.reserve(1, 2.0, 60.0)
             assert paid is not None
-            purse.settle(paid, need, "m", "a", CallPrice(0.5))
-            purse.reserve(2.0, need, 1, 60.0)
+            need.settle(paid, 0, CallPrice(0.5))
+            need.reserve(1, 2.0, 60.0)
             os._exit(9)
 
     child = multiprocessing.get_context("fork").Process(target=start_calls)
@@ -164,33 +168,33 @@ def test_the_worst_case_of_a_killed_call_counts_as_spent(tmp_path: Path) -> None
 def test_lists_share_money_that_is_too_small_for_all(tmp_path: Path) -> None:
     purse = Purse(tmp_path / "money.jsonl", most=60.0)
     calls = {"quick": 0, "slow": 0}
-    with purse.need(100) as quick, purse.need(100) as slow:
-        waiting = purse.reserve(1.0, slow, 1, 60.0)
+    with listed(purse, 100) as quick, listed(purse, 100) as slow:
+        waiting = slow.reserve(1, 1.0, 60.0)
         assert waiting is not None
-        while (hold := purse.reserve(1.0, quick, 1, 60.0)) is not None:
-            purse.settle(hold, quick, "quick", "a", CallPrice(1.0))
+        while (hold := quick.reserve(1, 1.0, 60.0)) is not None:
+            quick.settle(hold, 0, CallPrice(1.0))
             calls["quick"] += 1
         assert calls["quick"] == 30, "half of the money"
-        purse.settle(waiting, slow, "slow", "a", CallPrice(1.0))
-        while calls["slow"] < 29 and (hold := purse.reserve(1.0, slow, 1, 60.0)) is not None:
-            purse.settle(hold, slow, "slow", "a", CallPrice(1.0))
+        slow.settle(waiting, 0, CallPrice(1.0))
+        while calls["slow"] < 29 and (hold := slow.reserve(1, 1.0, 60.0)) is not None:
+            slow.settle(hold, 0, CallPrice(1.0))
             calls["slow"] += 1
     assert calls == {"quick": 30, "slow": 29}
-    with purse.need(100) as quick, pytest.raises(MoneyError):
-        purse.reserve(1.0, quick, 1, 60.0)
+    with listed(purse, 100) as quick, pytest.raises(MoneyError):
+        quick.reserve(1, 1.0, 60.0)
 
 
 def test_what_one_list_does_not_need_is_for_the_others(tmp_path: Path) -> None:
     purse = Purse(tmp_path / "money.jsonl", most=60.0)
-    with purse.need(100) as large:
-        with purse.need(10) as small:
-            hold = purse.reserve(1.0, small, 1, 60.0)
+    with listed(purse, 100) as large:
+        with listed(purse, 10) as small:
+            hold = small.reserve(1, 1.0, 60.0)
             assert hold is not None
-            purse.settle(hold, small, "small", "a", CallPrice(1.0))
+            small.settle(hold, 0, CallPrice(1.0))
         for _ in range(59):
-            hold = purse.reserve(1.0, large, 1, 60.0)
+            hold = large.reserve(1, 1.0, 60.0)
             assert hold is not None
-            purse.settle(hold, large, "large", "a", CallPrice(1.0))
+            large.settle(hold, 0, CallPrice(1.0))
 
 
 def test_a_torn_line_does_not_swallow_the_next_payment(tmp_path: Path) -> None:
