@@ -5,7 +5,9 @@ A module that needs them writes `from tests.support.models.tiny import tiny_mode
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,8 +33,8 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"gpt2": save_gpt2(home / "gpt2"), "llama": save_llama(home / "llama"), "t5": save_t5(home / "t5")}
 
 
-def tokenizer(vocabulary: int = 600, chat: bool = False, pad: bool = True):
-    """A byte-level BPE, trained here and now."""
+def byte_pairs(texts: Iterable[str], vocabulary: int, special: Sequence[str], **ends: str | None):
+    """Return a byte-level BPE, trained here and now; `ends` are the special tokens by role."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -41,52 +43,49 @@ def tokenizer(vocabulary: int = 600, chat: bool = False, pad: bool = True):
     inner.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+        vocab_size=vocabulary, special_tokens=list(special), initial_alphabet=alphabet, show_progress=False
     )
-    inner.train_from_iterator(SENTENCES, trainer)
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=inner, bos_token="<s>", eos_token="</s>", pad_token="<pad>" if pad else None
-    )
+    inner.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>", eos_token="</s>", **ends)
+
+
+def tokenizer(chat: bool = False, pad: bool = True):
+    """Return the tokenizer of a tiny model."""
+    made = byte_pairs(SENTENCES, 600, SPECIAL, pad_token="<pad>" if pad else None)
     if chat:
         made.chat_template = CHAT
     return made
 
 
-def save_gpt2(folder: Path, width: int = 32, layers: int = 2, vocabulary: int = 0) -> Path:
+def settings(words, *roles: str, **sizes: int | str) -> dict[str, Any]:
+    """Return the arguments of a configuration: vocabulary, special tokens by role, sizes."""
+    return {
+        "vocab_size": len(words),
+        **{f"{role}_token_id": getattr(words, f"{role}_token_id") for role in roles},
+    } | sizes
+
+
+ENCODER = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+ENCODER |= {"max_position_embeddings": 66}
+
+
+def save_gpt2(folder: Path) -> Path:
     """A base model without a padding token, as GPT-2 has none."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     words = tokenizer(pad=False)
-    config = GPT2Config(
-        vocab_size=max(len(words), vocabulary),
-        n_positions=256,
-        n_embd=width,
-        n_layer=layers,
-        n_head=4,
-        bos_token_id=words.bos_token_id,
-        eos_token_id=words.eos_token_id,
-    )
-    return _save(folder, GPT2LMHeadModel, config, words)
+    config = GPT2Config(**settings(words, "bos", "eos", n_positions=256, n_embd=32, n_layer=2, n_head=4))
+    return save(folder, GPT2LMHeadModel, config, words)
 
 
-def save_llama(folder: Path, width: int = 32, layers: int = 2, vocabulary: int = 0) -> Path:
+def save_llama(folder: Path) -> Path:
     """A chat model: it has a template."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     words = tokenizer(chat=True)
-    config = LlamaConfig(
-        vocab_size=max(len(words), vocabulary),
-        hidden_size=width,
-        intermediate_size=width * 3,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        bos_token_id=words.bos_token_id,
-        eos_token_id=words.eos_token_id,
-        pad_token_id=words.pad_token_id,
-    )
-    return _save(folder, LlamaForCausalLM, config, words)
+    sizes = ENCODER | {"intermediate_size": 96, "num_attention_heads": 4, "max_position_embeddings": 512}
+    config = LlamaConfig(**settings(words, "bos", "eos", "pad", **sizes), num_key_value_heads=2)
+    return save(folder, LlamaForCausalLM, config, words)
 
 
 def save_t5(folder: Path) -> Path:
@@ -94,19 +93,9 @@ def save_t5(folder: Path) -> Path:
     from transformers import T5Config, T5ForConditionalGeneration
 
     words = tokenizer()
-    config = T5Config(
-        vocab_size=len(words),
-        d_model=32,
-        d_kv=8,
-        d_ff=64,
-        num_layers=2,
-        num_heads=4,
-        feed_forward_proj="gated-gelu",
-        eos_token_id=words.eos_token_id,
-        pad_token_id=words.pad_token_id,
-        decoder_start_token_id=words.pad_token_id,
-    )
-    return _save(folder, T5ForConditionalGeneration, config, words)
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "feed_forward_proj": "gated-gelu"}
+    config = T5Config(**settings(words, "eos", "pad", **sizes), decoder_start_token_id=words.pad_token_id)
+    return save(folder, T5ForConditionalGeneration, config, words)
 
 
 def save_roberta(folder: Path) -> Path:
@@ -114,18 +103,7 @@ def save_roberta(folder: Path) -> Path:
     from transformers import RobertaConfig, RobertaModel
 
     words = tokenizer()
-    config = RobertaConfig(
-        vocab_size=len(words),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=66,
-        pad_token_id=words.pad_token_id,
-        bos_token_id=words.bos_token_id,
-        eos_token_id=words.eos_token_id,
-    )
-    return _save(folder, RobertaModel, config, words)
+    return save(folder, RobertaModel, RobertaConfig(**settings(words, "bos", "eos", "pad", **ENCODER)), words)
 
 
 def save_mpnet(folder: Path) -> Path:
@@ -135,18 +113,8 @@ def save_mpnet(folder: Path) -> Path:
     from transformers import MPNetConfig, MPNetModel
 
     words = tokenizer()
-    config = MPNetConfig(
-        vocab_size=len(words),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=66,
-        pad_token_id=words.pad_token_id,
-        bos_token_id=words.bos_token_id,
-        eos_token_id=words.eos_token_id,
-    )
-    inner = Transformer(str(_save(folder / "inner", MPNetModel, config, words)), max_seq_length=64)
+    config = MPNetConfig(**settings(words, "bos", "eos", "pad", **ENCODER))
+    inner = Transformer(str(save(folder / "inner", MPNetModel, config, words)), max_seq_length=64)
     parts = [inner, Pooling(inner.get_word_embedding_dimension(), pooling_mode="mean"), Normalize()]
     SentenceTransformer(modules=parts, device="cpu").save(str(folder / "whole"))
     return folder / "whole"
@@ -157,19 +125,11 @@ def save_bert(folder: Path) -> Path:
     from transformers import BertConfig, BertModel
 
     words = tokenizer()
-    config = BertConfig(
-        vocab_size=len(words),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=66,
-        pad_token_id=words.pad_token_id,
-    )
-    return _save(folder, BertModel, config, words)
+    return save(folder, BertModel, BertConfig(**settings(words, "pad", **ENCODER)), words)
 
 
-def _save(folder: Path, family, config, words) -> Path:
+def save(folder: Path, family, config, words) -> Path:
+    """Save a model with random weights and its tokenizer."""
     import torch
 
     # Weights only: the state of the process' generator is put back.

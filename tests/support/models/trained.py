@@ -15,7 +15,7 @@ import pytest
 
 from flows.config.task_files import load_task
 from tasks.text.prompts import TaskCard, contrastive, zero_shot
-from tests.support.models.tiny import SPECIAL
+from tests.support.models.tiny import SPECIAL, byte_pairs, settings
 from tests.support.paths import ROOT
 
 CORPUS = ROOT / "connectors" / "data" / "corpora" / "helpdesk.parquet"
@@ -72,20 +72,7 @@ def train(folder: Path, steps: int = 400, rows: int = 12) -> Path:
 
 def tokenizer(texts: Sequence[str], labels: Sequence[str]) -> Any:
     """Return a byte-level BPE of the corpus with the template; each class is a token of its own."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=[*SPECIAL, CLASS],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    inner.train_from_iterator(texts, trainer)
-    words = PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+    words = byte_pairs(texts, VOCABULARY, [*SPECIAL, CLASS], pad_token="<pad>")
     words.chat_template = CHAT
     words.add_tokens(list(labels))
     return words
@@ -94,20 +81,9 @@ def tokenizer(texts: Sequence[str], labels: Sequence[str]) -> Any:
 def _model(words: Any) -> Any:
     from transformers import MistralConfig, MistralForCausalLM
 
-    config = MistralConfig(
-        vocab_size=len(words),
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=4096,
-        sliding_window=WINDOW,
-        tie_word_embeddings=True,
-        bos_token_id=words.bos_token_id,
-        eos_token_id=words.eos_token_id,
-        pad_token_id=words.pad_token_id,
-    )
+    sizes = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes |= {"num_key_value_heads": 4, "max_position_embeddings": 4096, "sliding_window": WINDOW}
+    config = MistralConfig(**settings(words, "bos", "eos", "pad", **sizes), tie_word_embeddings=True)
     return MistralForCausalLM(config)
 
 

@@ -10,41 +10,23 @@ from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Cloze, Prompt
 from connectors.models.base.registry import open_model
 from connectors.models.transformers.fill_mask import FillMaskModel
-from tests.support.models.tiny import SENTENCES, save_gpt2, tokenizer
+from tests.support.models.tiny import ENCODER, SENTENCES, save, save_gpt2, settings, tokenizer
 
 OFFLINE = {"offline": True, "dtype": "float32", "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    import torch
     from tokenizers.processors import TemplateProcessing
     from transformers import BertConfig, BertForMaskedLM
 
-    place = tmp_path_factory.mktemp("masked")
     words = tokenizer()
     words.add_special_tokens({"mask_token": "<mask>"})
     ends = [("<s>", words.bos_token_id), ("</s>", words.eos_token_id)]
     words.backend_tokenizer.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=ends)
-    config = BertConfig(
-        vocab_size=len(words),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        pad_token_id=words.pad_token_id,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = BertForMaskedLM(config)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                if parameter.dim() > 1:
-                    parameter.mul_(4)
-    model.save_pretrained(place)
-    words.save_pretrained(place)
-    return place
+    sizes = ENCODER | {"num_attention_heads": 4, "max_position_embeddings": 64}
+    config = BertConfig(**settings(words, "pad", **sizes))
+    return save(tmp_path_factory.mktemp("masked"), BertForMaskedLM, config, words)
 
 
 def model(folder: Path, **options: object) -> FillMaskModel:
