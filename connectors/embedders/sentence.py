@@ -21,8 +21,8 @@ from connectors.models.transformers.hub_files import digest_of, download, files_
 from connectors.models.transformers.model_checks import (
     ENCODER_PACKAGE,
     ENTRY_FILES,
-    check_device,
     find_model,
+    open_device,
     require_weights,
 )
 
@@ -78,7 +78,7 @@ class SentenceEmbedder:
     def check(self) -> None:
         """Check files and device before a run; ConfigError. Loads no weights."""
         if self.options.device is not None:
-            check_device("embedder.options.device", self.options.device)
+            open_device("embedder.options.device", self.options.device)
         if self.model == "embedded":
             _package_folder()
             return

@@ -17,7 +17,7 @@ from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Cloze, Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.options import refuse_unknown
-from connectors.models.transformers.loading import Loaded, load
+from connectors.models.transformers.loading import Loaded
 from connectors.models.transformers.model import Deliver, HfModel
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
@@ -79,7 +79,7 @@ class FillMaskModel(HfModel):
         return cls(spec.name, spec.model, options)
 
     def _load(self) -> Loaded:
-        loaded = load(self.name, self._folder, self._options, fills=True)
+        loaded = super()._load()
         if loaded.tokenizer.mask_token_id is None:
             raise FinalError(f"Model '{self.name}' has no mask token. Use a masked language model.")
         # The scores of the whole vocabulary at every token dominate the memory.

@@ -39,6 +39,17 @@ def digest_of(files: Sequence[Path], folder: Path) -> str:
     return digest({f.relative_to(folder).as_posix(): file_sha256(f) for f in files})
 
 
+def explain_refusal(error: Exception) -> str:
+    """Return why the hub does not give a model to this user, as the end of a sentence; '' for any other error."""
+    from huggingface_hub import errors
+
+    if isinstance(error, errors.GatedRepoError):
+        return "is gated. Accept its licence on the hub and set HF_TOKEN to a token with access."
+    if isinstance(error, errors.RepositoryNotFoundError | errors.RevisionNotFoundError | errors.HFValidationError):
+        return "is neither a folder nor on the hub (or HF_TOKEN lacks access). Check it."
+    return ""
+
+
 def download(field: str, model: str, revision: str | None, offline: bool, **patterns: Any) -> Path:
     """Return the folder of a hub model, downloaded unless the hub's local cache has it.
 
@@ -52,13 +63,9 @@ def download(field: str, model: str, revision: str | None, offline: bool, **patt
         try:
             with quiet():
                 return Path(snapshot_download(model, revision=revision, local_files_only=local_only, **patterns))
-        except errors.GatedRepoError as error:
-            raise FinalError(
-                f"{title} is gated. Accept its licence on the hub and set HF_TOKEN to a token with access."
-            ) from error
-        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
-            raise FinalError(f"{title} is not on the hub (or HF_TOKEN may lack access). Check the id.") from error
         except (OSError, ValueError, errors.EntryNotFoundError) as error:
+            if refusal := explain_refusal(error):
+                raise FinalError(f"{title} {refusal}") from error
             if not local_only:
                 raise TemporaryError(
                     f"{title}: the hub is unreachable ({type(error).__name__}). Check the network, or download "

@@ -9,7 +9,7 @@ from typing import Any
 
 from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.models.transformers.hub_files import digest_of, download, files_of, loading
-from connectors.models.transformers.model_checks import Purpose, check_device, find_model, open_settings
+from connectors.models.transformers.model_checks import Purpose, find_model, first_line, open_device, open_settings
 from connectors.models.transformers.options import HfOptions
 
 _SETTINGS = (".json", ".txt", ".model", ".jinja")
@@ -57,7 +57,7 @@ def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> 
     """Check a model's files and device before a run; ConfigError. Loads no weights."""
     where = f"Model '{name}'"
     if options.device != "auto":
-        check_device(where, options.device)
+        open_device(where, options.device)
     if model == "embedded":
         return
     path = str(Path(model).expanduser())
@@ -103,13 +103,13 @@ def content_of(folder: Path, options: HfOptions) -> dict[str, str]:
     }
 
 
-def load(name: str, folder: Path, options: HfOptions, fills: bool = False) -> Loaded:
+def load(name: str, folder: Path, options: HfOptions, fills: bool) -> Loaded:
     """Load tokenizer and weights; FinalError with the reason if that fails.
 
     `fills`: load a masked language model.
     """
     with loading():
-        device = _device(name, options)
+        device = open_device(f"Model '{name}'", _device_name(options), FinalError)
         try:
             model, tokenizer = _read(folder, options, device, fills)
         except Exception as error:
@@ -146,19 +146,7 @@ def _explain_load_error(error: Exception) -> str:
             "it needs Python code of its authors, which is never run here. Serve the model with vLLM and use the "
             "connector openai."
         )
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}"
-
-
-def _device(name: str, options: HfOptions) -> Any:
-    import torch
-
-    try:
-        device = torch.device(_device_name(options))
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise FinalError(f"Model '{name}': device {options.device} is not available ({reason}).") from error
-    return device
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _device_name(options: HfOptions) -> str:

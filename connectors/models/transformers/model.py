@@ -54,7 +54,7 @@ class HfModel:
         for package in ("transformers", "torch"):
             if importlib.util.find_spec(package) is None:
                 raise MissingPackageError(package, "local")
-        self._name, self._model, self._options = name, model, options or HfOptions()
+        self.name, self._model, self._options = name, model, options or HfOptions()
         self._lock = threading.RLock()
         self._loaded: Loaded | None = None
         self._most_rows: int | None = None
@@ -72,12 +72,7 @@ class HfModel:
 
     def __reduce__(self) -> tuple[type[HfModel], tuple[str, str, HfOptions]]:
         # The other process loads the weights again.
-        return type(self), (self._name, self._model, self._options)
-
-    @property
-    def name(self) -> str:
-        """Name in the run."""
-        return self._name
+        return type(self), (self.name, self._model, self._options)
 
     @cached_property
     def identity(self) -> str:
@@ -127,7 +122,7 @@ class HfModel:
 
     @cached_property
     def _folder(self) -> Path:
-        return model_folder(self._name, self._model, self._options)
+        return model_folder(self.name, self._model, self._options)
 
     def _open(self) -> Loaded:
         if self._loaded is None:
@@ -135,7 +130,7 @@ class HfModel:
         return self._loaded
 
     def _load(self) -> Loaded:
-        return load(self._name, self._folder, self._options)
+        return load(self.name, self._folder, self._options, self.purpose == "fill")
 
     def _close(self) -> None:
         import torch

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from connectors.interfaces.errors import ConfigError, MissingPackageError
-from connectors.models.transformers.hub_files import files_of, loading, quiet
+from connectors.interfaces.errors import ConfigError, MissingPackageError, WaspError
+from connectors.models.transformers.hub_files import explain_refusal, files_of, loading, quiet
 
 Purpose = Literal["write", "fill", "classify"]
 MAPPINGS: dict[Purpose, tuple[str, ...]] = {
@@ -94,7 +94,7 @@ def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
         except Exception as error:
             # These readers raise many kinds of errors.
             raise ConfigError(
-                f"{field}: {folder} cannot be opened ({_first_line(error)}). Use the folder of a saved model."
+                f"{field}: {folder} cannot be opened ({first_line(error)}). Use the folder of a saved model."
             ) from error
         fits = purpose is None or any(type(config) in getattr(transformers, name) for name in MAPPINGS[purpose])
     if purpose is not None and not fits:
@@ -104,15 +104,17 @@ def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
         )
 
 
-def check_device(field: str, device: str) -> None:
-    """Raise ConfigError for a device that this machine does not have."""
+def open_device(field: str, device: str, kind: type[WaspError] = ConfigError) -> Any:
+    """Return a device of torch; an error of this kind if this machine does not have it."""
     import torch
 
     try:
-        torch.empty(1, device=torch.device(device))
+        chosen = torch.device(device)
+        torch.empty(1, device=chosen)
+        return chosen
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(
-            f"{field}: device '{device}' is not available ({_first_line(error)}). Use auto, cpu or cuda."
+        raise kind(
+            f"{field}: device '{device}' is not available ({first_line(error)}). Use auto, cpu or cuda."
         ) from error
 
 
@@ -141,18 +143,12 @@ def _require_on_hub(field: str, model: str, revision: str | None, offline: bool)
     try:
         with quiet():
             _check_access(model, revision)
-    except errors.GatedRepoError as error:
-        raise ConfigError(
-            f"{field}: '{model}' is gated. Accept its licence on the hub and set HF_TOKEN to a token with access."
-        ) from error
-    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
-        raise ConfigError(
-            f"{field}: '{model}'{version} is neither a folder nor on the hub (or HF_TOKEN lacks access). Check it."
-        ) from error
     except errors.EntryNotFoundError as error:
         raise ConfigError(f"{field}: '{model}'{version} on the hub is not for transformers. Use another.") from error
     except Exception as error:
         # The hub's client passes on errors of its HTTP library.
+        if refusal := explain_refusal(error):
+            raise ConfigError(f"{field}: '{model}'{version} {refusal}") from error
         raise ConfigError(
             f"{problem}, and the hub is unreachable ({type(error).__name__}). Check the network, or use a folder."
         ) from error
@@ -172,5 +168,6 @@ def _check_access(model: str, revision: str | None) -> None:
             return
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error, or its type if it has no text."""
     return next(iter(str(error).strip().splitlines()), "") or type(error).__name__

@@ -54,7 +54,7 @@ class VendorModel(ABC, Generic[Options]):
     options_type: ClassVar[type[VendorOptions]] = VendorOptions
 
     def __init__(self, name: str, model: str, options: Options) -> None:
-        self._name, self.model, self.options = name, model, options
+        self.name, self.model, self.options = name, model, options
         self.others_served: list[str] = []
         self.gates = [Gate(address.host, options.concurrency) for address in options.endpoints]
 
@@ -79,12 +79,7 @@ class VendorModel(ABC, Generic[Options]):
                 read_secret(address.key, f"Model '{spec.name}': key")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._name, self.model, self.options)
-
-    @property
-    def name(self) -> str:
-        """Name in the run."""
-        return self._name
+        return type(self), (self.name, self.model, self.options)
 
     @property
     def identity(self) -> str:

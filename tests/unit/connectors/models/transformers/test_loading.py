@@ -86,7 +86,7 @@ def test_the_cache_is_asked_before_the_hub(hub, cache, tiny_models):
 
 
 def test_an_unknown_model_and_a_gated_one_are_final(hub):
-    with pytest.raises(FinalError, match="not on the hub"):
+    with pytest.raises(FinalError, match="nor on the hub"):
         opened("nobody/nothing").complete(ASKED)
     hub.update(status=403, code="GatedRepo")
     with pytest.raises(FinalError, match="licence"):

@@ -284,5 +284,5 @@ def test_a_wrong_place_is_told_before_anything_runs(model, message, tmp_path, mo
 def test_a_device_that_is_not_there_is_told(tiny_models):
     if torch.cuda.is_available():
         pytest.skip("there is an accelerator")
-    with pytest.raises(FinalError, match="device cuda:7"):
+    with pytest.raises(FinalError, match="device 'cuda:7' is not available"):
         opened(tiny_models["gpt2"], device="cuda:7").complete(prompts(1))
