@@ -26,8 +26,8 @@ def source(number: int, without: int | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["text", "label"]).assign(row=range(len(rows)))
 
 
-def known(frame: pd.DataFrame, folder: Path, public: Sequence[str] = (), name: str = "x", **where: Any) -> Identity:
-    return identify(zone(frame, folder), PrivateRef(name, RowsRef("p", **where)), LABELS, public)
+def known(frame: pd.DataFrame, folder: Path, shown: Sequence[str] = (), name: str = "x", **where: Any) -> Identity:
+    return identify(zone(frame, folder), PrivateRef(name, RowsRef("p", **where)), LABELS, shown)
 
 
 def opened(frame: pd.DataFrame, folder: Path, **where: Any) -> OpenedRows:
