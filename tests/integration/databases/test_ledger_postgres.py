@@ -51,32 +51,12 @@ def book(url: str) -> PrivacyLedger:
     return new_book(url)
 
 
-class TestRegistering(Registering):
-    """On PostgreSQL."""
-
-
-class TestReserving(Reserving):
-    """On PostgreSQL."""
-
-
-class TestReleasing(Releasing):
-    """On PostgreSQL."""
+class TestPostgresql(Registering, Reserving, Releasing, Grouping, Racing, Killing):
+    """All promises on PostgreSQL."""
 
 
 @pytest.mark.slow  # the chain is the same code; what the database does to values shows in every `verify` above
 class TestKeeping(Keeping):
-    """On PostgreSQL."""
-
-
-class TestGrouping(Grouping):
-    """On PostgreSQL."""
-
-
-class TestRacing(Racing):
-    """On PostgreSQL."""
-
-
-class TestKilling(Killing):
     """On PostgreSQL."""
 
 

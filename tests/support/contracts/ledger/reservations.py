@@ -189,20 +189,6 @@ class Reserving:
         book.reserve("bank", plan("run-2", 1), "you")
         assert book.verify(second=gdp) == []
 
-    def test_a_run_that_exactly_fills_the_cap_passes(self, book: PrivacyLedger) -> None:
-        book.set_cap("bank", THREE, DELTA, "owner", "")
-        book.reserve("bank", plan(releases=3), "me")
-        assert book.status("bank").left == pytest.approx(0.0, abs=1e-9)
-
-    def test_another_plan_of_the_same_run_replaces_the_first_after_a_check(self, book: PrivacyLedger) -> None:
-        book.set_cap("bank", TWO, DELTA, "owner", "")
-        book.reserve("bank", plan(releases=2), "me")
-        with pytest.raises(BudgetError):
-            book.reserve("bank", plan(releases=3), "me")
-        assert book.status("bank").reserved == pytest.approx(TWO)
-        book.reserve("bank", plan(releases=1), "me")
-        assert book.status("bank").reserved == pytest.approx(ONE)
-
     def test_finish_returns_what_was_not_spent_and_can_be_repeated(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")

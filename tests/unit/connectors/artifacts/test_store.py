@@ -2,6 +2,7 @@ import errno
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from connectors.artifacts.atomic_files import STALE_SECONDS, explain
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError
-from tests.support.contracts.connectors import ArtifactStoreContract
+from tests.support.contracts.connectors import UNICODE
 
 KEY = StepKey("vote", 1, {"votes": 8, "method": {"examples": 4}}, {"samples": "a" * 64})
 TABLE = pd.DataFrame({"text": ["x", "y"], "n": [1, 2]})
@@ -37,10 +38,69 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-class TestContract(ArtifactStoreContract):
-    @pytest.fixture
-    def store(self, tmp_path):
-        return Artifacts(tmp_path / "home")
+def odd_table() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "sample_id": np.arange(3, dtype=np.int64),
+            "text": [UNICODE, "", "line\nbreak"],
+            "label": ["a", "b", None],
+            "weight": [0.1, 1 / 3, np.nan],
+            "kept": [True, False, True],
+        }
+    )
+
+
+def test_nothing_is_found_in_an_empty_store(store):
+    assert store.find("runs/r/a.parquet", KEY) is None
+    assert store.why("runs/r/a.parquet", KEY).startswith("computed because")
+
+
+@pytest.mark.parametrize("rows", [3, 0])
+def test_a_table_comes_back_as_it_was(store, rows):
+    table = odd_table().iloc[:rows]
+    ref = store.write_table("runs/r/a.parquet", table, KEY, {"note": "x", "n": 3})
+    pd.testing.assert_frame_equal(store.read_table(ref), table, check_dtype=rows > 0)
+    assert (ref.rows, ref.key, ref.step, ref.path) == (rows, KEY.key, "vote", "runs/r/a.parquet")
+    assert store.info(ref) == {"note": "x", "n": 3}
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (7, 384)])
+def test_a_matrix_comes_back_bit_for_bit(store, shape):
+    matrix = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    ref = store.write_matrix("embeddings/m.parquet", matrix, KEY)
+    back = store.read_matrix(ref)
+    assert (back.dtype, back.shape, ref.rows) == (np.float32, shape, shape[0])
+    assert np.array_equal(back, matrix)
+
+
+def test_a_json_object_comes_back_as_it_was(store):
+    value = {"b": [1, 2.5, None, {"c": UNICODE}], "a": True}
+    assert store.read_json(store.write_json("runs/r/x.json", value, KEY)) == value
+
+
+def test_a_folder_comes_back_whole_and_replaces_the_old_one(store):
+    store.write_folder("runs/r/student", lambda d: (d / "old").write_text("1"), KEY)
+
+    def fill(folder: Path) -> None:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "weights").write_bytes(b"123")
+
+    ref = store.write_folder("runs/r/student", fill, KEY)
+    files = [p.relative_to(store.home / ref.path).as_posix() for p in (store.home / ref.path).rglob("*")]
+    assert sorted(files) == ["sub", "sub/weights"]
+    assert store.find("runs/r/student", KEY) is not None
+
+
+def test_a_lost_folder_is_not_found(store):
+    ref = store.write_folder("runs/r/student", lambda d: (d / "w").write_text("1"), KEY)
+    shutil.rmtree(store.home / ref.path)
+    assert store.find(ref.path, KEY) is None
+
+
+@pytest.mark.parametrize("path", ["../a.json", "/etc/a.json", "runs/../../a.json", "", "."])
+def test_paths_outside_the_state_folder_are_refused(store, path):
+    with pytest.raises(ArtifactError):
+        store.write_json(path, {}, KEY)
 
 
 @pytest.mark.parametrize(
@@ -57,16 +117,23 @@ class TestContract(ArtifactStoreContract):
     ],
 )
 def test_the_reason_names_what_changed(store, changes, why):
-    store.write_table("runs/r/a.parquet", TABLE, KEY)
-    assert why in store.why("runs/r/a.parquet", replace(KEY, **changes))
+    ref, key = store.write_table("runs/r/a.parquet", TABLE, KEY), replace(KEY, **changes)
+    assert why in store.why(ref.path, key)
+    assert store.find(ref.path, key) == (None if changes else replace(ref, reused=True))
 
 
 def test_the_reason_tells_a_missing_file_from_a_damaged_one_and_a_damaged_manifest(store):
     ref = store.write_table("runs/r/a.parquet", TABLE, KEY)
-    (store.home / ref.path).write_bytes(b"PAR1")
-    assert store.why(ref.path, KEY) == "recomputed because the file is damaged"
-    (store.home / ref.path).unlink()
-    assert store.why(ref.path, KEY) == "recomputed because the file is missing"
+    path, data = store.home / ref.path, (store.home / ref.path).read_bytes()
+    for state, spoil in (
+        ("damaged", lambda: path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))),
+        ("missing", path.unlink),
+    ):
+        spoil()
+        assert store.why(ref.path, KEY) == f"recomputed because the file is {state}"
+        assert store.find(ref.path, KEY) is None
+        with pytest.raises(ArtifactError):
+            store.read_table(ref)
     for content in ("", "{", "[]", '{"step": "vote"}', "\x00"):
         (store.home / "runs/r/_a.parquet.json").write_text(content)
         assert store.find(ref.path, KEY) is None

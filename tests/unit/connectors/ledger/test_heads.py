@@ -112,21 +112,23 @@ def test_processes_that_write_at_once_leave_the_newest_entries(url: str, book: P
     assert book.verify() == []
 
 
-@pytest.mark.parametrize("point", ["compare_and_store", "write_text_whole", "os.replace"])
+HANGS = {
+    "compare_and_store": "database.compare_and_store = lambda *_: hang()",
+    "write_text_whole": "heads.write_text_whole = lambda *_, **__: hang()",
+    "os.replace": "Path.replace = lambda *_: hang()",
+}
+
+
+@pytest.mark.parametrize("hang", HANGS.values(), ids=HANGS)
 def test_killed_between_commit_and_file_the_release_is_read_back(
-    url: str, book: PrivacyLedger, heads: Path, point: str
+    url: str, book: PrivacyLedger, heads: Path, hang: str
 ) -> None:
-    hang = {
-        "compare_and_store": "database.compare_and_store = lambda *_: hang()",
-        "write_text_whole": "heads.write_text_whole = lambda *_, **__: hang()",
-        "os.replace": "Path.replace = lambda *_: hang()",
-    }
     code = f"""
         from pathlib import Path
         from connectors.ledger import database, heads
         book = PrivacyLedger(sys.argv[1], zcdp, heads=Path(sys.argv[2]))
         book.datasets()
-        {hang[point]}
+        {hang}
         book.release_once(request(), lambda: b"first")
     """
     victim = child(url, code, str(heads))

@@ -5,9 +5,10 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connectors.interfaces.errors import LedgerError
@@ -32,7 +33,7 @@ def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
 def test_processes_that_start_together_get_the_same_key(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from connectors.security.record_hashes import open_secret as o; sys.stdin.readline(); "
-        + ("print(o(pathlib.Path(sys.argv[1])).hex())")
+        "print(o(pathlib.Path(sys.argv[1])).hex())"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     children = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], **pipes) for _ in range(4)]
@@ -70,21 +71,14 @@ def test_every_field_and_its_place_counts() -> None:
     assert len({*hashes, record_hash(KEY, "a", "B c"), record_hash(OTHER, "a", "b c")}) == len(variants) + 2
 
 
-@given(records, st.randoms())
-def test_a_fingerprint_does_not_depend_on_order(values: list[str], random: object) -> None:
-    shuffled = sorted(values, key=lambda _: random.random())  # type: ignore[attr-defined]
-    assert dataset_fingerprint(KEY, shuffled) == dataset_fingerprint(KEY, iter(values))
-
-
-@given(records, records)
-def test_a_fingerprint_tells_multisets_apart(one: list[str], other: list[str]) -> None:
+@given(records, records, st.randoms())
+@example(["a"], ["a", "a"], Random(0))
+def test_a_fingerprint_tells_multisets_apart_and_no_orders(one: list[str], other: list[str], random: Random) -> None:
     hashes = [[record_hash(KEY, "label", text) for text in texts] for texts in (one, other)]
+    shuffled = random.sample(hashes[0], len(one))
+    assert dataset_fingerprint(KEY, iter(shuffled)) == dataset_fingerprint(KEY, hashes[0])
     same = dataset_fingerprint(KEY, hashes[0]) == dataset_fingerprint(KEY, hashes[1])
     assert same == (sorted(hashes[0]) == sorted(hashes[1]))
-
-
-def test_a_repeated_record_changes_the_fingerprint() -> None:
-    assert dataset_fingerprint(KEY, ["a"]) != dataset_fingerprint(KEY, ["a", "a"])
 
 
 def test_a_hash_cannot_be_confirmed_without_the_key() -> None:

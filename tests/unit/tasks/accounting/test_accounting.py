@@ -195,23 +195,13 @@ def test_a_charge_is_plain_json_and_says_why_the_noise_suffices():
     assert (charge.protects, charge.adjacency) == ("person", "replace_one")
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("epsilon", 0.0),
-        ("epsilon", math.nan),
-        ("epsilon", 1e6),
-        ("delta", 0.0),
-        ("delta", 1.0),
-        ("releases", -1),
-        ("votes", 0),
-        ("votes", 33),
-        ("adjacency", "swap"),
-        ("rows_per_person", 2),
-        ("aggregation", "median"),
-        ("calibration", "loose"),
-    ],
-)
+WRONG: dict[str, tuple[Any, ...]] = {
+    "epsilon": (0.0, math.nan, 1e6), "delta": (0.0, 1.0), "releases": (-1,), "votes": (0, 33), "adjacency": ("swap",),
+    "rows_per_person": (2,), "aggregation": ("median",), "calibration": ("loose",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field in WRONG for value in WRONG[field]])
 def test_numbers_that_promise_nothing_are_refused_by_name(field: str, value: Any):
     with pytest.raises(ConfigError, match=field):
         calibrate(replace(USUAL, **{field: value}))
