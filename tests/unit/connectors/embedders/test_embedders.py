@@ -3,7 +3,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -60,20 +60,18 @@ class TestSentenceContract(EmbedderContract):
 
 
 class TestOpen:
-    def test_an_unknown_connector_names_the_known_and_the_nearest(self):
-        with pytest.raises(ConfigError, match=r"'hashin'. Known: sentence_transformers, hashing. .*'hashing'\?"):
-            open_embedder("hashin")
-
-    def test_an_unknown_option_is_refused_with_the_nearest(self):
-        with pytest.raises(ConfigError, match=r"embedder.dimensions: .*'dimension'\?"):
-            open_embedder("hashing", options={"dimensions": 3})
-        with pytest.raises(ConfigError, match="normalise"):
-            open_embedder("sentence_transformers", "embedded", {"normalise": True})
-
-    @pytest.mark.parametrize("dimension", [0, 1, -3, "512", 1.5])
-    def test_an_impossible_dimension_is_refused(self, dimension):
-        with pytest.raises(ConfigError, match="embedder.dimension"):
-            open_embedder("hashing", options={"dimension": dimension})
+    @pytest.mark.parametrize(
+        ("connector", "options", "message"),
+        [
+            ("hashin", {}, r"'hashin'. Known: sentence_transformers, hashing. .*'hashing'\?"),
+            ("hashing", {"dimensions": 3}, r"embedder.dimensions: .*'dimension'\?"),
+            ("sentence_transformers", {"normalise": True}, "normalise"),
+            *(("hashing", {"dimension": size}, "embedder.dimension") for size in (0, 1, -3, "512", 1.5)),
+        ],
+    )
+    def test_unknown_names_and_impossible_values_are_refused(self, connector, options, message):
+        with pytest.raises(ConfigError, match=message):
+            open_embedder(connector, "embedded", options)
 
     def test_a_missing_library_is_an_install_command(self, monkeypatch):
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -96,9 +94,11 @@ class TestOpen:
 
 class TestHashing:
     def test_vectors_have_length_one_and_the_asked_dimension(self):
-        vectors = open_embedder("hashing", options={"dimension": 64}).embed(TEXTS)
-        assert vectors.shape == (len(TEXTS), 64)
+        texts = [*TEXTS, "a lone \ud800 surrogate"]
+        vectors = open_embedder("hashing", options={"dimension": 64}).embed(texts)
+        assert vectors.shape == (len(texts), 64)
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+        assert HashingEmbedder(64).identity != HashingEmbedder(65).identity
 
     def test_like_texts_are_nearer_than_unlike_ones(self):
         first, second, third = HashingEmbedder().embed(
@@ -112,9 +112,6 @@ class TestHashing:
         vectors = HashingEmbedder(64).embed(texts, steps.append)
         assert steps == [1000, 1000, 500]
         assert np.array_equal(vectors[2400], HashingEmbedder(64).embed_alone([texts[2400]])[0])
-
-    def test_the_identity_names_the_dimension(self):
-        assert HashingEmbedder(64).identity != HashingEmbedder(65).identity
 
 
 @needs_model
@@ -145,18 +142,9 @@ class TestSentences:
         assert again.identity == minilm.identity
 
     def test_threads_get_what_one_would_get(self, minilm):
-        alone = minilm.embed_alone(TEXTS[:8])
-        found = {}
-
-        def work(number: int) -> None:
-            found[number] = minilm.embed_alone(TEXTS[:8])
-
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert all(np.array_equal(found[n], alone) for n in range(3))
+        with ThreadPoolExecutor(3) as pool:
+            both = list(pool.map(minilm.embed_alone, [TEXTS[:8]] * 3))
+        assert all(np.array_equal(vectors, minilm.embed_alone(TEXTS[:8])) for vectors in both)
 
     def test_the_identity_holds_weights_length_normalize_and_version_but_no_place(self, minilm, installed_folder):
         identity = minilm.identity
@@ -219,8 +207,3 @@ class TestSentences:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert done.stdout == done.stderr == ""
-
-
-def test_a_broken_character_stops_no_text_of_the_hashing_embedder() -> None:
-    vectors = open_embedder("hashing", "", {}).embed(["a lone \ud800 surrogate", "plain"])
-    assert np.isfinite(vectors).all()

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError, InputError
 from flows.config.files import check_config
-from flows.engine.prepare import Prepared, prepare
+from flows.engine.prepare import prepare
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
 from flows.runtime.manifest import open_book
@@ -29,7 +30,7 @@ from tasks.steps import keyphrases as keyphrasing
 from tasks.steps.texts import write_samples
 from tests.support.ledgers import output_of
 from tests.support.runs.caps import lift_cap
-from tests.support.runs.pipeline import SMALL
+from tests.support.runs.pipeline import SMALL, merged
 
 WORDS = ("router", "invoice", "password", "parcel", "light", "cable", "refund", "signal", "reset", "email", "screen")
 SIX = ("login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault")
@@ -41,12 +42,22 @@ def texts(number: int, seed: int) -> list[tuple[str, str]]:
     return [(" ".join(draw.choices(WORDS, k=draw.randint(1, 8))), draw.choice(LABELS)) for _ in range(number)]
 
 
+def save(path: Path, rows: list[tuple[str, str]]) -> dict[str, str]:
+    path.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in rows))
+    return {"path": str(path)}
+
+
+def chosen_terms(run: DpKpsRun) -> tuple[ArtifactRef, Any]:
+    """Release the counts of terms and choose the vocabulary."""
+    counted, _ = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
+    return counted, keyphrasing.choose_terms(run.tools, run.vocabulary_spec, counted)[0]
+
+
 def opened(folder: Path, **changes: Any) -> DpKpsRun:
     folder.mkdir(parents=True, exist_ok=True)
     rows = folder / "rows.jsonl"
     if not rows.exists():
-        lines = (json.dumps({"text": text, "label": label}) for text, label in texts(40, 1))
-        rows.write_text("\n".join(lines))
+        save(rows, texts(40, 1))
     terms = folder / "terms.txt"
     terms.write_text("\n".join((*WORDS, "cable light", "unused")))
     values: dict[str, Any] = {
@@ -56,12 +67,8 @@ def opened(folder: Path, **changes: Any) -> DpKpsRun:
         "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 32}},
         "method": {"samples": 12, "terms": 3, "vocabulary_terms": 8, "length": 4, "frequencies": 20},
     }
-    for name, change in changes.items():
-        values[name] = {**values.get(name, {}), **change} if isinstance(change, dict) else change
-    return run_of(prepare("dp_kps", check_config(DpKpsConfig, values, "the test"), folder / "home"))
-
-
-def run_of(prepared: Prepared) -> DpKpsRun:
+    config = check_config(DpKpsConfig, merged(values, changes), "the test")
+    prepared = prepare("dp_kps", config, folder / "home")
     name = lift_cap(prepared).tools.called
     prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
     return DpKpsRun(prepared, open_book("dp_kps", prepared), 0.0)
@@ -89,8 +96,7 @@ def test_each_sampler_pays_exactly_and_once_for_its_densities(tmp_path: Path, sa
     method, members, choice = SAMPLERS[sampler]
     run = opened(tmp_path, method=method, privacy={"epsilon": 6.0, "vocabulary_epsilon": 1.0, "setting": setting})
     assert run.density_spec.choice == choice
-    counted, _ = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
-    terms, _ = keyphrasing.choose_terms(run.tools, run.vocabulary_spec, counted)
+    counted, terms = chosen_terms(run)
     density, _ = keyphrasing.estimate_densities(run.tools, run.density_spec, terms)
     keyphrasing.draw_phrases(run.tools, run.density_spec, terms, density)
     first, second = (entry for entry in run.tools.ledger.history("desk") if entry.kind == "release")
@@ -175,37 +181,31 @@ def test_what_a_document_adds_hangs_on_it_alone_and_keeps_to_the_bound() -> None
 
 def test_the_private_vocabulary_is_that_of_the_noisy_counts(tmp_path: Path) -> None:
     run = opened(tmp_path, privacy={"epsilon": 200.0})
-    counted, _ = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
-    terms, _ = keyphrasing.choose_terms(run.tools, run.vocabulary_spec, counted)
+    _, terms = chosen_terms(run)
     table = run.tools.artifacts.read_table(terms.table)
     assert len(table) == 8
     assert table["count"].is_monotonic_decreasing
     assert "unused" not in table["term"].tolist()
     far = opened(tmp_path, method={"threshold": 100.0}, privacy={"epsilon": 0.5})
-    release, _ = keyphrasing.count_terms(far.tools, far.vocabulary_spec)
     with pytest.raises(InputError, match=r"method\.threshold"):
-        keyphrasing.choose_terms(far.tools, far.vocabulary_spec, release)
+        chosen_terms(far)
 
 
 def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_alone(tmp_path: Path) -> None:
-    given = tmp_path / "given.jsonl"
     text, label = texts(40, 1)[3]
     examples = [(text.upper(), label), *((f"an own text about {name}", name) for name in SIX)]
-    given.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in examples))
-    run = opened(tmp_path, few_shot={"path": str(given)}, method={"examples_per_class": 1})
+    run = opened(tmp_path, few_shot=save(tmp_path / "given.jsonl", examples), method={"examples_per_class": 1})
     listed = json.loads(problems_file(run.tools.zone, run.tools.private).read_text())["problems"]
     of_rows = [(problem["row"], problem["reason"]) for problem in listed if "row" in problem]
     assert of_rows == [(3, "the same text is a test or public row")]
 
 
 def test_prompts_show_examples_with_their_terms_of_the_private_vocabulary(tmp_path: Path) -> None:
-    given = tmp_path / "given.jsonl"
     examples = [(f"our {WORDS[n]} and {WORDS[n + 4]}, says {name}", name) for name in SIX for n in range(4)]
-    given.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in examples))
-    run = opened(tmp_path, few_shot={"path": str(given)}, privacy={"epsilon": 200.0})
+    given = save(tmp_path / "given.jsonl", examples)
+    run = opened(tmp_path, few_shot=given, privacy={"epsilon": 200.0})
     assert run.config.asks[0].shows_per_class == 3
-    counted, _ = keyphrasing.count_terms(run.tools, run.vocabulary_spec)
-    terms, _ = keyphrasing.choose_terms(run.tools, run.vocabulary_spec, counted)
+    _, terms = chosen_terms(run)
     density, _ = keyphrasing.estimate_densities(run.tools, run.density_spec, terms)
     sequences, _ = keyphrasing.draw_phrases(run.tools, run.density_spec, terms, density)
     job = run.seeded_jobs(sequences, terms)[0]
@@ -223,31 +223,27 @@ def test_prompts_show_examples_with_their_terms_of_the_private_vocabulary(tmp_pa
             phrases = shown[lines[at].split(": ", 1)[1]]
             assert not phrases or lines[at - 1].split(": ", 1)[1] == "; ".join(phrases)
     with pytest.raises(ConfigError, match="has 4 examples, but each prompt shows 5 of every class"):
-        opened(tmp_path, few_shot={"path": str(given)}, method={"examples_per_class": 5})
+        opened(tmp_path, few_shot=given, method={"examples_per_class": 5})
     with pytest.raises(ConfigError, match=r"few_shot: 24 examples are test rows too, the first is row 0"):
-        opened(tmp_path, few_shot={"path": str(given)}, test={"path": str(given)})
+        opened(tmp_path, few_shot=given, test=given)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"privacy": {"epsilon": "inf"}}, "DP-KPS needs noise"),
-        ({"privacy": {"vocabulary_epsilon": 4.0}}, "must be below privacy.epsilon"),
-        ({"privacy": {"protects": "person"}}, "privacy.protects"),
-        ({"plms": []}, "at least one language model"),
-        ({"method": {"texts": "phrases"}}, "Remove plms"),
-        ({"method": {"length": 9}}, "must be at least length"),
-        ({"method": {"sampling": "independent", "top": 5}}, "Remove top, or set sampling: sharpened"),
-        ({"method": {"sampling": "independent", "sharpness": 2.0}}, "Remove sharpness"),
-        ({"method": {"sampling": "independent", "repeats": False}}, "Remove repeats"),
-        ({"method": {"frequencies": 20_000, "ensemble": "linear", "length": 5}}, "Lower method.frequencies"),
-        ({"method": {"length": 20, "vocabulary_terms": 20}}, "larger vocabulary"),
-    ],
-    ids=[
-        *("no noise", "vocabulary", "person", "no model", "models", "length"),
-        *("top", "sharpness", "repeats", "size", "terms"),
-    ],
-)
+REFUSED = {
+    "no noise": ({"privacy": {"epsilon": "inf"}}, "DP-KPS needs noise"),
+    "vocabulary": ({"privacy": {"vocabulary_epsilon": 4.0}}, "must be below privacy.epsilon"),
+    "person": ({"privacy": {"protects": "person"}}, "privacy.protects"),
+    "no model": ({"plms": []}, "at least one language model"),
+    "models": ({"method": {"texts": "phrases"}}, "Remove plms"),
+    "length": ({"method": {"length": 9}}, "must be at least length"),
+    "top": ({"method": {"sampling": "independent", "top": 5}}, "Remove top, or set sampling: sharpened"),
+    "sharpness": ({"method": {"sampling": "independent", "sharpness": 2.0}}, "Remove sharpness"),
+    "repeats": ({"method": {"sampling": "independent", "repeats": False}}, "Remove repeats"),
+    "size": ({"method": {"frequencies": 20_000, "ensemble": "linear", "length": 5}}, "Lower method.frequencies"),
+    "terms": ({"method": {"length": 20, "vocabulary_terms": 20}}, "larger vocabulary"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_kept_is_refused_before_anything_is_spent(
     tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:

@@ -19,6 +19,7 @@ from tasks.private.nearest.search import rank
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, RawVotes, noisy_votes
 from tests.support.data.elections import ballot, candidates, counts, elections, noise_for, squared_bound, without
+from tests.support.data.nearest_lists import brute_force
 
 FEW = settings(deadline=None, max_examples=60)
 
@@ -62,37 +63,32 @@ def test_replacing_a_row_by_its_opposite_reaches_that_bound():
     assert int((moved**2).sum()) == 2 * squared_bound(8)
 
 
-@pytest.mark.parametrize("size", range(9))
-def test_a_small_class_gets_as_many_votes_as_it_has_candidates_and_no_bin_gets_the_rest(size: int):
-    given = counts(ballot(np.zeros((1, 2)), 8), candidates(np.arange(2 * size).reshape(size, 2)))
-    weights = [128 >> place for place in range(size)]
-    assert given[:, 0].tolist() == weights
-    assert given[:, 1].tolist() == weights[::-1]
-
-
 # --- a row's votes depend on the row and the candidates alone
+def by_hand(voters: Ballot, standing: Candidates) -> Any:
+    """Return the votes of each candidate, near and far: every row halves its weight from place to place."""
+    given, places = np.zeros((len(standing.ids), voters.sides), dtype=np.int64), standing.ids.tolist()
+    for side, lists in enumerate(brute_force(voters, standing)[: voters.sides]):
+        for names in lists:
+            for place, name in enumerate(names):
+                if name >= 0:
+                    given[places.index(name), side] += noise_for(voters.votes, sides=voters.sides).scale >> place
+    return given
+
+
 @FEW
-@given(elections(), st.randoms())
-def test_the_order_of_rows_and_candidates_does_not_matter(election: tuple[Ballot, Candidates], random: Any):
-    voters, standing = election
+@given(elections(), st.sampled_from([1, 2]), st.randoms())
+def test_votes_are_those_of_plain_python_in_whatever_order_rows_and_candidates_come(
+    election: tuple[Ballot, Candidates], sides: int, random: Any
+):
+    voters, standing = replace(election[0], sides=sides), election[1]
     rows, places = list(range(len(voters.labels))), list(range(len(standing.ids)))
     random.shuffle(rows)
     random.shuffle(places)
+    expected = by_hand(voters, standing)
     mixed = replace(voters, vectors=voters.vectors[rows], labels=[voters.labels[row] for row in rows])
     shuffled = standing.take(np.array(places, dtype=np.int64))
-    assert (counts(mixed, shuffled) == counts(voters, standing)[places]).all()
-
-
-@FEW
-@given(elections())
-def test_rows_vote_inside_their_class_only(election: tuple[Ballot, Candidates]):
-    voters, standing = election
-    given = counts(voters, standing)
-    for label in ("a", "b", "c"):
-        mine = [row for row, name in enumerate(voters.labels) if name == label]
-        members = np.flatnonzero(standing.labels == label)
-        alone = replace(voters, vectors=voters.vectors[mine], labels=[label] * len(mine))
-        assert (counts(alone, standing.take(members)) == given[members]).all()
+    assert (counts(voters, standing, sides=sides) == expected).all()
+    assert (counts(mixed, shuffled, sides=sides) == expected[places]).all()
 
 
 @pytest.mark.parametrize("label", ["nobody", "", "\ud800", "a\x00"])
