@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import connectors  # noqa: F401  (it settles how threads wait, for this process and all that it starts)
 from tests.support.paths import DATA
 from tests.support.runs.pipeline import Pipeline
-from tests.support.servers.prefect import shared_prefect_server, stop_shared_server
+from tests.support.servers.prefect import prefect_server, shared_prefect_server, stop_shared_server
 from tests.support.suites import mark_of
 
 SERVER_FOLDER = "TESTS_PREFECT_FOLDER"
@@ -59,6 +60,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def api() -> str:
     """Return the address of the Prefect server that the tests of all processes share."""
     return shared_prefect_server(Path(os.environ[SERVER_FOLDER]))
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Return the address of a Prefect server of the module's own, and its folder."""
+    folder = tmp_path_factory.mktemp("own-prefect")
+    with prefect_server(folder) as address:
+        yield address, folder
 
 
 @pytest.fixture

@@ -29,8 +29,7 @@ def lines_of_the_book(pipeline: Pipeline) -> list[str]:
 def check_usable(pipeline: Pipeline, run_id: str, folder: Path) -> None:
     """A finished run is still there for everybody who looks at it."""
     for arguments in (("show", run_id), ("report", run_id), ("export", run_id, str(folder)), ("budget", "verify")):
-        done = pipeline.call(*arguments)
-        assert done.returncode == 0, (arguments, done.stderr[-1500:])
+        pipeline.answer(*arguments)
     assert (folder / "synthetic.parquet").exists()
     for name in KEPT:
         assert (pipeline.home / "runs" / run_id / name).exists(), name

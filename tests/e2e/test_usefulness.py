@@ -2,13 +2,13 @@
 
 import json
 import sqlite3
-import urllib.request
 from pathlib import Path
 
 import pandas as pd
 
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
+from tests.support.runs.served_flow import artifacts, ask
 
 ROWS = ROOT / "connectors" / "data" / "support_desk" / "test.parquet"
 WARNING = "is not above chance"
@@ -25,15 +25,8 @@ def replaying(pipeline: Pipeline, shift: int, **method: object) -> dict[str, obj
     return pipeline.run(plms=plms, method=method)
 
 
-def answer(address: str, body: dict[str, object]) -> object:
-    request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=20) as response:
-        return json.load(response)
-
-
 def state_message(api: str, flow_run: object) -> str:
-    with urllib.request.urlopen(f"{api}/flow_runs/{flow_run}", timeout=20) as response:
-        state = json.load(response)["state"]
+    state = ask(api, f"/flow_runs/{flow_run}")["state"]
     assert (state["type"], state["name"]) == ("COMPLETED", "Completed")
     return str(state["message"])
 
@@ -72,9 +65,7 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     message = state_message(api, summary["prefect_run_id"])
     assert useful["line"] in message
     assert WARNING in message
-    shown = answer(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["report"]}}})
-    (card,) = [one["data"] for one in shown if one["flow_run_id"] == summary["prefect_run_id"]]
-    assert "**Warning**: student accuracy" in card
+    assert "**Warning**: student accuracy" in artifacts(api, str(summary["prefect_run_id"]))["report"]["data"]
 
     tracked = metrics_of(pipeline, summary["mlflow_run_id"])
     assert tracked["baseline/chance"] == useful["chance"]
@@ -115,5 +106,5 @@ def test_a_finished_baseline_is_reused(pipeline: Pipeline, api: str) -> None:
     first = replaying(pipeline, shift=1)
     again = pipeline.answer("resume", str(first["run_id"]))
     assert again["usefulness"] == first["usefulness"]
-    steps = answer(f"{api}/task_runs/filter", {"flow_runs": {"id": {"any_": [again["prefect_run_id"]]}}})
+    steps = ask(api, "/task_runs/filter", {"flow_runs": {"id": {"any_": [again["prefect_run_id"]]}}})
     assert {step["name"]: step["state"]["name"] for step in steps}["measure baseline"] == "Reused"

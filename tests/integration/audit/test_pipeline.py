@@ -21,7 +21,7 @@ from flows.config.files import load_config
 from flows.engine.prepare import make_noise
 from flows.methods.wasp.config import WaspConfig
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import SMALL, Pipeline, last_json
+from tests.support.runs.pipeline import SMALL, Pipeline
 from tests.support.runs.served_flow import artifacts
 
 DESK = ROOT / "connectors" / "data" / "support_desk"
@@ -79,9 +79,7 @@ def nothing_is_left(home: Path) -> bool:
 def test_a_sound_run_passes_and_the_flow_touches_no_ledger_and_no_server_of_the_user(
     pipeline: Pipeline, small: AuditConfig
 ) -> None:
-    done = pipeline.call("audit", "--config", small.config, "--whole-run", "--trials", "50", "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = last_json(done.stdout)
+    result = pipeline.answer("audit", "--config", small.config, "--whole-run", "--trials", "50")
     whole = result["pipeline"]
     assert [attack["what"] for attack in whole["attacks"]] == [
         "noisy votes", "likelihood of the texts", "nearest text"

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from tests.support.runs.pipeline import Pipeline
+from tests.support.runs.served_flow import artifacts, ask
 from tests.support.servers.stack import stack
 
 
@@ -48,29 +49,27 @@ class Site:
         return {point.get("step", 0): point["value"] for point in answer["metrics"]}
 
     def deployment(self, name: str) -> dict[str, Any]:
-        return dict(httpx.get(f"{self.api}/deployments/name/{name}").raise_for_status().json())
+        return dict(ask(self.api, f"/deployments/name/{name}"))
 
     def start(self, deployment: str, config: dict[str, Any]) -> str:
         """Start a run of a deployment with parameters of its own; return its id."""
         body = {"parameters": {"config": config}, "state": {"type": "SCHEDULED"}}
-        address = f"{self.api}/deployments/{self.deployment(deployment)['id']}/create_flow_run"
-        return str(httpx.post(address, json=body).raise_for_status().json()["id"])
+        place = f"/deployments/{self.deployment(deployment)['id']}/create_flow_run"
+        return str(ask(self.api, place, body)["id"])
 
     def fill_form_with(self, deployment: str, config: dict[str, Any]) -> None:
         """Change the values that the form of a deployment starts with."""
-        address = f"{self.api}/deployments/{self.deployment(deployment)['id']}"
-        httpx.patch(address, json={"parameters": {"config": config}}).raise_for_status()
+        place = f"/deployments/{self.deployment(deployment)['id']}"
+        ask(self.api, place, {"parameters": {"config": config}}, method="PATCH")
 
     def artifact_page(self, flow_run: str, key: str) -> str:
-        body = {"artifacts": {"flow_run_id": {"any_": [flow_run]}, "key": {"any_": [key]}}}
-        found = httpx.post(f"{self.api}/artifacts/filter", json=body).raise_for_status().json()
-        return f"{self.prefect}/v2/artifacts/artifact/{found[0]['id']}"
+        return f"{self.prefect}/v2/artifacts/artifact/{artifacts(self.api, flow_run)[key]['id']}"
 
     def flow_runs(self) -> list[dict[str, Any]]:
-        return list(httpx.post(f"{self.api}/flow_runs/filter", json={}).raise_for_status().json())
+        return list(ask(self.api, "/flow_runs/filter", {}))
 
     def flow_run(self, flow_run: str) -> dict[str, Any]:
-        return dict(httpx.get(f"{self.api}/flow_runs/{flow_run}").raise_for_status().json())
+        return dict(ask(self.api, f"/flow_runs/{flow_run}"))
 
     def manifest(self, flow_run: str) -> dict[str, Any]:
         """Return what the worker's state folder knows of a run: its manifest, and its summary once it is finished."""
@@ -85,7 +84,7 @@ class Site:
         """Return the names of the states that each step of a run ended in, oldest first."""
         body = {"flow_runs": {"id": {"any_": [flow_run]}}, "sort": "EXPECTED_START_TIME_ASC", "limit": 200}
         states: dict[str, list[str]] = {}
-        for one in httpx.post(f"{self.api}/task_runs/filter", json=body).raise_for_status().json():
+        for one in ask(self.api, "/task_runs/filter", body):
             states.setdefault(one["name"], []).append(one["state"]["name"])
         return states
 

@@ -23,31 +23,15 @@ from typing import Any
 
 from sqlalchemy.engine import default
 
-from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from flows.engine.prepare import Prepared
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Payer, Written
-from tasks.steps.generate import ROW_TYPES
 from tasks.steps.vote import VoteSpec, vote
 from tests.support.paths import ROOT
-from tests.support.runs.prepared_run import start
+from tests.support.runs.prepared_run import start, write_texts
 
 Tell = Callable[[str], None]
 ITERATIONS = 3
-WORDS = (
-    "router",
-    "invoice",
-    "parcel",
-    "light",
-    "cable",
-    "refund",
-    "signal",
-    "reset",
-    "email",
-    "screen",
-    "order",
-    "bill",
-)
 FILES = (
     "connectors/ledger/*.py",
     "connectors/artifacts/store.py",
@@ -72,30 +56,6 @@ def open_run(home: Path, rows: str) -> Prepared:
     return start(home, private={"path": rows, "name": "desk"}, test=None, method=method, plms=[clerk])
 
 
-def write_texts(run: Prepared, iteration: int) -> Written:
-    """Write the texts of one iteration and their embeddings; equal ones where they are there already."""
-    labels = run.card.label_names
-    texts = [f"{WORDS[(n + iteration) % len(WORDS)]} {WORDS[n]} {iteration}" for n in range(len(WORDS))]
-    ids = [100 * iteration + n for n in range(len(texts))]
-    import pandas as pd
-
-    table = pd.DataFrame({"sample_id": ids, "text": texts, "label": [labels[n % len(labels)] for n in ids]})
-    table = table.assign(attribute="", plm="clerk", iteration=iteration, prompt_key="", finish_reason="stop")
-    table = table.assign(tokens_in=0, tokens_out=0)[list(ROW_TYPES)]
-    folder = f"runs/{run.tools.run_id}/iteration={iteration}/plm=clerk"
-    artifacts = run.tools.artifacts
-    samples = _once(run, f"{folder}/samples.parquet", lambda path, key: artifacts.write_table(path, table, key))
-    vectors = run.tools.embedder.embed(texts)
-    place = f"embeddings/{samples.sha256[:32]}.parquet"
-    made = _once(run, place, lambda path, key: artifacts.write_matrix(path, vectors, key))
-    return Written("clerk", iteration, samples, made)
-
-
-def _once(run: Prepared, place: str, make: Callable[[str, StepKey], ArtifactRef]) -> ArtifactRef:
-    key = StepKey("texts", 1, {"place": place}, {})
-    return run.tools.artifacts.find(place, key) or make(place, key)
-
-
 def release_path(home: Path, rows: str, tell: Tell) -> None:
     """Reserve; for each vote charge, draw, write and read; settle."""
     run = open_run(home, rows)
@@ -105,7 +65,7 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     ledger.reserve(name.dataset, run.plan, "me")
     written: list[Written] = []
     for iteration in range(run.noise.releases):
-        written.append(write_texts(run, iteration))
+        written.append(write_texts(run, iteration, run.card.label_names))
         spec = VoteSpec(iteration, Payer(name.dataset, name.fingerprint), run.noise, "all")
         ref, _ = vote(run.tools, spec, written)
         votes = run.tools.artifacts.read_table(ref)

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import PartyError
 from connectors.interfaces.federation import ROUNDS
 from connectors.interfaces.rows import RowsRef
@@ -32,27 +31,12 @@ from tasks.private.voting.votes import NoisyVotes, clean_votes
 from tasks.steps.federation import coordinator
 from tasks.steps.federation.coordinator import Dropped, FederatedVote
 from tasks.steps.federation.party import PartyRound
-from tasks.steps.generate import ROW_TYPES
 from tasks.steps.selection import candidates
 from tasks.steps.vote import VoteSpec
 from tests.support.runs.pipeline import SMALL
-from tests.support.runs.prepared_run import start
+from tests.support.runs.prepared_run import WORDS, start, write_texts
 
 LABELS = ("login_problem", "billing_question", "slow_internet")
-WORDS = (
-    "router",
-    "invoice",
-    "parcel",
-    "light",
-    "cable",
-    "refund",
-    "signal",
-    "reset",
-    "email",
-    "screen",
-    "order",
-    "bill",
-)
 PLANTED = "zqxplanted"
 """Stands in every private row and in no synthetic text."""
 
@@ -211,18 +195,7 @@ class Federated:
 
     def texts(self, iteration: int = 0) -> Written:
         """Write the texts of an iteration, as models would."""
-        run, labels = self.run, LABELS
-        texts = [f"{WORDS[(n + iteration) % len(WORDS)]} {WORDS[n]} {iteration}" for n in range(len(WORDS))]
-        ids = [100 * iteration + n for n in range(len(texts))]
-        table = pd.DataFrame({"sample_id": ids, "text": texts, "label": [labels[n % len(labels)] for n in ids]})
-        table = table.assign(attribute="", plm="clerk", iteration=iteration, prompt_key="", finish_reason="stop")
-        table = table.assign(tokens_in=0, tokens_out=0)[list(ROW_TYPES)]
-        key = StepKey("texts", 1, {"iteration": iteration}, {})
-        path = f"runs/{run.tools.run_id}/iteration={iteration}/plm=clerk/samples.parquet"
-        samples = run.tools.artifacts.write_table(path, table, key)
-        vectors = run.tools.embedder.embed(texts)
-        made = run.tools.artifacts.write_matrix(f"embeddings/{samples.sha256[:32]}.parquet", vectors, key)
-        return Written("clerk", iteration, samples, made)
+        return write_texts(self.run, iteration, LABELS)
 
     def job(self, iteration: int = 0, minutes: float = 2.0, respend: bool = False) -> FederatedVote:
         run, name = self.run, self.run.tools.called

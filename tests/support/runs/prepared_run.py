@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from connectors.interfaces.artifacts import StepKey
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
+from tasks.core.refs import Written
+from tasks.steps.generate import ROW_TYPES
 from tests.support.runs.pipeline import values
 
 LABELS = ["login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault"]
+
+WORDS = (
+    *("router", "invoice", "parcel", "light", "cable", "refund"),
+    *("signal", "reset", "email", "screen", "order", "bill"),
+)
 
 
 def start(home: Path, **changes: Any) -> Prepared:
@@ -26,3 +35,19 @@ def table(path: Path, rows: list[tuple[Any, Any]], columns: tuple[str, str] = ("
 
 def good_rows(tag: str) -> list[tuple[str, str]]:
     return [(f"the {tag} row number {n} about {label}", label) for n in range(3) for label in LABELS]
+
+
+def write_texts(run: Prepared, iteration: int, labels: Sequence[str]) -> Written:
+    """Write the texts of one iteration and their embeddings, as models would; equal ones where they exist."""
+    texts = [f"{WORDS[(n + iteration) % len(WORDS)]} {WORDS[n]} {iteration}" for n in range(len(WORDS))]
+    ids = [100 * iteration + n for n in range(len(texts))]
+    rows = pd.DataFrame({"sample_id": ids, "text": texts, "label": [labels[n % len(labels)] for n in ids]})
+    rows = rows.assign(attribute="", plm="clerk", iteration=iteration, prompt_key="", finish_reason="stop")
+    rows = rows.assign(tokens_in=0, tokens_out=0)[list(ROW_TYPES)]
+    artifacts, place = run.tools.artifacts, f"runs/{run.tools.run_id}/iteration={iteration}/plm=clerk/samples.parquet"
+    key = StepKey("texts", 1, {"place": place}, {})
+    samples = artifacts.find(place, key) or artifacts.write_table(place, rows, key)
+    vectors, place = run.tools.embedder.embed(texts), f"embeddings/{samples.sha256[:32]}.parquet"
+    return Written(
+        "clerk", iteration, samples, artifacts.find(place, key) or artifacts.write_matrix(place, vectors, key)
+    )

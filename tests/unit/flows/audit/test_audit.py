@@ -88,12 +88,6 @@ def test_a_sabotaged_mechanism_makes_the_run_red(pipeline: Pipeline, how: str, m
     assert "Audit is red" in (pipeline.home / "runs" / book["run_id"] / "report.html").read_text()
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
 @pytest.mark.parametrize("name", RELEASES)
 def test_each_release_of_a_run_brings_its_attack(name: str, home: Path) -> None:
     config = AuditConfig(config=name, trials=500)

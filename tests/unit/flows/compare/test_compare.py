@@ -25,12 +25,6 @@ from tests.support.tracking import snapshot
 HERE = ROOT / "deployments" / "configs" / "compare_here.yaml"
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
 def small(folder: Path) -> str:
     """Write a small configuration; return its place."""
     path = folder / "small.yaml"

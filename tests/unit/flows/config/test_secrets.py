@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,13 +120,6 @@ def test_deployments_that_were_registered_with_other_checks_are_registered_again
     assert deployments()[0].version != before
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    folder = tmp_path_factory.mktemp("server")
-    with prefect_server(folder) as api:
-        yield api, folder
-
-
 def stored(api: str, folder: Path) -> list[str]:
     """Return where the planted secret is stored: answers of the API, files of the server."""
     paths = ("flow_runs", "deployments", "task_runs", "logs")
@@ -146,9 +138,9 @@ def stored(api: str, folder: Path) -> list[str]:
     ids=["key", "endpoint"],
 )
 def test_no_command_lets_prefect_store_a_secret(
-    server: tuple[str, Path], tmp_path: Path, changes: dict[str, Any]
+    own_server: tuple[str, Path], tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    api, folder = server
+    api, folder = own_server
     pipeline = Pipeline(tmp_path / "home", api)
     config = str(pipeline.config(**changes))
     matrix = tmp_path / "matrix.yaml"
@@ -170,11 +162,11 @@ def test_no_command_lets_prefect_store_a_secret(
 @pytest.mark.runs
 @pytest.mark.parametrize(("place", "changes"), PLACES[:12:3])
 def test_the_server_refuses_a_form_with_a_secret_and_stores_no_flow_run(
-    server: tuple[str, Path], place: str, changes: dict[str, Any]
+    own_server: tuple[str, Path], place: str, changes: dict[str, Any]
 ) -> None:
     from flows.methods.wasp.flow import wasp
 
-    api, folder = server
+    api, folder = own_server
     flow = ask(api, "/flows/", {"name": "wasp"})["id"]
     schema = parameter_schema(wasp).model_dump()
     body = {"name": "form", "flow_id": flow, "parameter_openapi_schema": schema, "paused": True}

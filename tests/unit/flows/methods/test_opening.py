@@ -134,8 +134,7 @@ def test_a_run_with_closed_rows_ends_without_a_charge_or_a_private_file(api: str
     assert "No private record was opened: epsilon is 0." in page
     assert "the private rows stay closed, no budget is used" in page
     assert "keep your budget" in page
-    again = pipeline.call("resume", summary["run_id"], "--json")
-    assert again.returncode == 0, again.stderr
+    pipeline.answer("resume", summary["run_id"])
 
 
 @pytest.mark.runs
@@ -148,8 +147,7 @@ def test_an_open_run_labels_its_texts_softly_and_exports_them(api: str, tmp_path
     assert again["run_id"] != summary["run_id"]
     assert again["releases_charged"] == 0, "a later run on the same rows reads the release free of charge"
     folder = tmp_path / "bundle"
-    done = pipeline.call("export", summary["run_id"], str(folder), "--json")
-    assert done.returncode == 0, done.stderr
+    pipeline.answer("export", summary["run_id"], str(folder))
     table = pd.read_parquet(folder / "synthetic.parquet")
     soft = pd.DataFrame(table["label_soft"].tolist())
     assert soft.shape == (len(table), 6)

@@ -49,11 +49,9 @@ def spend(book: PrivacyLedger, run_id: str, flow: str, who: str, epsilon: float)
 
 
 @pytest.fixture
-def month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[bool]]:
+def month(home: Path) -> tuple[Path, list[bool]]:
     """A month of use: 50 runs of 3 methods by 5 people, two of them sweeps over epsilon, under one cap."""
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir(mode=0o700)
-    book = PrivacyLedger(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}", filter_epsilon)
+    book = PrivacyLedger(f"sqlite:///{home / 'ledger.db'}", filter_epsilon)
     book.register("ward", "fingerprint", [f"{number:064x}" for number in range(120)], "Ada")
     book.set_cap("ward", 6.0, DELTA, "Ada", "agreed with the board")
     done = []
@@ -62,7 +60,7 @@ def month(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[b
         sweep = number // 25
         epsilon = 0.1 * (1 + number % 5) if sweep else 0.5
         done.append(spend(book, f"{flow}-{number:02d}", flow, PEOPLE[number % 5], epsilon))
-    return tmp_path / "home", done
+    return home, done
 
 
 def test_a_month_of_use_fits_on_a_page_and_never_passes_the_cap(month: tuple[Path, list[bool]]) -> None:
@@ -102,10 +100,8 @@ def test_a_ledger_that_was_changed_is_not_to_be_signed(month: tuple[Path, list[b
         write_page("wrad")
 
 
-def test_names_cannot_write_into_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir(mode=0o700)
-    book = PrivacyLedger(f"sqlite:///{tmp_path / 'home' / 'ledger.db'}", filter_epsilon)
+def test_names_cannot_write_into_the_page(home: Path, tmp_path: Path) -> None:
+    book = PrivacyLedger(f"sqlite:///{home / 'ledger.db'}", filter_epsilon)
     book.register("ward", "fingerprint", ["0" * 64], "<script>alert(1)</script>")
     text = Path(write_page("ward", tmp_path / "page.html")["page"]).read_text(encoding="utf-8")
     assert "<script>" not in text
@@ -143,11 +139,8 @@ def spend_shared(home: Path, run_id: str, keys: tuple[str, str]) -> None:
 
 
 @pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shared(home: Path) -> Path:
     """Two runs at epsilon 1, of which the second reuses the first vote of the first, and a third that reuses both."""
-    home = tmp_path / "home"
-    monkeypatch.setenv("WASP_HOME", str(home))
-    home.mkdir(mode=0o700)
     open_ledger(home).register("ward", "fingerprint", [f"{number:064x}" for number in range(9)], "Ada")
     for run_id, keys in {"first": ("a", "b"), "second": ("a", "c"), "third": ("a", "b")}.items():
         (home / "runs" / run_id).mkdir(parents=True)

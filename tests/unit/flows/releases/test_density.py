@@ -63,8 +63,7 @@ def test_attacks_on_whole_runs_are_for_votes(ran: Ran) -> None:
         whole_run_config(AuditConfig(config=str(named)), PipelineAttack())
 
 
-def test_the_plan_shows_one_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+def test_the_plan_shows_one_release(home: Path) -> None:
     told = text.plan(planned(config(method=DENSITY, private={"rows": 6, "of": 120})))
     assert "1 density of the private rows per class" in told
     assert "signal index" in told
@@ -76,10 +75,7 @@ def test_the_plan_shows_one_release(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "Set method.iterations" not in told
 
 
-def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(home: Path) -> None:
     loud = text.plan(planned(config(private={"rows": 110, "of": 120})))
     assert "Or set method.guidance: auto" in loud
     hopeless = text.plan(planned(config(private={"rows": 3, "of": 120})))
@@ -87,10 +83,7 @@ def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(
     assert "method.guidance: auto" not in hopeless
 
 
-def test_the_plan_tells_what_comparisons_with_such_numbers_came_to(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+def test_the_plan_tells_what_comparisons_with_such_numbers_came_to(home: Path) -> None:
     known = planned(config(method=DENSITY, private={"rows": 100, "of": 120}, privacy={"epsilon": 1.0}))
     assert 0.5 < known["expected"]["picks"][0] <= known["expected"]["picks"][1] < 1
     assert "times that of zero-shot texts" in text.plan(known)
@@ -109,8 +102,7 @@ def test_label_counts_beside_a_density_have_their_part_of_the_budget(ran: Ran) -
     assert 3.9 < summary["epsilon_spent"] <= 4
 
 
-def test_without_noise_the_density_is_marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+def test_without_noise_the_density_is_marked(home: Path) -> None:
     noise = make_noise(config(method=DENSITY, privacy={"epsilon": "inf"}))
     assert noise.non_private
     assert noise.sigma_int == 0
@@ -119,8 +111,7 @@ def test_without_noise_the_density_is_marked(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
     pipeline, summary = ran
-    done = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc-by-4.0")
-    assert done.returncode == 0, done.stderr
+    pipeline.answer("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc-by-4.0")
     card = (tmp_path / "bundle" / "README.md").read_text()
     assert "Released with noise: one sum of features per class" in " ".join(card.split())
     assert "only voted" not in " ".join(card.split())

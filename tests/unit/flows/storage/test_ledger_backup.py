@@ -22,11 +22,8 @@ from tests.support.runs.releases import release
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepared:
+def run(home: Path, tmp_path: Path) -> Prepared:
     """A run with one release in the book and among the files."""
-    home = tmp_path / "home"
-    home.mkdir(mode=0o700)
-    monkeypatch.setenv("WASP_HOME", str(home))
     made = start(home, private={"path": table(tmp_path / "rows.parquet", good_rows("private")), "name": "desk"})
     release(made, 0)
     return made
