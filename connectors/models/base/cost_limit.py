@@ -64,9 +64,7 @@ class _Account:
     paid: float = 0.0
     estimated: float = 0.0
     holds: dict[str, Hold] = field(default_factory=dict)
-    held: float = 0.0
-    lost_holds: dict[str, Hold] = field(default_factory=dict)
-    lost: float = 0.0
+    lost: dict[str, Hold] = field(default_factory=dict)
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Add a line of the journal."""
@@ -74,20 +72,12 @@ class _Account:
         if "reserved" in entry:
             if "continued" not in entry:  # a batch of an earlier version: its price follows, if it was collected
                 self.holds[name] = Hold(float(entry["reserved"]), float(entry["until"]), name)
-                self.held += self.holds[name].dollars
             return
         dollars = float(entry["dollars"])
-        self._end(name)
-        if lost := self.lost_holds.pop(name, None):
-            self.lost -= lost.dollars
+        self.holds.pop(name, None)
+        self.lost.pop(name, None)
         self.paid += dollars
         self.estimated += dollars if entry.get("estimated") else 0.0
-
-    def _end(self, name: str) -> Hold | None:
-        hold = self.holds.pop(name, None)
-        if hold:
-            self.held = self.held - hold.dollars if self.holds else 0.0
-        return hold
 
     def sweep(self) -> None:
         """Find calls that nobody can settle any more."""
@@ -95,9 +85,11 @@ class _Account:
         for name, hold in list(self.holds.items()):
             running = state(name.rpartition(".")[0])
             if running is False or (running is None and hold.until < now):
-                self._end(name)
-                self.lost_holds[name] = hold
-                self.lost += hold.dollars
+                self.lost[name] = self.holds.pop(name)
+
+
+def _total(holds: Mapping[str, Hold]) -> float:
+    return sum(hold.dollars for hold in holds.values())
 
 
 class Purse:
@@ -133,19 +125,19 @@ class Purse:
     def spent(self) -> float:
         """Dollars paid by this run so far, over all its starts."""
         with self.lock:
-            return self._account.paid + self._account.lost
+            return self._account.paid + _total(self._account.lost)
 
     @property
     def estimated(self) -> float:
         """The part of `spent` that no server reported."""
         with self.lock:
-            return self._account.estimated + self._account.lost
+            return self._account.estimated + _total(self._account.lost)
 
     @property
     def left(self) -> float:
         """Dollars that can still be reserved; infinite without a limit."""
         with self.lock:
-            return math.inf if self.most is None else self.most - self.spent - self._account.held
+            return math.inf if self.most is None else self.most - self.spent - _total(self._account.holds)
 
     def __str__(self) -> str:
         """Return the amount spent and the limit, '' for a run without costs."""

@@ -14,6 +14,13 @@ from connectors.models.transformers.options import HfOptions
 
 _SETTINGS = (".json", ".txt", ".model", ".jinja")
 _PATTERNS = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
+_RETAINED = (
+    "bos_token_id",
+    "decoder_start_token_id",
+    "forced_bos_token_id",
+    "suppress_tokens",
+    "begin_suppress_tokens",
+)
 _UNKNOWN_BYTES = 2**20
 EMBEDDED = Path(__file__).parents[2] / "data" / "small_gpt"
 """The model `embedded`: a small GPT-2 of this project (infra/data/make_small_gpt.py)."""
@@ -188,12 +195,8 @@ def _reset_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]
     model.generation_config = GenerationConfig(
         eos_token_id=list(eos) or None,
         pad_token_id=pad,
-        bos_token_id=original.bos_token_id,
-        decoder_start_token_id=original.decoder_start_token_id,
-        forced_bos_token_id=original.forced_bos_token_id,
-        suppress_tokens=original.suppress_tokens,
-        begin_suppress_tokens=original.begin_suppress_tokens,
         do_sample=False,
+        **{name: getattr(original, name) for name in _RETAINED},
     )
     return eos, pad
 

@@ -44,15 +44,7 @@ class AnthropicModel(VendorModel[VendorOptions]):
     def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
         """Return the body of a messages request."""
         options = self.options
-        settings = {
-            "temperature": options.temperature,
-            "top_p": options.top_p,
-            "top_k": options.top_k,
-            "stop_sequences": list(options.stop) or None,
-            "system": options.system or None,
-            **options.extra,
-        }
-        body: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+        body = options.body("stop_sequences", system=options.system or None)
         schema = SCHEMA if count > 1 and options.schema else options.response_format
         if schema:
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}

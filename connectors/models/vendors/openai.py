@@ -110,17 +110,8 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
 
 def decoding_fields(model: str, options: VendorOptions, prompt: Prompt, limit_field: str) -> dict[str, Any]:
     """Return the fields of a request besides its prompt; the token limit is in `limit_field`."""
-    settings = {
-        "model": model,
-        "temperature": options.temperature,
-        "top_p": options.top_p,
-        "top_k": options.top_k,
-        "stop": list(options.stop) or None,
-        "seed": prompt.seed if options.seeded else None,
-        limit_field: prompt.max_tokens,
-        **options.extra,
-    }
-    return {name: value for name, value in settings.items() if value is not None}
+    seed = prompt.seed if options.seeded else None
+    return options.body("stop", model=model, seed=seed, **{limit_field: prompt.max_tokens})
 
 
 def chat_request(

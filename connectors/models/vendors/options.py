@@ -121,6 +121,12 @@ class VendorOptions:
         names += ["edition", *(["response_format"] if self.response_format else [])]
         return {name: getattr(self, name) for name in names}
 
+    def body(self, stop_field: str, **fields: Any) -> dict[str, Any]:
+        """Return the fields of a request's body that are set: sampling, stops, `fields`, and `extra`, which wins."""
+        sampling = {name: getattr(self, name) for name in ("temperature", "top_p", "top_k")}
+        settings = {**sampling, stop_field: list(self.stop) or None, **fields, **self.extra}
+        return {name: value for name, value in settings.items() if value is not None}
+
 
 Options = TypeVar("Options", bound=VendorOptions)
 
