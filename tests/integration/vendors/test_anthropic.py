@@ -3,8 +3,9 @@ import pytest
 from connectors.interfaces.errors import FinalError
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.anthropic import AnthropicModel
-from tests.support.contracts.vendors import KEY, VendorPromises, asked
+from tests.support.contracts.vendors import KEY, VendorPromises
 from tests.support.servers.vendor_messages import failure, ok
+from tests.support.servers.vendor_models import writings
 
 
 class TestAnthropicModel(VendorPromises):
@@ -24,14 +25,14 @@ class TestAnthropicModel(VendorPromises):
         }  # fmt: skip
 
     def test_without_sampling_options_the_latest_version_is_sent(self, server):
-        self.open(server).complete(asked(1))
+        self.open(server).complete(writings(1))
         assert server.requests[0].headers["anthropic-version"] == "2026-10-21"
 
     def test_an_option_that_a_message_begins_with_is_named(self, server):
         refusal = failure(400, "temperature: Extra inputs are not permitted", "invalid_request_error")
         server.plan = lambda request: refusal
         with pytest.raises(FinalError, match="refuses the option 'temperature'"):
-            self.open(server, temperature=1.0).complete(asked(3))
+            self.open(server, temperature=1.0).complete(writings(3))
         assert server.count == 1
 
     def test_thinking_blocks_are_left_out_and_cached_tokens_counted(self, server):

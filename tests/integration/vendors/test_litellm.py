@@ -13,9 +13,10 @@ from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Purse
 from connectors.models.base.registry import check_model
 from connectors.models.vendors.litellm import LiteLlmModel
-from tests.support.contracts.vendors import KEY, VendorPromises, asked
+from tests.support.contracts.vendors import KEY, VendorPromises
 from tests.support.servers.vendor_faults import FAULTS, Fault, billed
 from tests.support.servers.vendor_messages import with_usage
+from tests.support.servers.vendor_models import writings
 
 IS_INSTALLED = importlib.util.find_spec("litellm") is not None
 needs_litellm = pytest.mark.skipif(not IS_INSTALLED, reason="litellm is not installed: pip install litellm")
@@ -93,6 +94,6 @@ class TestAnthropicRoute(LiteLlmPromises):
         server.plan = lambda request: with_usage(request, None, "A text of some words.")
         model = self.open(server, price={"input": 100.0, "output": 300.0}, tries=1)
         purse = Purse(tmp_path / "money.jsonl", most=1.0)
-        (answer,) = Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(asked(1))
+        (answer,) = Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(writings(1))
         assert answer.finish_reason == "error"
-        assert purse.spent == purse.estimated == pytest.approx(model.worst_dollars(asked(1)[0]))
+        assert purse.spent == purse.estimated == pytest.approx(model.worst_dollars(writings(1)[0]))

@@ -4,8 +4,9 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.openai import OpenAIModel
-from tests.support.contracts.vendors import KEY, VendorPromises, asked
+from tests.support.contracts.vendors import KEY, VendorPromises
 from tests.support.servers.vendor_messages import failure, ok
+from tests.support.servers.vendor_models import writings
 
 
 def refuses_max_tokens(request):
@@ -39,13 +40,13 @@ class TestChat(VendorPromises):
             return answer
 
         server.script.append(reply)
-        (answer,) = self.open(server).complete(asked(1))
+        (answer,) = self.open(server).complete(writings(1))
         assert (answer.finish_reason, answer.error) == ("refused", "I cannot help with that.")
         assert server.count == 1
 
     def test_a_server_that_wants_the_newer_limit_gets_it_after_one_refusal(self, server):
         server.plan = refuses_max_tokens
-        answers = self.open(server).complete(asked(5))
+        answers = self.open(server).complete(writings(5))
         assert all(answer.finish_reason == "stop" for answer in answers)
         assert server.count == 6
         assert [("max_tokens" in request.body) for request in server.requests] == [True] + [False] * 5
@@ -53,7 +54,7 @@ class TestChat(VendorPromises):
 
     def test_the_name_of_the_limit_can_be_set(self, server):
         server.plan = refuses_max_tokens
-        self.open(server, limit_field="max_completion_tokens").complete(asked(2))
+        self.open(server, limit_field="max_completion_tokens").complete(writings(2))
         assert server.count == 2
 
     def test_openai_itself_is_asked_with_the_newer_limit(self):
@@ -66,7 +67,7 @@ class TestChat(VendorPromises):
         assert [request.body["seed"] for request in server.requests] == [5, 6]
 
     def test_seeds_can_be_left_out(self, server):
-        self.open(server, seeded=False).complete(asked(1))
+        self.open(server, seeded=False).complete(writings(1))
         assert "seed" not in server.requests[0].body
 
     def test_several_texts_are_asked_for_with_a_schema(self, server):
@@ -77,7 +78,7 @@ class TestChat(VendorPromises):
 
     def test_azure_is_asked_by_deployment_and_version(self, server):
         azure = {"api_version": "2024-10-21", "deployment": "our-gpt"}
-        (answer,) = self.open(endpoints=[server.url], azure=azure).complete(asked(1))
+        (answer,) = self.open(endpoints=[server.url], azure=azure).complete(writings(1))
         assert answer.finish_reason == "stop"
         (request,) = server.requests
         assert request.path == "/openai/deployments/our-gpt/chat/completions?api-version=2024-10-21"
@@ -87,7 +88,7 @@ class TestChat(VendorPromises):
         reply = failure(400, "The response was filtered", None, "content_filter", param="prompt")
         reply.body["error"]["innererror"] = {"code": "ResponsibleAIPolicyViolation"}
         server.script.append(reply)
-        assert self.open(server).complete(asked(1))[0].finish_reason == "refused"
+        assert self.open(server).complete(writings(1))[0].finish_reason == "refused"
 
     @pytest.mark.parametrize("options", [{"api": "responses"}, {"azure": {"deployment": "x"}}, {"limit_field": "max"}])
     def test_wrong_choices_are_refused(self, server, options):
@@ -96,15 +97,15 @@ class TestChat(VendorPromises):
 
     def test_a_server_without_keys_is_asked_without_one(self, server, monkeypatch):
         monkeypatch.delenv(self.variable)
-        assert self.open(server, key="none").complete(asked(1))[0].finish_reason == "stop"
+        assert self.open(server, key="none").complete(writings(1))[0].finish_reason == "stop"
         assert KEY not in server.requests[0].headers.values()
 
     def test_a_secret_block_is_read_from_where_a_flow_puts_it(self, server, monkeypatch):
         model = self.open(server, key="prefect:our-key")
         with pytest.raises(ConfigError, match="our-key"):
-            model.complete(asked(1))
+            model.complete(writings(1))
         monkeypatch.setenv("WASP_SECRET_OUR_KEY", "from-the-block")
-        model.complete(asked(1))
+        model.complete(writings(1))
         assert server.requests[0].key == "from-the-block"
 
 
@@ -123,7 +124,7 @@ class TestLegacyCompletions(TestChat):
         }  # fmt: skip
 
     def test_azure_is_asked_by_deployment_and_version(self, server):
-        self.open(endpoints=[server.url], azure={"api_version": "2024-10-21"}).complete(asked(1))
+        self.open(endpoints=[server.url], azure={"api_version": "2024-10-21"}).complete(writings(1))
         assert server.requests[0].path == "/openai/deployments/some-model/completions?api-version=2024-10-21"
 
     test_a_refusal_field_is_a_refusal = None

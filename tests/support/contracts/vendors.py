@@ -23,14 +23,11 @@ from tests.support.contracts.connectors import LanguageModelContract
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_faults import FAULTS, Fault, cost
 from tests.support.servers.vendor_messages import billed_tokens, failure, no_choices, ok, text_for, with_usage
+from tests.support.servers.vendor_models import writings
 
 KEY = "sk-planted-5e1f0c0ffee"
 FAST = {"FIRST_WAIT": 0.01, "LONGEST_WAIT": 0.05, "DOUBT_SECONDS": 0.1}
 """Constants of the gate that let tests wait for nothing."""
-
-
-def asked(count: int) -> list[Prompt]:
-    return [Prompt(f"Prompt number {i}.", "a", seed=i) for i in range(count)]
 
 
 class VendorPromises(LanguageModelContract):
@@ -81,7 +78,7 @@ class VendorPromises(LanguageModelContract):
         answer = reply if callable(reply) else lambda request: reply
         server.plan = lambda request: answer(request) if "number 0" in request.prompt else None
         kept: list[tuple[int, Completion]] = []
-        first, second = self.open(server).complete(asked(2), lambda i, c: kept.append((i, c)))
+        first, second = self.open(server).complete(writings(2), lambda i, c: kept.append((i, c)))
         assert server.count == (3 if name == "no choices" else 4), "an empty completion is requested twice"
         assert first.finish_reason == "error"
         assert first.error
@@ -91,13 +88,13 @@ class VendorPromises(LanguageModelContract):
     @pytest.mark.parametrize("status", [429, 503, 529])
     def test_being_turned_away_uses_up_no_try(self, server, status):
         server.script.extend([failure(status, headers={"retry-after": "0.02"})] * 4)
-        (answer,) = self.open(server, tries=1).complete(asked(1))
+        (answer,) = self.open(server, tries=1).complete(writings(1))
         assert answer.finish_reason == "stop"
         assert server.count == 5
 
     def test_the_wish_to_wait_is_granted(self, server):
         server.script.append(failure(429, "slow down", "rate_limit_error", headers={"retry-after": "0.4"}))
-        self.open(server).complete(asked(2))
+        self.open(server).complete(writings(2))
         times = [request.at for request in server.requests]
         assert len(times) == 3
         assert times[1] - times[0] >= 0.4
@@ -106,36 +103,36 @@ class VendorPromises(LanguageModelContract):
     def test_what_ends_the_model_is_asked_once_and_says_what_to_do(self, server, name):
         server.script.extend([FAULTS[name].reply] * 9)
         with pytest.raises(FinalError, match=f"'writer' at 127.0.0.1:{server.port}: ") as raised:
-            self.open(server).complete(asked(5))
+            self.open(server).complete(writings(5))
         assert server.count == 1
         assert KEY not in str(raised.value)
 
     def test_an_endpoint_that_is_down_opens_the_circuit_and_is_probed_before_it_is_given_up(self, server):
         server.plan = lambda request: failure(503)
         with pytest.raises(TemporaryError):
-            self.open(server).complete(asked(50))
+            self.open(server).complete(writings(50))
         assert server.count == gate.MOST_ROUNDS
 
     def test_after_a_temporary_end_the_same_object_goes_on(self, server):
         server.plan = lambda request: failure(503)
         model = self.open(server)
         with pytest.raises(TemporaryError):
-            model.complete(asked(4))
+            model.complete(writings(4))
         server.plan = lambda request: None
-        assert [answer.finish_reason for answer in model.complete(asked(4))] == ["stop"] * 4
+        assert [answer.finish_reason for answer in model.complete(writings(4))] == ["stop"] * 4
 
     def test_answers_that_came_before_the_end_are_kept(self, server):
         server.script.extend([ok] * 3)
         server.plan = lambda request: failure(401)
         kept: list[int] = []
         with pytest.raises(FinalError):
-            self.open(server).complete(asked(6), lambda i, c: kept.append(i))
+            self.open(server).complete(writings(6), lambda i, c: kept.append(i))
         assert sorted(kept) == [0, 1, 2]
         assert server.count == 4 + 2, "two probes of the key that worked before"
 
     def test_a_refusal_that_only_one_prompt_gets_is_the_prompts(self, server):
         server.plan = lambda request: failure(403, "not here") if "number 3" in request.prompt else None
-        answers = self.open(server).complete(asked(6))
+        answers = self.open(server).complete(writings(6))
         reasons = ["stop"] * 6
         reasons[3] = "error"
         assert [answer.finish_reason for answer in answers] == reasons
@@ -144,7 +141,7 @@ class VendorPromises(LanguageModelContract):
     # --- several endpoints
     def test_the_least_loaded_endpoint_is_asked_first(self):
         with VendorServer(latency=0.05) as fast, VendorServer(latency=0.25) as slow:
-            answers = self.open(fast, slow, concurrency=3).complete(asked(40))
+            answers = self.open(fast, slow, concurrency=3).complete(writings(40))
         assert all(answer.finish_reason == "stop" for answer in answers)
         assert fast.count + slow.count == 40
         assert fast.count > 2 * slow.count > 0
@@ -154,7 +151,7 @@ class VendorPromises(LanguageModelContract):
         monkeypatch.setenv("OTHER_KEY", "another-key-0001")
         with VendorServer(plan=lambda request: failure(401)) as bad, VendorServer() as good:
             entries = [{"url": bad.url + self.suffix, "key": "env:OTHER_KEY"}, good.url + self.suffix]
-            answers = self.open(endpoints=entries).complete(asked(10))
+            answers = self.open(endpoints=entries).complete(writings(10))
             assert {request.key for request in bad.requests} == {"another-key-0001"}
             assert {request.key for request in good.requests} == {KEY}
         assert all(answer.finish_reason == "stop" for answer in answers)
@@ -163,7 +160,7 @@ class VendorPromises(LanguageModelContract):
     # --- pace
     def test_never_more_in_flight_than_the_cap(self):
         with VendorServer(latency=0.03) as server:
-            self.open(server, concurrency=7).complete(asked(60))
+            self.open(server, concurrency=7).complete(writings(60))
         assert server.most_in_flight == 7
 
     def test_rate_limits_lower_the_pace(self):
@@ -172,7 +169,7 @@ class VendorPromises(LanguageModelContract):
 
         with VendorServer(latency=0.02, plan=limit) as server:
             model = self.open(server, concurrency=16, tries=2)
-            answers = model.complete(asked(150))
+            answers = model.complete(writings(150))
             assert all(answer.finish_reason == "stop" for answer in answers)
             turned_away = server.count - 150
             assert 0 < turned_away < 100  # a pace that refusals do not lower: over 400
@@ -190,7 +187,7 @@ class VendorPromises(LanguageModelContract):
 
         with VendorServer(latency=0.05) as server:
             with pytest.raises(error):
-                self.open(server, concurrency=4).complete(asked(500), keep)
+                self.open(server, concurrency=4).complete(writings(500), keep)
             time.sleep(0.05)  # the server's thread reads what was sent
             before = server.count
             assert before <= 10 + 4 + 4
@@ -202,7 +199,7 @@ class VendorPromises(LanguageModelContract):
         import asyncio
 
         async def inside():
-            return self.open(server).complete(asked(2))
+            return self.open(server).complete(writings(2))
 
         assert [answer.finish_reason for answer in asyncio.run(inside())] == ["stop"] * 2
 
@@ -210,7 +207,7 @@ class VendorPromises(LanguageModelContract):
     def test_usage_adds_up_with_the_empty_answers_that_were_paid(self, server):
         server.script.append(no_choices)
         model = self.open(server, price={"input": 2.0, "output": 10.0, "date": "2026-01-01"})
-        answers = model.complete(asked(3))
+        answers = model.complete(writings(3))
         spent = sum((Usage(1, a.tokens_in, a.tokens_out, a.dollars) for a in answers), Usage())
         assert (spent.tokens_in, spent.tokens_out) == (44, 28)
         assert spent.dollars == pytest.approx((44 * 2 + 28 * 10) / 1e6)
@@ -227,11 +224,11 @@ class VendorPromises(LanguageModelContract):
         server.plan = answer
         options = {"system": system} if system and "system" in self.open(server).options.decoding else {}
         model = self.open(server, price=price, tries=1, max_tokens=20, concurrency=8, **options)
-        purse = Purse(tmp_path / "money.jsonl", most=15 * model.worst_dollars(asked(1)[0]))
+        purse = Purse(tmp_path / "money.jsonl", most=15 * model.worst_dollars(writings(1)[0]))
         store = CompletionStore(tmp_path / "answers")
         recording = Recording(model, store, purse=purse)
         with pytest.raises(MoneyError, match=r"of which .* estimated"):
-            recording.complete(asked(300))
+            recording.complete(writings(300))
         assert 10 < len(bill) < 300
         assert sum(bill) <= purse.spent <= purse.most, (sum(bill), purse.spent, purse.most)
         assert purse.estimated == purse.spent == Purse(purse.journal).estimated
@@ -257,9 +254,9 @@ class VendorPromises(LanguageModelContract):
 
         server.plan = answer
         model = self.open(server, price=price, max_tokens=20, concurrency=8, timeout=self.short_timeout)
-        purse = Purse(tmp_path / "money.jsonl", most=60 * model.worst_dollars(asked(1)[0]))
+        purse = Purse(tmp_path / "money.jsonl", most=60 * model.worst_dollars(writings(1)[0]))
         with pytest.raises(MoneyError):
-            Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(asked(900))
+            Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(writings(900))
         assert sum(bill) <= purse.spent <= purse.most, (sum(bill), purse.spent, purse.most)
         assert purse.spent >= 0.95 * purse.most
         assert (purse.estimated > 0) == (name != "no choices")
@@ -273,11 +270,13 @@ class VendorPromises(LanguageModelContract):
             with VendorServer() as gone:
                 model = self.open(gone, price=price)
             with pytest.raises(TemporaryError):
-                Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(asked(4))
+                Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(writings(4))
             assert purse.spent == 0
             return
         server.script.extend([failure(int(name), headers={"retry-after": "0.01"})] * 2)
-        Recording(self.open(server, price=price), CompletionStore(tmp_path / "answers"), purse=purse).complete(asked(4))
+        Recording(self.open(server, price=price), CompletionStore(tmp_path / "answers"), purse=purse).complete(
+            writings(4)
+        )
         assert purse.spent == pytest.approx(4 * (11 * 1000 + 7 * 3000) / 1e6)
         assert purse.estimated == 0
 
@@ -290,7 +289,7 @@ class VendorPromises(LanguageModelContract):
                 purse = Purse(tmp_path / f"{share}.jsonl", most=most)
                 recording = Recording(model, CompletionStore(tmp_path / f"{share}"), purse=purse)
                 began = time.monotonic()
-                recording.complete(asked(300))
+                recording.complete(writings(300))
                 seconds[share] = time.monotonic() - began
                 assert server.count == 300
         assert seconds[1.2] < 3 * seconds[None], "calls in waves take seven times as long"
@@ -325,7 +324,7 @@ class VendorPromises(LanguageModelContract):
 
     def test_an_empty_answer_at_its_limit_says_what_to_raise(self, server):
         server.plan = lambda request: ok(request, None, "length")
-        (answer,) = self.open(server, price={"input": 1.0, "output": 1.0}).complete(asked(1))
+        (answer,) = self.open(server, price={"input": 1.0, "output": 1.0}).complete(writings(1))
         assert (answer.finish_reason, server.count) == ("error", 1)
         assert "Raise max_tokens, or lower the reasoning effort" in answer.error
         assert answer.dollars == pytest.approx(18e-6)
@@ -344,10 +343,10 @@ class VendorPromises(LanguageModelContract):
         assert sum(answer.tokens_in for answer in answers[:3]) == 10
 
     # --- keys and options
-    def test_a_missing_key_is_named_before_anything_is_asked(self, server, monkeypatch):
+    def test_a_missing_key_is_named_before_anything_is_writings(self, server, monkeypatch):
         monkeypatch.delenv(self.variable)
         with pytest.raises(ConfigError, match=self.variable):
-            self.open(server).complete(asked(1))
+            self.open(server).complete(writings(1))
         assert server.count == 0
 
     def test_the_key_reaches_the_server_and_nothing_else(self, server, caplog):
@@ -359,7 +358,7 @@ class VendorPromises(LanguageModelContract):
         server.script.extend([echo, failure(500, KEY), ok, *[failure(401, f"bad key {KEY}")] * 3])
         kept: list[Completion] = []
         with pytest.raises(FinalError) as raised:
-            model.complete(asked(5), lambda i, c: kept.append(c))
+            model.complete(writings(5), lambda i, c: kept.append(c))
         assert {request.key for request in server.requests} == {KEY}
         # The first frame is this test, which knows the key.
         trace = traceback.StackSummary.extract(traceback.walk_tb(raised.tb.tb_next), capture_locals=True)
@@ -383,7 +382,7 @@ class VendorPromises(LanguageModelContract):
         model = self.open(server)
         again = pickle.loads(pickle.dumps(model))
         assert again.identity == model.identity
-        assert again.complete(asked(2)) == model.complete(asked(2))
+        assert again.complete(writings(2)) == model.complete(writings(2))
 
     wrong: ClassVar[list[tuple[dict[str, Any], str]]] = [
         ({"temprature": 1}, "temperature"),

@@ -10,6 +10,7 @@ from connectors.interfaces.errors import ConfigError, InputError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.recorded import RecordedModel
+from tests.support.contracts.connectors import LanguageModelContract
 from tests.support.paths import DATA, ROOT
 
 TOPICS = {"sea": ["ship", "harbour", "wave", "sail", "anchor"], "farm": ["cow", "barn", "tractor", "field", "milk"]}
@@ -37,6 +38,14 @@ def prompts(count, label="yes", first=0, **more):
 
 def texts(answers):
     return [answer.text for answer in answers]
+
+
+class TestContract(LanguageModelContract):
+    labels = ("yes", "no")
+
+    @pytest.fixture
+    def model(self, tmp_path):
+        return open_model(make_file(tmp_path))
 
 
 def test_a_file_of_the_package_is_named_like_rows_of_it(tmp_path):
@@ -137,12 +146,6 @@ def test_draws_follow_the_documented_softmax(tmp_path):
     weights = np.exp(np.array([1.0, 0.0, -1.0]) / softness)
     for text, expected in zip(three, weights / weights.sum(), strict=True):
         assert abs(drawn[text] / draws - expected) < 5 * np.sqrt(expected * (1 - expected) / draws)
-
-
-def test_answers_are_handed_to_keep_with_their_position(tmp_path):
-    kept = {}
-    answers = open_model(make_file(tmp_path)).complete(prompts(5), kept.__setitem__)
-    assert kept == dict(enumerate(answers))
 
 
 def test_identity_tells_file_content_and_options_apart_but_not_the_place(tmp_path):
