@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 
 from connectors.interfaces.content_keys import digest
 
@@ -28,6 +29,10 @@ class Prompt:
     def key(self) -> str:
         """Content key of the request, 64 hexadecimal digits."""
         return digest(self)
+
+    def stream_seed(self, identity: str) -> int:
+        """Return the seed, 128 bits, of all draws that a model of this machine makes for this prompt."""
+        return int.from_bytes(sha256((identity + self.key).encode()).digest()[:16], "big")
 
     @property
     def shown(self) -> tuple[str, ...]:

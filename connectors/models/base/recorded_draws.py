@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -17,46 +16,6 @@ FEATURES = 2**16
 BLOCK = 256
 
 Scores = NDArray[np.float64]
-
-
-class Similarity:
-    """Cosine similarity of rows to examples on hashed word counts.
-
-    The counts are L2-normalised, without stop words.
-    """
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._texts = texts
-
-    @cached_property
-    def _vectorizer(self) -> Any:
-        from sklearn.feature_extraction.text import HashingVectorizer
-
-        return HashingVectorizer(n_features=FEATURES, alternate_sign=False, stop_words="english", dtype=np.float64)
-
-    @cached_property
-    def _rows(self) -> Any:
-        return self._vectorizer.transform(self._texts)
-
-    def scores(self, prompts: Sequence[Prompt]) -> Scores:
-        """Return mean similarity to good minus to bad examples, shape (prompts, rows)."""
-        from scipy.sparse import csr_matrix
-
-        # Sorted examples fix the order of sums, so scores do not depend on the batch, to the last bit.
-        examples = sorted({text for prompt in prompts for text in (*prompt.good, *prompt.bad)})
-        if not examples:
-            return np.zeros((len(prompts), len(self._texts)))
-        columns = {text: column for column, text in enumerate(examples)}
-        shares, at_prompt, at_example = [], [], []
-        for number, prompt in enumerate(prompts):
-            for side, sign in ((prompt.good, 1.0), (prompt.bad, -1.0)):
-                for text in side:
-                    shares.append(sign / len(side))
-                    at_prompt.append(number)
-                    at_example.append(columns[text])
-        mix = csr_matrix((shares, (at_prompt, at_example)), shape=(len(prompts), len(examples)))
-        targets = mix @ self._vectorizer.transform(examples)
-        return np.asarray((targets @ self._rows.T).toarray())
 
 
 class ClassDraws:
@@ -74,7 +33,6 @@ class ClassDraws:
         self._order = np.random.default_rng(0).permutation(len(rows))
         self._free = np.ones(len(rows), dtype=bool)
         self._next = 0
-        self._similarity = Similarity(self._texts)
         self._indices: dict[str, list[int]] = {}
         for index, text in enumerate(self._texts):
             self._indices.setdefault(text, []).append(index)
@@ -103,11 +61,43 @@ class ClassDraws:
         """Draw one row per prompt, in order, guided by its examples."""
         drawn: list[int | None] = []
         for block in chunks(prompts, BLOCK):
-            for prompt, scores in zip(block, self._similarity.scores(block), strict=True):
+            for prompt, scores in zip(block, self._scores(block), strict=True):
                 drawn.append(self._softmax_draw(prompt, scores / softness) if self._free.any() else None)
         return drawn
 
     def _softmax_draw(self, prompt: Prompt, utility: Scores) -> int:
-        seed = hashlib.sha256(f"0:{prompt.key}".encode()).digest()
-        noise = np.random.default_rng(int.from_bytes(seed[:16], "big")).gumbel(size=len(utility))
+        noise = np.random.default_rng(prompt.stream_seed("0:")).gumbel(size=len(utility))
         return self._take(int(np.argmax(np.where(self._free, utility + noise, -np.inf))))
+
+    @cached_property
+    def _vectorizer(self) -> Any:
+        from sklearn.feature_extraction.text import HashingVectorizer
+
+        return HashingVectorizer(n_features=FEATURES, alternate_sign=False, stop_words="english", dtype=np.float64)
+
+    @cached_property
+    def _vectors(self) -> Any:
+        return self._vectorizer.transform(self._texts)
+
+    def _scores(self, prompts: Sequence[Prompt]) -> Scores:
+        """Return mean similarity to good minus to bad examples, shape (prompts, rows).
+
+        Similarity is the cosine of hashed word counts, without stop words.
+        """
+        from scipy.sparse import csr_matrix
+
+        # Sorted examples fix the order of sums, so scores do not depend on the batch, to the last bit.
+        examples = sorted({text for prompt in prompts for text in (*prompt.good, *prompt.bad)})
+        if not examples:
+            return np.zeros((len(prompts), len(self._texts)))
+        columns = {text: column for column, text in enumerate(examples)}
+        shares, at_prompt, at_example = [], [], []
+        for number, prompt in enumerate(prompts):
+            for side, sign in ((prompt.good, 1.0), (prompt.bad, -1.0)):
+                for text in side:
+                    shares.append(sign / len(side))
+                    at_prompt.append(number)
+                    at_example.append(columns[text])
+        mix = csr_matrix((shares, (at_prompt, at_example)), shape=(len(prompts), len(examples)))
+        targets = mix @ self._vectorizer.transform(examples)
+        return np.asarray((targets @ self._vectors.T).toarray())

@@ -5,7 +5,6 @@ They exercise the pipeline in tests and offline. Their texts are rarely grammati
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
@@ -89,8 +88,7 @@ class NgramModel:
         return completions
 
     def _complete_one(self, prompt: Prompt) -> Completion:
-        seed = hashlib.sha256((self.identity + prompt.key).encode()).digest()
-        rng = np.random.default_rng(int.from_bytes(seed[:16], "big"))
+        rng = np.random.default_rng(prompt.stream_seed(self.identity))
         voice = self._learned.voice(prompt)
         if isinstance(prompt, Cloze):
             text, finished = fill(voice, _words(prompt.source), prompt.mask, prompt.rounds, rng), True

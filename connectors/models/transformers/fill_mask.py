@@ -5,7 +5,6 @@ They do not write new texts.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -18,7 +17,7 @@ from connectors.interfaces.prompts import Cloze, Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.options import refuse_unknown
 from connectors.models.transformers.loading import Loaded
-from connectors.models.transformers.model import Deliver, HfModel
+from connectors.models.transformers.model import HfModel
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
 from connectors.models.transformers.sampling import SamplingRequest, filters
@@ -85,29 +84,19 @@ class FillMaskModel(HfModel):
         # The scores of the whole vocabulary at every token dominate the memory.
         return replace(loaded, token_bytes=4 * loaded.model.config.vocab_size)
 
-    def _complete_all(self, loaded: Loaded, prompts: Sequence[Prompt], deliver: Deliver) -> None:
-        requests = []
-        for position, prompt in enumerate(prompts):
-            gaps = self._gaps(loaded, position, prompt) if isinstance(prompt, Cloze) else None
-            if gaps is None:
-                deliver(position, Completion("", "error", error="a fill_mask model only fills gaps"))
-            elif not gaps.free:
-                deliver(position, Completion("", "error", error="the text has no token that can be masked"))
-            else:
-                requests.append(gaps)
-        for batch in self._batches(loaded, requests):
-            self._run(loaded, batch, deliver)
-
-    def _gaps(self, loaded: Loaded, position: int, cloze: Cloze) -> Gaps:
-        limit = (self._options.max_tokens or cloze.max_tokens) + SPECIAL_TOKENS
+    def _request(self, loaded: Loaded, position: int, prompt: Prompt) -> Gaps | Completion:
+        if not isinstance(prompt, Cloze):
+            return Completion("", "error", error="a fill_mask model only fills gaps")
+        limit = (self._options.max_tokens or prompt.max_tokens) + SPECIAL_TOKENS
         limit = min(limit, (loaded.context or limit + SPECIAL_TOKENS) - SPECIAL_TOKENS)
         tokens = loaded.tokenizer(
-            encodable(cloze.source), truncation=True, max_length=limit, return_special_tokens_mask=True
+            encodable(prompt.source), truncation=True, max_length=limit, return_special_tokens_mask=True
         )
         free = tuple(index for index, special in enumerate(tokens["special_tokens_mask"]) if not special)
-        seed = hashlib.sha256((self.identity + cloze.key).encode()).digest()
-        stream_seed = int.from_bytes(seed[:16], "big")
-        return Gaps(position, list(tokens["input_ids"]), 0, stream_seed, free, cloze.mask, cloze.rounds)
+        if not free:
+            return Completion("", "error", error="the text has no token that can be masked")
+        seed = prompt.stream_seed(self.identity)
+        return Gaps(position, list(tokens["input_ids"]), 0, seed, free, prompt.mask, prompt.rounds)
 
     def _generate(self, loaded: Loaded, batch: Sequence[SamplingRequest]) -> list[Completion]:
         rows = [

