@@ -79,30 +79,6 @@ def test_a_table_that_was_read_and_then_changed_on_disk_is_refused(store: Artifa
     assert store.find(ref.path, KEY) is None
 
 
-def test_vectors_in_blocks_are_those_of_one_piece(store: Artifacts):
-    empty = store.write_matrix("embeddings/empty.parquet", np.zeros((0, 7), dtype=np.float32), KEY)
-    assert store.read_matrix(empty).shape == (0, 7)
-    matrix = np.random.default_rng(0).normal(size=(100, 5)).astype(np.float32)
-    whole = store.write_matrix("embeddings/a.parquet", matrix, KEY)
-    blocks = store.write_matrix(
-        "embeddings/b.parquet", (matrix[start : start + 33] for start in range(0, 100, 33)), KEY
-    )
-    assert (blocks.rows, store.info(blocks)) == (whole.rows, store.info(whole)) == (100, {"dimension": 5})
-    for ref in (whole, blocks):
-        found = store.read_matrix(ref)
-        assert found.dtype == np.float32
-        assert found.tobytes() == matrix.tobytes()
-
-
-def test_blocks_that_do_not_fit_together_are_refused_and_leave_nothing(store: Artifacts):
-    blocks = (np.zeros((2, size), dtype=np.float32) for size in (3, 4))
-    with pytest.raises(ArtifactError, match="4 dimensions, those before it of 3"):
-        store.write_matrix("embeddings/a.parquet", blocks, KEY)
-    with pytest.raises(ArtifactError, match="No block"):
-        store.write_matrix("embeddings/a.parquet", iter(()), KEY)
-    assert not (store.home / "embeddings/a.parquet").exists()
-
-
 def test_vectors_as_an_earlier_version_wrote_them_are_read(store: Artifacts):
     import pyarrow as pa
     import pyarrow.parquet as pq

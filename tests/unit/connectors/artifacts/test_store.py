@@ -64,13 +64,15 @@ def test_a_table_comes_back_as_it_was(store, rows):
     assert store.info(ref) == {"note": "x", "n": 3}
 
 
-@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (7, 384)])
-def test_a_matrix_comes_back_bit_for_bit(store, shape):
+@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (100, 384)])
+def test_a_matrix_comes_back_bit_for_bit_in_blocks_or_in_one_piece(store, shape):
     matrix = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    ref = store.write_matrix("embeddings/m.parquet", matrix, KEY)
-    back = store.read_matrix(ref)
-    assert (back.dtype, back.shape, ref.rows) == (np.float32, shape, shape[0])
-    assert np.array_equal(back, matrix)
+    for given in (matrix, (matrix[start : start + 33] for start in range(0, max(len(matrix), 1), 33))):
+        ref = store.write_matrix("embeddings/m.parquet", given, KEY)
+        back = store.read_matrix(ref)
+        assert (back.dtype, back.shape, ref.rows) == (np.float32, shape, shape[0])
+        assert store.info(ref) == {"dimension": shape[1]}
+        assert back.tobytes() == matrix.tobytes()
 
 
 def test_a_json_object_comes_back_as_it_was(store):
@@ -189,10 +191,15 @@ def test_a_run_of_partitions_is_one_table_for_pandas_and_each_file_reads_back_wh
         pd.testing.assert_frame_equal(store.read_table(ref), table.reset_index(drop=True))
 
 
-def test_a_matrix_of_another_kind_is_refused(store):
+def test_a_matrix_of_another_kind_and_blocks_that_do_not_fit_together_are_refused_and_leave_nothing(store):
     for matrix in (np.zeros((2, 2)), np.zeros(3, np.float32), np.zeros((3, 0), np.float32)):
         with pytest.raises(ArtifactError, match="float32 of shape"):
             store.write_matrix("m.parquet", matrix, KEY)
+    blocks = (np.zeros((2, size), dtype=np.float32) for size in (3, 4))
+    for wrong, message in ((blocks, "4 dimensions, those before it of 3"), (iter(()), "No block")):
+        with pytest.raises(ArtifactError, match=message):
+            store.write_matrix("m.parquet", wrong, KEY)
+    assert files_in(store.home) == []
 
 
 def test_a_table_that_parquet_cannot_hold_is_refused_with_its_path(store):

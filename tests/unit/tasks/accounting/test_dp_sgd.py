@@ -42,12 +42,6 @@ def test_calibrated_noise_costs_what_was_asked_by_both_accountants_and_hardly_le
     assert "30 of 120 declared rows" in noise.charge.sensitivity_reason
 
 
-def test_more_steps_and_larger_samples_need_more_noise():
-    usual = calibrate_training(Training(20, 20, 100), 2.0, DELTA).noise_multiplier
-    assert calibrate_training(Training(40, 20, 100), 2.0, DELTA).noise_multiplier > usual
-    assert calibrate_training(Training(20, 40, 100), 2.0, DELTA).noise_multiplier > usual
-
-
 def test_without_sampling_the_cost_is_that_of_plain_gaussian_noise():
     assert steps_epsilon(1.0, 16, 8.0, DELTA) == pytest.approx(epsilon_of([gaussian_event(8.0, 16)], DELTA), rel=1e-3)
 

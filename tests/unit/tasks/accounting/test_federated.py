@@ -60,18 +60,6 @@ def mass(sigma: float, reach: int) -> Any:
     return weights / weights.sum()
 
 
-@pytest.mark.parametrize(("parties", "share"), [(2, 1.0), (2, 1.5), (10, 1.0)])
-def test_the_exact_convolution_stays_within_the_stated_excess(parties: int, share: float):
-    one = mass(share, 60)
-    total = one
-    for _ in range(parties - 1):
-        total = np.convolve(total, one)
-    reach = len(total) // 2
-    central = mass(share * math.sqrt(parties), reach)
-    near = slice(reach - int(6 * share * math.sqrt(parties)), reach + int(6 * share * math.sqrt(parties)) + 1)
-    assert np.abs(np.log(total[near] / central[near])).max() <= sum_excess(share, parties)
-
-
 @pytest.mark.statistical
 def test_the_sum_of_real_shares_follows_the_exact_convolution():
     number, parties = 40_000, 5

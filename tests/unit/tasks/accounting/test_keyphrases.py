@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,19 +65,3 @@ def test_the_epsilons_of_two_parts_are_the_whole(epsilon: float, share: float | 
 def test_a_vocabulary_cannot_have_the_whole() -> None:
     with pytest.raises(ConfigError, match="vocabulary_epsilon"):
         split_epsilon(1.0, 1e-5, "pure", 1.0)
-
-
-def test_more_of_anything_needs_more_noise() -> None:
-    least = calibrate_part(PartPrivacy("density", 1.0, frequencies=10))
-    for more in (
-        PartPrivacy("density", 1.0, frequencies=11),
-        PartPrivacy("density", 1.0, frequencies=10, members=2),
-        PartPrivacy("density", 0.9, frequencies=10),
-        PartPrivacy("density", 1.0, frequencies=10, adjacency="replace_one"),
-    ):
-        assert calibrate_part(more).scale > least.scale
-    assert np.isclose(
-        calibrate_part(PartPrivacy("vocabulary", 1.0, terms=4)).scale,
-        2 * calibrate_part(PartPrivacy("vocabulary", 1.0, terms=1)).scale,
-        rtol=1e-4,
-    )

@@ -62,15 +62,6 @@ def test_the_density_of_many_documents_comes_close_to_the_exact_one() -> None:
     assert np.abs(found - exact).max() < 5 * 200 / np.sqrt(2 * 4000)
 
 
-def test_padding_with_zeros_multiplies_every_kernel_by_the_same_factor() -> None:
-    block, held = 0.5, 4
-    for prefix in ([1], [1, 2], [3, 4, 5]):
-        missing = held - len(prefix)
-        for document in ([1, 2, 3, 4], [7, 8, 9, 10], [5, 5, 5, 5]):
-            short = kernel(block, document[: len(prefix)], prefix, len(prefix))
-            assert kernel(block, document, prefix, held) == pytest.approx(np.exp(-block * missing) * short, rel=1e-12)
-
-
 def test_chances_after_a_padded_prefix_are_those_without_padding() -> None:
     """Theorem A.1 through the features: a density of longer sequences ranks phrases as one of the right length does."""
     wanted = shape(ensemble="linear", frequencies=20_000)

@@ -49,14 +49,6 @@ def test_a_small_class_uses_all_it_has_and_keeps_examples_to_contrast_with(count
     assert (len(ids(selection, "a", "good")), len(ids(selection, "a", "bad"))) == (good, bad)
 
 
-def test_tables_that_do_not_fit_together_are_refused():
-    release, samples = tables([1, 2], [1, 2])
-    with pytest.raises(ArtifactError, match="1 of 2"):
-        select(release, samples.iloc[:1], 1)
-    with pytest.raises(ArtifactError, match="twice"):
-        select(pd.concat([release, release]), samples, 1)
-
-
 def test_the_examples_of_a_selection_are_texts_per_class_by_rank():
     release, samples = tables([1, 2, 3, 4], [4, 3, 2, 1], labels=["a", "a", "b", "b"])
     good, bad = examples_of(select(release, samples, 1))

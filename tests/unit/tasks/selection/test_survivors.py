@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.errors import ArtifactError
 from tasks.selection.survivors import Survival, survivors
 
 
@@ -69,9 +68,3 @@ def test_equal_seeds_draw_equally_and_other_seeds_do_not() -> None:
         for seed in (1, 1, 2)
     ]
     assert draws[0] == draws[1] != draws[2]
-
-
-def test_a_release_of_other_texts_is_refused() -> None:
-    samples = population({"a": 3})
-    with pytest.raises(ArtifactError, match="not among the samples"):
-        survivors(released(samples, [1, 2, 3]).assign(sample_id=[0, 7, 8]), samples, Survival({"a": 1}), 1.0)

@@ -74,6 +74,8 @@ def test_exactly_what_was_asked_for_is_written_with_one_call_and_one_prompt_each
     made = generate(model, request())
     assert per_label(made.rows) == {"spring": 10, "summer": 9, "winter": 10}
     assert [len(asked) for asked in model.asked] == [29]
+    labels = [prompt.label for prompt in model.asked[0][:12]]
+    assert all(labels.count(label) == 4 for label in CARD.label_names), "a round that is cut short is balanced"
     assert made.failures.empty
     assert (made.shortfall, made.reasons) == ({}, {})
     assert all(
@@ -109,14 +111,6 @@ def test_the_result_does_not_depend_on_the_batch_size_and_is_the_same_twice():
 def test_another_seed_iteration_or_plm_asks_other_prompts(change):
     keys = set(generate(Writer(), request()).rows["prompt_key"])
     assert keys.isdisjoint(generate(Writer(), request(**change)).rows["prompt_key"])
-
-
-def test_every_prompt_of_a_request_is_another_one():
-    model = Writer(spoil=share(0.5, lambda prompt, answer: replace(answer, text="no")))
-    generate(model, request())
-    keys = [prompt.key for asked in model.asked for prompt in asked]
-    assert len(model.asked) > 1
-    assert len(set(keys)) == len(keys)
 
 
 def test_shortfalls_are_topped_up_to_the_exact_number_and_each_failure_keeps_text_and_reason():
@@ -192,13 +186,6 @@ def test_attributes_go_round_and_do_not_hang_together_with_the_class():
     assert small["attribute"].nunique() == 3
 
 
-def test_an_interrupted_round_has_asked_all_classes_alike():
-    model = Writer()
-    generate(model, request())
-    labels = [prompt.label for prompt in model.asked[0][:12]]
-    assert all(labels.count(label) == 4 for label in CARD.label_names)
-
-
 def test_examples_come_from_the_class_of_the_prompt_and_differ_between_generations():
     good = {label: tuple(f"Fine {label} garden number {n}" for n in range(8)) for label in CARD.label_names}
     bad = {label: tuple(f"Poor {label} garden number {n}" for n in range(8)) for label in CARD.label_names}
@@ -237,6 +224,8 @@ def test_usage_adds_up_over_all_rounds_and_progress_counts_every_answer():
     calls = sum(map(len, model.asked))
     assert (made.usage.calls, made.usage.tokens_in, made.usage.tokens_out) == (calls, 50 * calls, 12 * calls)
     assert made.usage.dollars == pytest.approx(0.001 * calls)
+    assert len({prompt.key for asked in model.asked for prompt in asked}) == calls, "no prompt is asked twice"
+    assert len(model.asked) > 1
     assert steps == [1] * calls
 
 
