@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from flows.methods.kd_tutor.run import KdRun
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
 from tasks.steps.texts import embed_samples, write_samples
-from tests.support.data.short_texts import LABELS, WORDS
+from tests.support.data.short_texts import LABELS, WORDS, save_rows
 from tests.support.runs.caps import lift_cap
 from tests.support.runs.pipeline import SMALL, merged
 
@@ -25,12 +24,9 @@ def texts(number: int, seed: int) -> list[tuple[str, str]]:
 
 
 def opened(folder: Path, private: list[tuple[str, str]] | None = None, **changes: Any) -> KdRun:
-    folder.mkdir(parents=True, exist_ok=True)
     rows = folder / "rows.jsonl"
     if not rows.exists():
-        rows.write_text(
-            "\n".join(json.dumps({"text": text, "label": label}) for text, label in private or texts(40, 1))
-        )
+        save_rows(rows, private or texts(40, 1))
     values: dict[str, Any] = {
         **{name: SMALL[name] for name in ("task", "plms", "student", "execution")},
         "private": {"path": str(rows), "name": "desk"},

@@ -40,7 +40,9 @@ def test_a_long_cell_of_csv_is_one_cell(tmp_path: Path, text: str) -> None:
 
 LINES = {
     "integer of 5000 digits": '{"text": "odd", "label": "a", "n": ' + "1" * 5000 + "}",
+    "cut": '{"text": oh',
     "bracket": "[",
+    "list for a text": '{"text": ["x"], "label": "a"}',
     "array": "[1, 2]",
     "deep": "[" * 100_000,
 }
@@ -53,6 +55,12 @@ def test_an_odd_line_of_json_changes_no_other(tmp_path: Path, line: str, first: 
     (tmp_path / "rows.jsonl").write_text("\n".join([line, *lines] if first else [*lines, line]))
     found = read(tmp_path / "rows.jsonl")
     assert (found[1:] if first else found[:-1]) == ROWS
+
+
+def test_a_line_of_csv_with_other_fields_changes_no_other(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text('text,label\ngood,a\n"ba"d",x,y,z\nfine,b\n')
+    good, (text, _), fine = read(tmp_path / "rows.csv")
+    assert (good, text, fine) == (("good", "a"), None, ("fine", "b"))
 
 
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)

@@ -402,22 +402,6 @@ class TestNormalForm:
 class TestLenientReading:
     """An invalid line or cell of private rows is a row without text: an error would reveal that it exists."""
 
-    FILES = (
-        ("r.csv", 'text,label\ngood,a\n"ba"d",x,y,z\nfine,b\n'),
-        ("r.jsonl", '{"text": "good", "label": "a"}\n{"text": oh\n{"text": "fine", "label": "b"}\n'),
-        ("r.jsonl", '{"text": "good", "label": "a"}\n[1]\n{"text": "fine", "label": "b"}\n'),
-        ("r.jsonl", '{"text": "good", "label": "a"}\n{"text": ["x"], "label": "a"}\n{"text": "fine", "label": "b"}\n'),
-    )
-
-    @pytest.mark.parametrize(("name", "content"), FILES, ids=["fields", "no json", "no object", "a list"])
-    def test_only_the_invalid_row_has_no_text(self, tmp_path, name, content):
-        (tmp_path / name).write_text(content)
-        with pytest.raises(InputError):
-            read_rows(RowsRef(str(tmp_path / name)))
-        rows = read_rows(RowsRef(str(tmp_path / name), lenient=True))
-        assert rows["text"].fillna("").tolist() == ["good", "", "fine"]
-        assert rows["label"].tolist()[::2] == ["a", "b"]
-
     @pytest.mark.parametrize(
         ("name", "content", "text"),
         [

@@ -52,16 +52,6 @@ def test_the_estimate_is_unbiased_and_its_error_follows_the_theory(paired: bool)
     assert np.std(found) == pytest.approx(np.sqrt(variance), rel=0.15)
 
 
-def test_the_density_of_many_documents_comes_close_to_the_exact_one() -> None:
-    wanted = shape(sampling="independent", length=1, frequencies=4000, block=2.0)
-    (member,) = members_of(wanted, vectors(), 0)
-    documents = np.random.default_rng(1).integers(0, TERMS, (200, 1))
-    sums = features_at(member.of(documents), None).sum(axis=0, keepdims=True)
-    found = estimates(member, sums, np.zeros((1, 0), dtype=np.int64), 0)[0]
-    exact = [sum(kernel(2.0, [int(one)], [term], 1) for one in documents[:, 0]) for term in range(TERMS)]
-    assert np.abs(found - exact).max() < 5 * 200 / np.sqrt(2 * 4000)
-
-
 def test_chances_after_a_padded_prefix_are_those_without_padding() -> None:
     """Theorem A.1 through the features: a density of longer sequences ranks phrases as one of the right length does."""
     wanted = shape(ensemble="linear", frequencies=20_000)

@@ -24,27 +24,21 @@ from tasks.keyphrases.phrases import vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice
 from tasks.private.data.rows import problems_file
 from tasks.private.releases import keyphrases
-from tasks.private.releases.keyphrases import clean_density, clean_vocabulary, features_at
+from tasks.private.releases.keyphrases import clean_density, clean_vocabulary
 from tasks.private.releases.sums import NoisySums
 from tasks.steps import keyphrases as keyphrasing
 from tasks.steps.texts import write_samples
+from tests.support.data.short_texts import LABELS, WORDS, save_rows
 from tests.support.ledgers import output_of
 from tests.support.runs.caps import lift_cap
 from tests.support.runs.pipeline import SMALL, merged
 
-WORDS = ("router", "invoice", "password", "parcel", "light", "cable", "refund", "signal", "reset", "email", "screen")
 SIX = ("login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault")
-LABELS = ("login_problem", "billing_question", "slow_internet")
 
 
 def texts(number: int, seed: int) -> list[tuple[str, str]]:
     draw = random.Random(seed)
     return [(" ".join(draw.choices(WORDS, k=draw.randint(1, 8))), draw.choice(LABELS)) for _ in range(number)]
-
-
-def save(path: Path, rows: list[tuple[str, str]]) -> dict[str, str]:
-    path.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in rows))
-    return {"path": str(path)}
 
 
 def chosen_terms(run: DpKpsRun) -> tuple[ArtifactRef, Any]:
@@ -54,10 +48,9 @@ def chosen_terms(run: DpKpsRun) -> tuple[ArtifactRef, Any]:
 
 
 def opened(folder: Path, **changes: Any) -> DpKpsRun:
-    folder.mkdir(parents=True, exist_ok=True)
     rows = folder / "rows.jsonl"
     if not rows.exists():
-        save(rows, texts(40, 1))
+        save_rows(rows, texts(40, 1))
     terms = folder / "terms.txt"
     terms.write_text("\n".join((*WORDS, "cable light", "unused")))
     values: dict[str, Any] = {
@@ -146,15 +139,6 @@ def test_a_term_counts_once_per_document_and_only_the_first_ones_count() -> None
         assert clean_vocabulary([document], 8, noise).sums[0].tolist() == counts
 
 
-@pytest.mark.parametrize("paired", [True, False])
-def test_the_features_estimate_the_gaussian_kernel(paired: bool) -> None:
-    rng = np.random.default_rng(1)
-    weights = np.sqrt(2.0) * rng.standard_normal((20_000, 6))
-    points = rng.standard_normal((2, 6)) / 3
-    first, second = features_at(points @ weights.T, None if paired else rng.uniform(0, 2 * np.pi, len(weights)))
-    assert first @ second / len(weights) == pytest.approx(np.exp(-np.sum((points[0] - points[1]) ** 2)), abs=0.03)
-
-
 def test_features_of_another_width_are_refused() -> None:
     noise = calibrate_part(PartPrivacy("density", 2.0, frequencies=3))
     with pytest.raises(ConfigError, match="6 features of each document, but it has 5"):
@@ -194,7 +178,7 @@ def test_the_private_vocabulary_is_that_of_the_noisy_counts(tmp_path: Path) -> N
 def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_alone(tmp_path: Path) -> None:
     text, label = texts(40, 1)[3]
     examples = [(text.upper(), label), *((f"an own text about {name}", name) for name in SIX)]
-    run = opened(tmp_path, few_shot=save(tmp_path / "given.jsonl", examples), method={"examples_per_class": 1})
+    run = opened(tmp_path, few_shot=save_rows(tmp_path / "given.jsonl", examples), method={"examples_per_class": 1})
     listed = json.loads(problems_file(run.tools.zone, run.tools.private).read_text())["problems"]
     of_rows = [(problem["row"], problem["reason"]) for problem in listed if "row" in problem]
     assert of_rows == [(3, "the same text is a test or public row")]
@@ -202,7 +186,7 @@ def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_al
 
 def test_prompts_show_examples_with_their_terms_of_the_private_vocabulary(tmp_path: Path) -> None:
     examples = [(f"our {WORDS[n]} and {WORDS[n + 4]}, says {name}", name) for name in SIX for n in range(4)]
-    given = save(tmp_path / "given.jsonl", examples)
+    given = save_rows(tmp_path / "given.jsonl", examples)
     run = opened(tmp_path, few_shot=given, privacy={"epsilon": 200.0})
     assert run.config.asks[0].shows_per_class == 3
     _, terms = chosen_terms(run)

@@ -25,7 +25,7 @@ from tasks.steps import discriminator, label_counts
 from tasks.steps import teachers as teaching
 from tasks.steps.discriminator import DiscriminatorTestJob, SelectSpec
 from tasks.students.spec import StudentSpec
-from tests.support.data.short_texts import LABELS
+from tests.support.data.short_texts import LABELS, save_rows
 from tests.support.ledgers import output_of
 from tests.support.models.tiny import save_roberta
 from tests.support.runs.kd_tutor import opened, texts, written_by
@@ -50,12 +50,6 @@ def student_of(run: KdRun, spec: teaching.TeacherSpec, written: list[Written], c
     """Release the answers of the teachers and train the discriminator on them."""
     answered, _ = teaching.ask_teachers(run.tools, spec, written, checks)
     return discriminator.train_discriminator(run.tools, spec, written, answered, checks)[0]
-
-
-def save(path: Path, rows: list[tuple[str, str]]) -> dict[str, str]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in rows))
-    return {"path": str(path)}
 
 
 def releases(run: KdRun) -> dict[str, NoisySums]:
@@ -200,7 +194,7 @@ def with_test_rows(
     folder: Path, groups: Any = None, **changes: Any
 ) -> tuple[KdRun, teaching.TeacherSpec, list[Written]]:
     """Return a run whose test rows are drawn like its private rows, after its teachers."""
-    rows = save(folder / "test.jsonl", texts(60, 9))
+    rows = save_rows(folder / "test.jsonl", texts(60, 9))
     more = {"written": 96, "samples": 24}
     chosen = {"queries": 20, "negatives": 12, "test_teachers": True} | changes
     run = opened(folder, test=rows, method=more, discriminator=chosen, **(groups or {}))
@@ -210,7 +204,7 @@ def with_test_rows(
 def test_half_of_the_queries_are_public_rows_and_teach_the_student_both_kinds(tmp_path: Path) -> None:
     """Teachers that recognise all generated texts leave a student of generated queries one class."""
     public, accuracies = texts(40, 5), []
-    for name, rows in (("public", {"public": save(tmp_path / "public.jsonl", public)}), ("generated", {})):
+    for name, rows in (("public", {"public": save_rows(tmp_path / "public.jsonl", public)}), ("generated", {})):
         run, spec, written = with_test_rows(tmp_path / name, {"privacy": {"epsilon": 1000.0}} | rows)
         samples = discriminator.read_samples(run.tools, written)
         queries = teaching.queries_of(run.tools, spec, written, samples).texts
@@ -229,7 +223,7 @@ def test_half_of_the_queries_are_public_rows_and_teach_the_student_both_kinds(tm
 
 def test_too_few_public_rows_are_refused_before_a_teacher_is_trained(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="public: it has 9 rows, but 10 of 20"):
-        with_test_rows(tmp_path, {"public": save(tmp_path / "public.jsonl", texts(9, 5))})
+        with_test_rows(tmp_path, {"public": save_rows(tmp_path / "public.jsonl", texts(9, 5))})
 
 
 def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Training on private rows: told to the book first, kept in the zone, silent about their number, the same each time."""
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,14 @@ from flows.methods.only_private.run import OnlyPrivateRun
 from flows.runtime.manifest import RunBook
 from tasks.private.training import plain_train
 from tasks.steps.students.plain_student import train_on_private
-from tests.support.data.short_texts import Row, rows
+from tests.support.data.short_texts import Row, rows, save_rows
 from tests.support.runs.caps import lift_cap
 from tests.support.runs.pipeline import values
 
 
 def opened(folder: Path, private: list[Row] | None = None, **changes: Any) -> Prepared:
-    private = private or rows(40, seed=1)
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in private))
-    chosen = values("only_private", private={"path": str(path)}) | changes
+    where = save_rows(folder / "rows.jsonl", private or rows(40, seed=1))
+    chosen = values("only_private", private=where) | changes
     return lift_cap(prepare("only_private", check_config(OnlyPrivateConfig, chosen, "the test"), folder / "home"))
 
 

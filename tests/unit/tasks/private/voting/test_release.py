@@ -23,14 +23,13 @@ from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import private_vectors, release_votes
 from tasks.private.voting.votes import NoisyVotes
 from tests.support.data.elections import squared_bound
-from tests.support.data.short_texts import LABELS, Row, rows
+from tests.support.data.short_texts import LABELS, Row, rows, save_rows
 from tests.support.runs.pipeline import SMALL
 
 
 def opened(home: Path, path: Path, private: list[Row]) -> Prepared:
-    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in private))
     values: dict[str, Any] = SMALL | {
-        "private": {"path": str(path), "name": "desk"},
+        "private": save_rows(path, private) | {"name": "desk"},
         "test": None,
         "privacy": {"epsilon": "inf"},
         "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 32}},
