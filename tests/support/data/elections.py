@@ -34,8 +34,8 @@ def counts(voters: Ballot, some: Candidates, **privacy: Any) -> Any:
     return clean_votes(voters, some, noise_for(voters.votes, **privacy)).counts
 
 
-def without(voters: Ballot, row: int) -> Ballot:
-    left = [place for place in range(len(voters.labels)) if place != row]
+def without(voters: Ballot, *rows: int) -> Ballot:
+    left = [place for place in range(len(voters.labels)) if place not in rows]
     persons = None if voters.persons is None else [voters.persons[place] for place in left]
     labels = [voters.labels[place] for place in left]
     return replace(voters, vectors=voters.vectors[left], labels=labels, persons=persons)

@@ -180,11 +180,7 @@ class Reserving:
         assert f"of the cap {TWO:.4g}" in str(refused.value)
         last = book.history("bank")[-1]
         assert (last.kind, last.who, last.run_id) == ("refuse", "you", "run-2")
-        assert last.detail == {
-            "needs": refused.value.needs,
-            "left": refused.value.left,
-            "missing": refused.value.missing,
-        }
+        assert last.detail == {name: getattr(refused.value, name) for name in ("needs", "left", "missing")}
         assert book.status("bank").refused == 1
         book.reserve("bank", plan("run-2", 1), "you")
         assert book.verify(second=gdp) == []

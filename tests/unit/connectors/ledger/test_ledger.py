@@ -82,15 +82,14 @@ class TestFile:
         assert book.datasets() == ["bank"]
         assert list((tmp_path / "elsewhere").iterdir()) == []
 
-    def test_a_file_that_is_no_book_is_refused_with_its_place(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_no_book_and_a_folder_that_cannot_be_made_are_refused_with_their_place(
+        self, tmp_path: Path
+    ) -> None:
         (tmp_path / "ledger.db").write_bytes(b"this is not a database, but long enough to be read as one" * 20)
         with pytest.raises(LedgerError, match=r"ledger\.db is not available: .*not a database. Restore its newest"):
             PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", zcdp).datasets()
-
-    def test_a_folder_that_cannot_be_made_is_refused_with_its_place(self, tmp_path: Path) -> None:
-        (tmp_path / "file").touch()
         with pytest.raises(LedgerError, match=r"No private row was opened"):
-            PrivacyLedger(f"sqlite:///{tmp_path / 'file' / 'ledger.db'}", zcdp).datasets()
+            PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db' / 'ledger.db'}", zcdp).datasets()
 
     def test_a_ledger_of_the_format_before_opens_verifies_and_continues(self, tmp_path: Path, url: str) -> None:
         """It has sealed entries, marks of near copies, a group that they formed, a divided cap, a voided release."""

@@ -58,14 +58,6 @@ def test_the_paper_calibration_is_the_printed_formula():
         assert calibrate(privacy).sigma / math.sqrt(row["L"]) == pytest.approx(row["sigma"], rel=1e-9)
 
 
-def test_the_classical_formula_fails_above_the_known_epsilon():
-    for row in rows("classical_formula_validity"):
-        for factor, holds in ((0.9999, True), (1.0001, False)):
-            epsilon = row["eps_max_valid"] * factor
-            classical = math.sqrt(2 * math.log(1.25 / row["delta"])) / epsilon
-            assert (gaussian_sigma(epsilon, row["delta"]) <= classical) is holds
-
-
 def test_the_sensitivity_of_votes_is_the_known_one():
     for row in rows("topq_sensitivity"):
         votes = row["Q"]

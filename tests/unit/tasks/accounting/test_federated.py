@@ -135,11 +135,8 @@ def test_a_release_is_charged_as_a_central_one_with_the_same_promise():
     noise = noise_of(10, colluding=3)
     charge, central = shared_charge(noise), vote_charge(USUAL)
     assert cost_of(charge.event) == cost_of(central.event) == cost_of(shared_event(noise))
-    assert (charge.mechanism, charge.noise_scale, charge.sensitivity) == (
-        central.mechanism,
-        central.noise_scale,
-        central.sensitivity,
-    )
+    for field in ("mechanism", "noise_scale", "sensitivity"):
+        assert getattr(charge, field) == getattr(central, field)
     assert parties_of(charge.event, "") == Parties(10, 10, 3)
     assert parties_of(central.event, "") is None
     assert sides_of(charge.event, "") == sides_of(central.event, "") == 2

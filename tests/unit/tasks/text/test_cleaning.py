@@ -62,7 +62,6 @@ def test_what_surrounds_an_answer_is_trimmed(raw):
         "My verdict is simple: see it on the largest screen you can find.",
         "10 out of 10, would watch again with my whole family.",
         "I can't recommend this movie enough, and I cannot think of a reason not to see it.",
-        "I'm sorry, but I cannot log in to my account since this morning.",
         "As an actor he is limited; as a director he knows what he wants.",
         "Cancel my contract please",
         "L'acteur Jos\u00e9 Garc\u00eda is great in this one.",

@@ -27,14 +27,16 @@ def target(folder: Path) -> tuple[Path, dict[str, str], Path]:
     return folder / "parties", {"party.yaml": f"name: {NAME}"}, folder / "problems"
 
 
+def parts_of(folder: Path, partition: Partition, **more: list[str]) -> list[pd.DataFrame]:
+    names = write_parties(read_rows, rows(folder / "rows.parquet", **more), partition, *target(folder))
+    return [pd.read_parquet(folder / "parties" / name / "rows.parquet") for name in names]
+
+
 def test_every_row_lands_exactly_once_with_its_label(tmp_path: Path) -> None:
-    where = rows(tmp_path / "rows.parquet")
-    names = write_parties(read_rows, where, Partition(7, 1.0, 3), *target(tmp_path))
-    parts = [pd.read_parquet(tmp_path / "parties" / name / "rows.parquet") for name in names]
+    parts = parts_of(tmp_path, Partition(7, 1.0, 3))
     together = pd.concat(parts).sort_values("text", ignore_index=True)
-    assert together.equals(pd.read_parquet(where.path).sort_values("text", ignore_index=True))
-    assert len(names) == 7
-    assert all(len(part) for part in parts)
+    assert together.equals(pd.read_parquet(tmp_path / "rows.parquet").sort_values("text", ignore_index=True))
+    assert len([part for part in parts if len(part)]) == 7
 
 
 def test_equal_seeds_give_equal_parts_and_other_seeds_others() -> None:
@@ -56,16 +58,13 @@ def test_the_parts_of_a_class_follow_the_proportions_that_were_drawn() -> None:
 
 
 def test_the_parties_together_can_be_unbalanced(tmp_path: Path) -> None:
-    partition = Partition(4, 1.0, seed=3, take=100, class_alpha=1.0)
-    names = write_parties(read_rows, rows(tmp_path / "rows.parquet"), partition, *target(tmp_path))
-    labels = pd.concat([pd.read_parquet(tmp_path / "parties" / name / "rows.parquet") for name in names])["label"]
+    labels = pd.concat(parts_of(tmp_path, Partition(4, 1.0, seed=3, take=100, class_alpha=1.0)))["label"]
     assert labels.value_counts().to_dict() == unbalanced({"a": 400, "b": 250, "c": 50}, 100, 1.0, seed=3)
 
 
 def test_rows_of_a_person_stay_together(tmp_path: Path) -> None:
-    where = rows(tmp_path / "rows.parquet", person=[f"person {n % 90}" for n in range(len(LABELS))])
-    names = write_parties(read_rows, where, Partition(6), *target(tmp_path))
-    homes = [set(pd.read_parquet(tmp_path / "parties" / name / "rows.parquet")["person"]) for name in names]
+    persons = [f"person {n % 90}" for n in range(len(LABELS))]
+    homes = [set(part["person"]) for part in parts_of(tmp_path, Partition(6), person=persons)]
     assert sum(map(len, homes)) == len(set.union(*homes)) == 90
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.private.voting.persons import join
-from tests.support.data.elections import ballot, candidates, counts, elections, noise_for, squared_bound
+from tests.support.data.elections import ballot, candidates, counts, elections, noise_for, squared_bound, without
 
 FEW = settings(deadline=None, max_examples=60)
 
@@ -20,13 +20,7 @@ def test_removing_a_person_moves_the_votes_by_at_most_the_person_sensitivity(
 ):
     voters, standing = replace(election[0], sides=sides), election[1]
     privacy = {"protects": "person", "rows_per_person": most, "aggregation": how, "sides": sides}
-    left = [row for row, person in enumerate(voters.persons) if person != "p"]
-    others = replace(
-        voters,
-        vectors=voters.vectors[left],
-        labels=[voters.labels[row] for row in left],
-        persons=[voters.persons[row] for row in left],
-    )
+    others = without(voters, *(row for row, person in enumerate(voters.persons) if person == "p"))
     moved = counts(voters, standing, **privacy) - counts(others, standing, **privacy)
     factor = {"max": most, "sum": most**2, "mean": 1}[how]
     finer = noise_for(voters.votes, **privacy).scale // noise_for(voters.votes).scale
@@ -61,11 +55,8 @@ def test_a_person_with_too_many_rows_keeps_the_same_ones_whoever_else_is_there()
     both = counts(ballot(vectors[::-1], 8, persons=["q"] * 2 + ["p"] * 6, key=b"k"), standing, **privacy)
     assert (both == mine + other).all()
     assert mine.sum() == 2 * 2 * sum(128 >> place for place in range(8))
-    keys = {
-        counts(ballot(vectors[:6], 8, persons=["p"] * 6, key=bytes([key])), standing, **privacy).tobytes()
-        for key in range(20)
-    }
-    assert len(keys) > 1
+    keyed = [ballot(vectors[:6], 8, persons=["p"] * 6, key=bytes([key])) for key in range(20)]
+    assert len({counts(each, standing, **privacy).tobytes() for each in keyed}) > 1
 
 
 def test_an_average_gives_each_person_the_weight_of_one_row_however_many_vote():
