@@ -130,6 +130,29 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"private": {"rows": 50}}, "Set private.of"),
         ({"plms": [NGRAM]}, "connector: hf"),
     ],
+    "dp_kps": [
+        ({"privacy": {"epsilon": "inf"}}, "DP-KPS needs noise"),
+        ({"privacy": {"vocabulary_epsilon": 4.0}}, "must be below privacy.epsilon"),
+        ({"privacy": {"protects": "person"}}, "privacy.protects"),
+        ({"plms": []}, "at least one language model"),
+        ({"method": {"texts": "phrases"}}, "Remove plms"),
+        ({"method": {"length": 31}}, "must be at least length"),
+        ({"method": {"sampling": "independent", "top": 5}}, "Remove top, or set sampling: sharpened"),
+        ({"method": {"sampling": "independent", "top": None, "sharpness": 2.0}}, "Remove sharpness"),
+        ({"method": {"sampling": "independent", "top": None, "repeats": False}}, "Remove repeats"),
+    ],
+    "kd_tutor": [
+        ({"discriminator": {"queries": 72}}, "must be below the number of texts"),
+        ({"discriminator": {"answers": 5}}, "answers needs sure"),
+        ({"discriminator": {"sure": 0.7, "noise": "laplace"}}, "noise: gaussian"),
+        ({"method": {"samples": 73}}, "must be at least samples"),
+        ({"privacy": {"protects": "person"}}, "privacy.protects"),
+        ({"privacy": {"tutor_epsilon": 4.0}}, "must be below privacy.epsilon"),
+        ({"privacy": {"filter_epsilon": 1.0}}, "filter_epsilon"),
+        ({"filter": "discriminator"}, "already the filter"),
+        ({"class_balance": "balanced", "privacy": {"tutor_epsilon": 0.1}}, "privacy.tutor_epsilon is 0.1"),
+        ({"privacy": {"calibration": "paper"}, "discriminator": {"sure": 0.7}}, "Set tight"),
+    ],
 }
 
 

@@ -286,28 +286,6 @@ def test_the_texts_taken_for_private_are_kept_of_each_class_its_part(best: bool)
     assert (len(again) == 1) == best
 
 
-REFUSED = {
-    "queries": ({"discriminator": {"queries": 48}}, "must be below"),
-    "answers": ({"discriminator": {"answers": 5}}, "answers needs sure"),
-    "laplace": ({"discriminator": {"sure": 0.7, "noise": "laplace"}}, "noise: gaussian"),
-    "samples": ({"method": {"samples": 49}}, "must be at least samples"),
-    "person": ({"privacy": {"protects": "person"}}, "privacy.protects"),
-    "tutor": ({"privacy": {"tutor_epsilon": 4.0}}, "must be below privacy.epsilon"),
-    "filter epsilon": ({"privacy": {"filter_epsilon": 1.0}}, "filter_epsilon"),
-    "filter": ({"filter": "discriminator"}, "already the filter"),
-    "balance": ({"class_balance": "balanced", "privacy": {"tutor_epsilon": 0.1}}, "privacy.tutor_epsilon is 0.1"),
-    "paper": ({"privacy": {"calibration": "paper"}, "discriminator": {"sure": 0.7}}, "Set tight"),
-}
-
-
-@pytest.mark.parametrize(("changes", "words"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_kept_is_refused_before_anything_is_spent(
-    tmp_path: Path, changes: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(ConfigError, match=words):
-        opened(tmp_path, **changes)
-
-
 def test_nobody_without_the_secret_knows_the_shard_of_a_row() -> None:
     texts = [f"row {number}" for number in range(200)]
     one, other = ([shard_of(text, 8, 0, secret) for text in texts] for secret in (b"a" * 32, b"b" * 32))
