@@ -40,11 +40,6 @@ class EvolutionRun(Run):
         """Return the job that selects the survivors."""
         return SurviveJob(iteration, self.survival())
 
-    @property
-    def with_own(self) -> bool:
-        """Include a text's own vector in the look-ahead mean."""
-        return False
-
     def variers(self, table: Written) -> tuple[str, ...]:
         """Return the names of the models that vary the texts of a table."""
         raise NotImplementedError
@@ -95,6 +90,6 @@ def look_ahead_candidates(
     votable, variations = list[Written](), list[Written]()
     for table in population:
         ahead = embedded(run.tools, vary, run.look_ahead_jobs(iteration, table))
-        votable.append(run_step(look_ahead, run.tools, table, ahead, run.with_own))
+        votable.append(run_step(look_ahead, run.tools, table, ahead))
         variations += ahead
     return votable, variations

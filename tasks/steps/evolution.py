@@ -33,11 +33,10 @@ class SurviveJob:
 
 
 @step("look ahead {texts.plm} {texts.part}", artifact=attrgetter("vectors"))
-def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written], with_own: bool) -> tuple[Written, str]:
+def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written]) -> tuple[Written, str]:
     """Replace each text's vector by the mean vector of its variations `ahead`.
 
-    A text without variations keeps its vector.
-    `with_own`: include the text's own vector in the mean. The result is only for voting, not for measurements.
+    A text without variations keeps its vector. The result is only for voting, not for measurements.
     """
     if not ahead:
         return texts, "nothing to vary"
@@ -46,16 +45,16 @@ def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written], with_own:
         "texts": content(_both(texts)),
         "ahead": content([ref for variations in ahead for ref in _both(variations)]),
     }
-    key = step_key("average", {"with_own": with_own}, inputs)
+    key = step_key("average", {"with_own": False}, inputs)
 
     def make() -> ArtifactRef:
-        means = _means(tools, texts, ahead, with_own)
+        means = _means(tools, texts, ahead)
         return tools.artifacts.write_matrix(path, means, key)
 
     ref, why = make_once(tools.artifacts, path, key, make)
     # Hash texts, not vectors: texts are equal on every machine, and a run without its cache must find the same vote.
     return replace(
-        texts, vectors=ref, stands_on=digest([with_own, *(variations.samples.sha256 for variations in ahead)])
+        texts, vectors=ref, stands_on=digest([False, *(variations.samples.sha256 for variations in ahead)])
     ), why
 
 
@@ -104,7 +103,7 @@ def _both(entry: Written) -> list[ArtifactRef]:
     return [ref for ref in (entry.samples, entry.vectors) if ref is not None]
 
 
-def _means(tools: Tools, texts: Written, ahead: Sequence[Written], with_own: bool) -> Matrix:
+def _means(tools: Tools, texts: Written, ahead: Sequence[Written]) -> Matrix:
     assert texts.vectors is not None
     own = tools.artifacts.read_matrix(texts.vectors).astype(np.float64)
     ids = pd.Index(tools.artifacts.read_table(texts.samples)["sample_id"])
@@ -114,7 +113,7 @@ def _means(tools: Tools, texts: Written, ahead: Sequence[Written], with_own: boo
         indices = ids.get_indexer(pd.Index(tools.artifacts.read_table(variations.samples)["parent_id"]))
         np.add.at(total, indices, tools.artifacts.read_matrix(variations.vectors).astype(np.float64))
         np.add.at(number, indices, 1)
-    alone = (number == 0) | with_own
+    alone = number == 0
     total[alone] += own[alone]
     number[alone] += 1
     means: Matrix = (total / number[:, None]).astype(np.float32)

@@ -294,7 +294,8 @@ def _parents(tools: Tools, job: WriteJob) -> dict[str, tuple[Parent, ...]]:
 
 def _in_manner(job: WriteJob) -> dict[str, object]:
     """Return the key parameters beyond those of the default manner."""
-    parameters: dict[str, object] = {} if job.manner == USUAL else {"manner": asdict(job.manner)}
+    # `spread` was a setting; its only value keeps the keys of earlier runs
+    parameters: dict[str, object] = {} if job.manner == USUAL else {"manner": {**asdict(job.manner), "spread": 0.0}}
     if job.parents:
         parameters |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
     if job.words:

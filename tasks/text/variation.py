@@ -5,7 +5,6 @@ RANDOM_API and VARIATION_API of private evolution (Xie et al. 2024, Aug-PE; Hou 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -27,7 +26,7 @@ Here is a {item}{of_class}{attribute}:
 
 {text}
 
-Write it once more in other words, {style}{length}. Keep what it is about, change how it is said. Answer with the new \
+Write it once more in other words, {style}. Keep what it is about, change how it is said. Answer with the new \
 {item} alone.
 New {item}:"""
 
@@ -36,7 +35,7 @@ Words were taken out of this {item}{of_class}{attribute}; each underscore stands
 
 {text}
 
-Write it out in full, {style}{length}: put fitting words in the place of every underscore. Answer with the full {item} \
+Write it out in full, {style}: put fitting words in the place of every underscore. Answer with the full {item} \
 alone.
 Full {item}:"""
 
@@ -55,9 +54,6 @@ STYLES: Final = (
     "more vividly",
 )
 
-LEAST_WORDS: Final = 25
-TOKENS_PER_WORD: Final = 2
-
 
 @dataclass(frozen=True, slots=True)
 class Parent:
@@ -72,8 +68,7 @@ class Manner:
     """Content of prompts, and the way in which texts are varied.
 
     `disclose`: prompts name the class. `keywords`: each prompt names one of the class's typical words. `way`: a
-    paraphrase, or blanks to fill. `mask`: share of words that become blanks, `rounds` times. `spread`: the requested
-    length is the parent's plus Normal(0, mask * spread) words; 0 requests no length.
+    paraphrase, or blanks to fill. `mask`: share of words that become blanks, `rounds` times.
     """
 
     disclose: bool = True
@@ -81,7 +76,6 @@ class Manner:
     way: Way = ""
     mask: float = 0.5
     rounds: int = 1
-    spread: float = 0.0
 
     @property
     def usual(self) -> bool:
@@ -118,7 +112,6 @@ def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, paren
     seed = seed_of("vary", *place_of(call), call.attempt, parent.sample_id)
     generator = np.random.default_rng(seed)
     blanked = _blanked(parent.text, manner.mask, generator) if manner.way == "blanks" else ""
-    words, max_tokens = _length(card, manner, parent.text, generator)
     label = card.label(call.label)
     values = {
         "item": card.item,
@@ -126,14 +119,13 @@ def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, paren
         "attribute": marked(card, attribute),
         "text": blanked or " ".join(parent.text.split()),
         "style": STYLES[int(generator.integers(len(STYLES)))],
-        "length": f", in about {words} words" if words else "",
     }
     fields: dict[str, Any] = {
         "text": fill(BLANKS if blanked else PARAPHRASE, values),
         "label": label.name if manner.disclose else "",
         "description": about(label) if manner.disclose else "",
         "attribute": attribute,
-        "max_tokens": max_tokens,
+        "max_tokens": card.max_tokens,
         "seed": seed,
     }
     if not blanked:
@@ -150,13 +142,3 @@ def _blanked(text: str, mask: float, generator: np.random.Generator) -> str:
     return " ".join(
         word for position, word in enumerate(masked) if word != "_" or position == 0 or masked[position - 1] != "_"
     )
-
-
-def _length(card: TaskCard, manner: Manner, text: str, generator: np.random.Generator) -> tuple[int, int]:
-    """Return the requested length in words (0: none) and the token limit."""
-    if not manner.spread:
-        return 0, card.max_tokens
-    own = len(text.split())
-    drawn = own + int(generator.normal(0, manner.mask * manner.spread))
-    words = max(min(LEAST_WORDS, own), drawn)
-    return words, min(card.max_tokens, math.ceil(words * TOKENS_PER_WORD))

@@ -48,25 +48,16 @@ class AugPeMethod(AnyMethod):
     variations: int = Field(
         3, ge=1, le=64, description="Variations of each survivor (L - 1) by the PLM that wrote it; for style original."
     )
-    keep_parents: bool = Field(True, description="Keep survivors in addition to their variations; for style original.")
     variation: Literal["paraphrase", "blanks"] = Field(
         "paraphrase", description="Variation of a text: paraphrase it, or blank and fill a part of it."
     )
     mask: float = Field(0.5, gt=0, le=1, description="Share of a text's words that become blanks.")
-    length_spread: float = Field(
-        0.0,
-        ge=0,
-        le=1000,
-        description="Adaptive length: prompts specify the word count of the parent plus Normal(0, mask x this); 0: no "
-        "length. Embedded models keep the length of the parent when they fill blanks.",
-    )
     look_ahead: int = Field(
         0,
         ge=0,
         le=64,
         description="Variations whose mean vector represents a text in votes; 0: none. Style original.",
     )
-    look_ahead_self: bool = Field(False, description="Include a text's own vector in the look-ahead mean.")
     selection: Literal["rank", "draw"] = Field(
         "rank", description="Survivors: texts with most votes, or drawn with replacement in proportion to votes."
     )
@@ -179,8 +170,7 @@ class AugPeConfig(RunConfig):
             first = method.samples // method.iterations
             return [Asks(writers, first), Asks(writers, method.samples - first, varies=True)]
         population = method.samples * (1 + method.variations)
-        later = population - method.samples if method.keep_parents else population
-        varied = population - method.samples + later * (method.iterations - 1)
+        varied = (population - method.samples) * method.iterations
         ahead = population * method.look_ahead * method.iterations
         return [Asks(writers, method.samples), Asks(writers, varied + ahead, varies=True)]
 

@@ -63,7 +63,7 @@ def evolve(run: AugPeRun, first: list[ArtifactRef]) -> tuple[list[Written], list
     for iteration in range(run.iterations):
         # VARIATION_API: each model varies its own texts
         children = embedded(run.tools, vary, run.children_jobs(iteration, parents))
-        population = run.population(iteration, parents, children)
+        population = [*parents, *children]
         votable, ahead = look_ahead_candidates(run, iteration, population)
         generated += [*children, *ahead]
 

@@ -62,17 +62,12 @@ class AugPeRun(EvolutionRun):
     def variation(self) -> Manner:
         """Paraphrase or blanks, with the same disclosure as prompts for new texts and without keywords."""
         method = self.config.method
-        return replace(self.manner, keywords=False, way=method.variation, mask=method.mask, spread=method.length_spread)
+        return replace(self.manner, keywords=False, way=method.variation, mask=method.mask)
 
     @property
     def looks_ahead(self) -> int:
         """Number of look-ahead variations."""
         return self.config.method.look_ahead
-
-    @property
-    def with_own(self) -> bool:
-        """Include a text's own vector in the look-ahead mean."""
-        return self.config.method.look_ahead_self
 
     @property
     def vote_scope(self) -> str:
@@ -117,15 +112,9 @@ class AugPeRun(EvolutionRun):
         return tuple(plm for plm in self.plms if plm in authors)
 
     def children_jobs(self, iteration: int, parents: Sequence[Written]) -> list[WriteJob]:
-        """Return jobs in which each PLM varies its own texts; without keep_parents, one more variation each."""
-        method = self.config.method
-        copies = method.variations + (iteration > 0 and not method.keep_parents)
+        """Return jobs in which each PLM varies its own texts."""
+        copies = self.config.method.variations
         return [job for table in parents for job in self.vary_jobs(iteration, table, copies)]
-
-    def population(self, iteration: int, parents: Sequence[Written], children: Sequence[Written]) -> list[Written]:
-        """Return the candidates of the vote."""
-        has_parents = self.config.method.keep_parents or iteration == 0
-        return [*(parents if has_parents else ()), *children]
 
     def more_jobs(self, iteration: int, winners: Written | None, written: Sequence[Written]) -> list[WriteJob]:
         """Return one job per PLM: new texts at first, then variations of the winners in turn."""

@@ -229,8 +229,6 @@ def test_the_plan_counts_every_call_of_a_population_that_is_varied() -> None:
     assert pre_text["calls"] == 240 + 600 + 240 * 4 + 240 * 4 * 5
     aug_pe = start.plan("aug_pe", ours / "aug_pe_here.yaml", ["method.look_ahead=2"])
     assert aug_pe["calls"] == 600 + 600 * 5 + 1200 * 2 * 5
-    less = start.plan("aug_pe", ours / "aug_pe_here.yaml", ["method.keep_parents=false"])
-    assert less["calls"] == 600 + 600 + 1200 * 4
     assert aug_pe["other_calibration"] is None
     assert "otherwise" not in words.plan(aug_pe)
     paper = start.plan("pre_text", ours / "pre_text_here.yaml", ["privacy.calibration=paper"])

@@ -110,20 +110,6 @@ def test_every_new_text_has_a_keyword_of_its_own() -> None:
     assert not any(' about "' in prompt.text for prompt in plain.asked)
 
 
-def test_the_length_asked_for_spreads_around_the_parents() -> None:
-    model = Model()
-    generate(model, request(replace(BLANKS, spread=40.0), counts={"billing": 200}))
-    asked = [(one.source, int(one.text.split("in about ")[1].split(" words")[0])) for one in model.asked]  # type: ignore[attr-defined]
-    own = len(LONG.split())
-    of_long = [words for source, words in asked if source == LONG]
-    assert min(of_long) >= 25
-    assert sum(of_long) / len(of_long) == pytest.approx(own, abs=4)
-    assert max(of_long) - min(of_long) > 30
-    short = len(PARENTS["billing"][0].text.split())
-    assert min(words for source, words in asked if source != LONG) == short, "short texts may stay as short as they are"
-    assert all(prompt.max_tokens <= CARD.max_tokens for prompt in model.asked)
-
-
 @pytest.mark.parametrize(
     "failing", ["", " ", "Sure! Here is the text:", "I'm sorry, but I can't assist with that request."]
 )
