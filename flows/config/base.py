@@ -12,14 +12,19 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.discriminator import NO_PERSONS, Filter
+from flows.config.discriminator import Filter
 from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
-from flows.config.form import Strict, rule, tasks, without_null
+from flows.config.form import SET, UNSET, Rule, Rules, Strict, tasks, without_null
 from flows.config.method import AnyMethod, Asks
 from flows.config.models import EmbedderChoice, Plm, refuse_unpriced
 from flows.config.privacy import Calibration, Kept, Privacy, TrainingPrivacy
 from flows.config.rows import PartiesChoice, PrivateRows, Rows
 from tasks.accounting.sensitivity import Paper
+
+NO_PARTIES = "not available with several parties. Remove it"
+NO_PERSONS = (
+    "protects single records only, because several teachers may train on one person's records. Write protects: record"
+)
 
 
 class AnyConfig(Strict):
@@ -61,12 +66,15 @@ class AnyConfig(Strict):
     export: Export = Field(Export(), description="Conditions for exporting a bundle of the run.")
     execution: Execution = Field(Execution(), description="Execution settings: task runner, seed, approval.")
 
-    rules = rule(
-        "evaluation",
-        {"properties": {"fid_reference": {"const": "public"}}, "required": ["fid_reference"]},
-        {"public": {"type": "object"}},
-        "evaluation.fid_reference is 'public', but there are no public rows. Set public or write test",
-    )
+    rules: ClassVar[Rules] = {
+        Rule("evaluation.fid_reference", ("public",), "public", SET): (
+            "evaluation.fid_reference is 'public', but there are no public rows. Set public or write test"
+        ),
+        Rule("student.adaptation", ("coral",), "public", SET): (
+            "student.adaptation is coral, but there are no public rows. Set public to texts that may be used without "
+            "protection"
+        ),
+    }
 
     @property
     def epsilon(self) -> float:
@@ -159,14 +167,7 @@ class AnyConfig(Strict):
             raise ValueError(
                 f"plms: {fills[0]!r} is a fill_mask model, which only fills gaps. Choose a model that generates texts"
             )
-        if self.student.adapts_to_public and self.public is None:
-            raise ValueError(
-                "student.adaptation is coral, but there are no public rows. Set public to texts that may be used "
-                "without protection"
-            )
         self.student.need_density(self.method.releases_density)
-        if self.filtering is not None and self.filtering.test_teachers and self.test is None:
-            raise ValueError("discriminator.test_teachers needs test rows. Set test, or remove it")
         return self
 
 
@@ -197,6 +198,19 @@ class RunConfig(AnyConfig):
     discriminator: Filter | None = Field(
         None, exclude_if=partial(is_, None), description="Settings of the discriminator. Empty: the defaults."
     )
+
+    rules: ClassVar[Rules] = AnyConfig.rules | {
+        Rule("discriminator.test_teachers", (True,), "test", SET): (
+            "discriminator.test_teachers needs test rows. Set test, or remove it"
+        ),
+        Rule("parties", SET, "evaluation.fid_reference", ("test", "public", "none")): (
+            "evaluation.fid_reference is 'private', but parties hold the rows. Write test or none"
+        ),
+        Rule("class_balance", ("tutor",), "parties", UNSET): f"class_balance: {NO_PARTIES}",
+        Rule("class_balance", ("tutor",), "privacy.protects", ("record",)): f"class_balance: {NO_PERSONS}",
+        Rule("filter", ("discriminator",), "parties", UNSET): f"filter: {NO_PARTIES}",
+        Rule("filter", ("discriminator",), "privacy.protects", ("record",)): f"filter: {NO_PERSONS}",
+    }
 
     @property
     def epsilon(self) -> float:
@@ -255,8 +269,6 @@ class RunConfig(AnyConfig):
                 "private: set either the private rows (private.path) or the parties that hold them "
                 "(parties.registry), and not both"
             )
-        if self.parties is not None and self.evaluation.fid_reference == "private":
-            raise ValueError("evaluation.fid_reference is 'private', but parties hold the rows. Write test or none")
         return self
 
     @property
@@ -273,12 +285,6 @@ class RunConfig(AnyConfig):
     def _beside_fits(self) -> Self:
         if self.discriminator is not None and self.filter == "none":
             raise ValueError("discriminator: these settings need filter: discriminator. Set filter, or remove them")
-        options = {"class_balance": self.class_balance != "balanced", "filter": self.filter != "none"}
-        used = [name for name, is_used in options.items() if is_used]
-        if used and self.parties is not None:
-            raise ValueError(f"{used[0]}: not available with several parties. Remove it")
-        if used and self.privacy.protects == "person":
-            raise ValueError(f"{used[0]}: {NO_PERSONS}")
         if self.filtering is not None:
             self.filtering.need_texts(self.filtered_texts)
         releases = {"tutor_epsilon": self.class_balance == "tutor", "filter_epsilon": self.filter != "none"}

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from operator import is_
-from typing import Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from flows.config.form import Strict, rule
+from flows.config.form import SET, Rule, Rules, Strict
 from tasks.metrics.discriminator import LEAST_HELD_OUT
 from tasks.students.spec import StudentSpec
-
-NO_PERSONS = (
-    "protects single records only, because several teachers may train on one person's records. Write protects: record"
-)
 
 
 class Discriminator(Strict):
@@ -76,12 +72,14 @@ class Discriminator(Strict):
         "PRIVATE: a researcher's figure, marked in the report and recorded in the ledger.",
     )
 
-    rules = rule(
-        "answers",
-        {"type": "integer"},
-        {"sure": {"type": "number"}},
-        "answers needs sure: without it every query is labelled. Remove answers, or set sure",
-    )
+    rules: ClassVar[Rules] = {
+        Rule("answers", SET, "sure", SET): (
+            "answers needs sure: without it every query is labelled. Remove answers, or set sure"
+        ),
+        Rule("sure", SET, "noise", ("gaussian",)): (
+            "sure needs noise: gaussian, but noise is {0.noise}. Write noise: gaussian"
+        ),
+    }
 
     @property
     def answered(self) -> int:
@@ -111,12 +109,6 @@ class Discriminator(Strict):
                 f"nor taught to a teacher, but the test needs {LEAST_HELD_OUT}. Lower discriminator.negatives, or "
                 "generate more texts"
             )
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.sure is not None and self.noise == "laplace":
-            raise ValueError("sure needs noise: gaussian, but noise is laplace. Write noise: gaussian")
-        return self
 
 
 class Filter(Discriminator):

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 from operator import eq
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from flows.config.form import Schema, Strict, rule
+from flows.config.form import SET, Rule, Rules, Strict
 
 
 def _unset(value: object) -> bool:
     return value is None
 
 
-def _only_for(field: str, condition: Schema, *kinds: str) -> dict[str, Schema]:
-    message = f"{field} has no effect on a student of kind {{0.kind}}. Remove it"
-    return rule(field, condition, {"kind": {"enum": list(kinds)}}, message)
+NETWORKS = ("finetune", "mlp")
+"""Kinds of students with weights that epochs train."""
 
 
 class StudentChoice(Strict):
@@ -50,17 +49,18 @@ class StudentChoice(Strict):
         "finetune then learn soft labels. coral: also align with the texts of `public` (Deep CORAL); not for linear. "
         "density: move the vectors of each class towards wasp's released density; uses no budget; not for finetune.",
     )
-    rules = (
-        _only_for("learning_rate", {"type": "number"}, "finetune", "mlp")
-        | _only_for("batch", {"type": "integer"}, "finetune", "mlp")
-        | _only_for("max_length", {"type": "integer"}, "finetune")
-        | rule(
-            "adaptation",
-            {"const": "coral"},
-            {"kind": {"enum": ["finetune", "mlp"]}},
-            "adaptation: coral needs a network. Set kind to mlp or finetune",
-        )
-    )
+    rules: ClassVar[Rules] = {
+        **{
+            Rule(field, SET, "kind", kinds): f"{field} has no effect on a student of kind {{0.kind}}. Remove it"
+            for field, kinds in (("learning_rate", NETWORKS), ("batch", NETWORKS), ("max_length", ("finetune",)))
+        },
+        Rule("adaptation", ("coral",), "kind", NETWORKS): (
+            "adaptation: coral needs a network. Set kind to mlp or finetune"
+        ),
+        Rule("adaptation", ("density",), "kind", ("linear", "mlp")): (
+            "adaptation: density needs embedding vectors. Set kind to linear or mlp"
+        ),
+    }
 
     @property
     def adapts_to_public(self) -> bool:
@@ -86,12 +86,6 @@ class StudentChoice(Strict):
         """Training settings that differ from their defaults."""
         values = {name: getattr(self, name) for name in ("learning_rate", "batch", "max_length")}
         return {name: value for name, value in values.items() if value is not None}
-
-    @model_validator(mode="after")
-    def _check_adaptation(self) -> Self:
-        if self.adaptation == "density" and self.kind == "finetune":
-            raise ValueError("adaptation: density needs embedding vectors. Set kind to linear or mlp")
-        return self
 
 
 class Evaluation(Strict):
@@ -161,12 +155,11 @@ class Execution(Strict):
         "or continue with the others. The run can be resumed.",
     )
 
-    rules = rule(
-        "cluster",
-        {"type": "string"},
-        {"task_runner": {"const": "dask"}},
-        "cluster needs task_runner dask. Remove it, or change task_runner",
-    )
+    rules: ClassVar[Rules] = {
+        Rule("cluster", SET, "task_runner", ("dask",)): (
+            "cluster needs task_runner dask. Remove it, or change task_runner"
+        ),
+    }
 
 
 PACE = set(Execution.model_fields) - {"seed"}

@@ -1,20 +1,21 @@
 """Base class of the parameters, and their JSON schema for the Prefect form.
 
 Prefect shows the JSON schema of a flow as a form. Its server refuses parameters that violate the schema before it
-creates a run. Rules between fields are `if`/`then` schemas on field names, because the form would draw `allOf`, `anyOf`
-and `oneOf` of a group as additional groups.
+creates a run. Rules between fields are `if`/`then` schemas on field names (`Rule`), because the form would draw
+`allOf`, `anyOf` and `oneOf` of a group as additional groups.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticUndefined
 
 from connectors.models.base import registry
 from connectors.rows.queries import READING
@@ -27,7 +28,7 @@ from connectors.security.secret_patterns import (
     without_secrets,
 )
 
-Schema = dict[str, Any]
+Schema = Mapping[str, Any]
 WORDS = {"fid": "FID", "api": "API", "plms": "Language models (PLMs)", "mlflow": "MLflow", "sql": "SQL"}
 LEAST_DELTA, MOST_DELTA = 1e-12, 0.01
 """See `flows.config.privacy.Delta`."""
@@ -48,6 +49,70 @@ INSTEAD = {
     "api": "Remove the password and set PREFECT_API_AUTH_STRING",
 }
 """Fix for a password in an address, by field name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """A rule between two fields, such as `method.guidance`; the form's schema and `Strict` both read it.
+
+    If `field` has one of `values`, `other` must have one of `allowed`: a tuple, or a schema.
+    """
+
+    field: str
+    values: tuple[Any, ...] | Schema
+    other: str
+    allowed: tuple[Any, ...] | Schema
+
+    def holds(self, group: BaseModel) -> bool:
+        """Return True if a group of fields follows the rule."""
+        return not _fits(_value(group, self.field), self.values) or _fits(_value(group, self.other), self.allowed)
+
+    def schema(self, model: type[BaseModel]) -> dict[str, Any]:
+        """Return the rule as JSON schema; a field whose default breaks the rule is required."""
+        name, _, inner = self.other.partition(".")
+        default = model.model_fields[name].get_default(call_default_factory=True)
+        is_required = not _fits(_value(default, inner), self.allowed)
+        then = {"properties": _nested(self.other, self.allowed, False), "required": [name] * is_required}
+        return {"if": {"properties": _nested(self.field, self.values, True), "required": [self.top]}, "then": then}
+
+    @property
+    def top(self) -> str:
+        """Field of the group itself from which the rule starts."""
+        return self.field.partition(".")[0]
+
+
+Rules = dict[Rule, str]
+"""Rules of a class with their messages."""
+SET: Final = {"not": {"type": "null"}}
+UNSET: Final = (None,)
+"""Values of a rule: any but null, and null."""
+
+
+def _value(group: Any, path: str) -> Any:
+    """Return the value of a field; None if it, or a group around it, is not set."""
+    for name in path.split(".") if path else ():
+        group = getattr(group, name, None)
+    return None if group is PydanticUndefined else group
+
+
+def _nested(path: str, values: tuple[Any, ...] | Schema, is_required: bool) -> dict[str, Any]:
+    """Return the schema of a field's values under the names of its groups."""
+    name, _, inner = path.partition(".")
+    if not inner:
+        return {name: {"enum": list(values)} if isinstance(values, tuple) else dict(values)}
+    required = {"required": [inner.partition(".")[0]]} if is_required else {}
+    return {name: {"properties": _nested(inner, values, is_required), **required}}
+
+
+def _fits(value: Any, values: tuple[Any, ...] | Schema) -> bool:
+    if isinstance(values, tuple):
+        return value in values
+    if value is None:
+        return False
+    if isinstance(value, str) and re.search(values.get("pattern", ""), value) is None:
+        return False
+    size = len(value) if isinstance(value, str | list) else value
+    return all(size >= values[name] for name in ("minimum", "minLength", "minItems") if name in values)
 
 
 class NoBooleans(BaseModel):
@@ -84,7 +149,7 @@ class Strict(NoBooleans):
     it stores a run.
 
     Attributes:
-        rules: conditions on the group of a field, by field name (see `rule`).
+        rules: rules between the fields, with the message for a group that breaks one; `{0.NAME}` is a value.
         hidden: fields of the base class that have no effect here, with the reason; forms omit them, and a value for
             one is an error.
         first: fields that the form shows, in this order; empty for all. The server checks the others too; a form
@@ -92,7 +157,7 @@ class Strict(NoBooleans):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-    rules: ClassVar[dict[str, Schema]] = {}
+    rules: ClassVar[Rules] = {}
     hidden: ClassVar[dict[str, str]] = {}
     first: ClassVar[tuple[str, ...]] = ()
 
@@ -125,9 +190,8 @@ class Strict(NoBooleans):
 
     @model_validator(mode="after")
     def _follow_rules(self) -> Self:
-        for between in self.rules.values():
-            message = between.get("$comment")
-            if message and _matches(self, between["if"]) and not _matches(self, between["then"]):
+        for rule, message in self.rules.items():
+            if not rule.holds(self):
                 raise ValueError(message.format(self))
         return self
 
@@ -145,15 +209,17 @@ class Strict(NoBooleans):
         for position, (name, field) in enumerate([*schema.get("properties", {}).items(), *rare.items()]):
             field["position"] = position
             field["title"] = cls.model_fields[name].title or title_of(name)
-        if cls.rules:
-            checks = schema.setdefault("dependentSchemas", {})
-            checks |= {name: {**checks.get(name, {}), **rule} for name, rule in cls.rules.items()}
+        for rule in cls.rules:
+            checks = schema.setdefault("dependentSchemas", {}).setdefault(rule.top, {})
+            while "if" in checks:  # a further rule of this field
+                checks = checks.setdefault("dependentSchemas", {}).setdefault(rule.top, {})
+            checks |= rule.schema(cls)
         if cls.is_whole:
             schema |= {"if": True, "then": without_secrets()}  # the form shows neither
         return reference
 
 
-def _take_rare(schema: Schema, first: tuple[str, ...]) -> dict[str, Schema]:
+def _take_rare(schema: dict[str, Any], first: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Move the properties that are not in `first` where the server checks them and the form does not draw them."""
     fields = schema.get("properties", {})
     shown = {name: fields[name] for name in first if name in fields}
@@ -166,7 +232,7 @@ def _take_rare(schema: Schema, first: tuple[str, ...]) -> dict[str, Schema]:
     return rare
 
 
-def with_rare(schema: Schema) -> Schema:
+def with_rare(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema whose groups list all fields, for editors and reference pages; the reverse of `_take_rare`."""
     whole = {name: with_rare(value) if isinstance(value, dict) else value for name, value in schema.items()}
     names = whole.get("propertyNames", {}).get("enum")
@@ -193,38 +259,18 @@ def title_of(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def rule(field: str, condition: Schema, then: dict[str, Schema], message: str = "") -> dict[str, Schema]:
-    """Return a rule between fields: if `field` matches `condition`, `then` must hold.
-
-    The fields of `then` are required and must match its schemas. The form's schema and `Strict` read the same rule;
-    without a message the server alone checks it. `{0.NAME}` in a message is the value of a field.
-    """
-    when = {"properties": {field: condition}, "required": [field]}
-    return {field: {"if": when, "then": {"properties": then, "required": list(then)}, "$comment": message}}
-
-
-def _matches(values: Any, condition: Schema) -> bool:
-    """Return True if the fields of a condition are set and have its values; their types are known."""
-    for name, schema in condition["properties"].items():
-        value = getattr(values, name)
-        fits = _matches(value, schema) if "properties" in schema and value is not None else value is not None
-        if not fits or ("const" in schema and value != schema["const"]) or value not in schema.get("enum", [value]):
-            return False
-    return True
-
-
-def connectors(field: Schema) -> None:
+def connectors(field: dict[str, Any]) -> None:
     """Offer the connectors installed on the machine that registers the deployment."""
     field["enum"] = sorted(registry.connectors())
 
 
-def tasks(field: Schema) -> None:
+def tasks(field: dict[str, Any]) -> None:
     """List the shipped tasks in the description; a file path is valid too."""
     shipped = sorted(path.stem for path in Path(__file__).with_name("task_files").glob("*.yaml"))
     field["description"] += f" Shipped tasks: {', '.join(shipped)}."
 
 
-def without_null(field: Schema) -> None:
+def without_null(field: dict[str, Any]) -> None:
     """Show the fields of an optional group; the server then names an invalid one."""
     (group,) = (choice for choice in field.pop("anyOf") if choice != {"type": "null"})
     field |= group

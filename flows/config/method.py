@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.form import Strict
+from flows.config.form import Rule, Rules, Strict
 from tasks.accounting.dp_sgd import Training
 
 DEFAULT_VOTES = 8
@@ -148,6 +148,17 @@ class WaspMethod(RoundsMethod):
         "(paper). kernel: one noisy density of the private vectors. `votes` (Q) is for votes only.",
     )
 
+    rules: ClassVar[Rules] = {
+        Rule("guidance", DENSITIES, "votes", (DEFAULT_VOTES,)): (
+            "votes: {0.votes} has no effect with guidance: {0.guidance}, where private records do not vote. Set "
+            "guidance: votes, or remove it"
+        ),
+        Rule("guidance", DENSITIES, "iterations", {"minimum": 2}): (
+            "guidance: {0.guidance} takes effect after the first iteration. Set iterations to 2 or more, or guidance "
+            "to votes"
+        ),
+    }
+
     @property
     def releases_density(self) -> bool:
         """True if `guidance` is a density, or may choose one."""
@@ -160,36 +171,7 @@ class WaspMethod(RoundsMethod):
             return Casting(1)
         return Casting(self.iterations - 1, self.votes, 2)
 
-    @model_validator(mode="after")
-    def _check_guidance(self) -> Self:
-        if self.releases_density and self.votes != DEFAULT_VOTES:
-            raise ValueError(
-                f"votes: {self.votes} has no effect with guidance: {self.guidance}, where private records do not vote. "
-                "Set guidance: votes, or remove it"
-            )
-        if self.releases_density and self.iterations < 2:
-            raise ValueError(
-                f"guidance: {self.guidance} takes effect after the first iteration. Set iterations to 2 or more, "
-                "or guidance to votes"
-            )
-        return self
-
     @property
     def candidates(self) -> int:
         """Number of texts of the first iteration."""
         return self.samples // self.iterations
-
-
-def refuse_density(guidance: str, shared: bool, calibration: str, joined_by: str) -> None:
-    """Raise ValueError if a density cannot be released; `shared`: among parties."""
-    if shared:
-        raise ValueError(f"method.guidance is '{guidance}', which does not support several parties. Write votes")
-    if calibration == "paper":
-        raise ValueError(
-            f"privacy.calibration: 'paper' is the noise of votes, but with method.guidance '{guidance}' no record "
-            "votes. Set method.guidance: votes, or privacy.calibration: tight"
-        )
-    if joined_by != "mean":
-        raise ValueError(
-            f"privacy.joined_by is '{joined_by}', but method.guidance '{guidance}' averages a person's rows. Write mean"
-        )

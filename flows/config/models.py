@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from connectors.interfaces.money import format_dollars
 from connectors.security.secret_patterns import REFERENCE
-from flows.config.form import Strict, connectors, rule
+from flows.config.form import Rule, Rules, Strict, connectors
 from flows.config.removed import explain_removed
 
 PAID = ("anthropic", "litellm", "openai")
 """Connectors of hosted models, whose calls may cost money."""
+WITH_MODEL = (*PAID, "fill_mask", "hf", "ngram", "recorded")
+"""Connectors that need the name of a model."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 """Form of the name of a language model, which names files and columns."""
 
@@ -89,11 +91,11 @@ class Plm(Strict):
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the connector.")
 
-    rules = rule(
-        "connector",
-        {"enum": ["anthropic", "fill_mask", "hf", "litellm", "ngram", "openai", "recorded"]},
-        {"model": {"minLength": 1}},
-    )
+    rules: ClassVar[Rules] = {
+        Rule("connector", WITH_MODEL, "model", {"minLength": 1}): (
+            "model is empty, but connector {0.connector} needs one. Write a corpus name, a file or a model id"
+        ),
+    }
 
     @field_validator("connector")
     @classmethod

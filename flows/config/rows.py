@@ -13,7 +13,10 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import ALPHAS, BUILTIN, LEAST_RATIO, OTHERS
 from connectors.rows.queries import READING, check_query
 from connectors.security.secret_patterns import PUBLIC
-from flows.config.form import Schema, Strict, rule
+from flows.config.form import SET, UNSET, Rule, Rules, Strict
+
+DATABASE = {"pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?://"}
+"""Schema of the address of a database."""
 
 
 class Rows(Strict):
@@ -47,11 +50,9 @@ class Rows(Strict):
         description="Lower-case the texts and remove their punctuation (the preprocessing of Song et al. 2024).",
     )
 
-    rules = rule(
-        "path",
-        {"type": "string", "pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?://"},
-        {"query": {"type": "string", "minLength": 1}},
-    )
+    rules: ClassVar[Rules] = {
+        Rule("path", DATABASE, "query", SET): "query: is missing for rows of a database. Write one SELECT",
+    }
 
     @field_validator("query")
     @classmethod
@@ -85,7 +86,7 @@ class Rows(Strict):
 
 DATASET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 """Form of the name of a registered dataset."""
-REGISTERED: Schema = {"required": ["dataset"], "properties": {"dataset": {"type": "string"}}}
+REGISTERED: dict[str, Any] = {"required": ["dataset"], "properties": {"dataset": {"type": "string"}}}
 """Schema of private rows that name a registered dataset."""
 OWNERS = ("path", "text", "label", "query", "classes", "person", "name", "group", "rows_are_public", "class_alpha")
 """Fields that only the owner of a registered dataset sets."""
@@ -159,22 +160,18 @@ class PrivateRows(Rows):
         "all, permanently. Empty: the group in the privacy ledger, if any.",
     )
 
-    rules = (
-        Rows.rules
-        | rule("of", {"type": "integer"}, {"rows": {"type": "integer"}})
-        | rule(
-            "rows_are_public",
-            {"const": True},
-            {"rows": {"type": "integer"}},
-            "rows_are_public needs a number of rows. Set rows, or remove rows_are_public",
-        )
-        | rule(
-            "class_alpha",
-            {"type": "number"},
-            {"rows_are_public": {"const": True}},
-            "class_alpha draws public rows. Set rows_are_public, or remove class_alpha",
-        )
-    )
+    rules: ClassVar[Rules] = Rows.rules | {
+        Rule("of", SET, "rows", SET): "of ({0.of}) is the size of the source. Set rows to at most {0.of}",
+        Rule("rows_are_public", (True,), "rows", SET): (
+            "rows_are_public needs a number of rows. Set rows, or remove rows_are_public"
+        ),
+        Rule("rows_are_public", (True,), "of", UNSET): (
+            "of ({0.of}) has no effect on public rows. Remove of or rows_are_public"
+        ),
+        Rule("class_alpha", SET, "rows_are_public", (True,)): (
+            "class_alpha draws public rows. Set rows_are_public, or remove class_alpha"
+        ),
+    }
 
     @model_validator(mode="before")
     @classmethod
@@ -202,10 +199,8 @@ class PrivateRows(Rows):
 
     @model_validator(mode="after")
     def _sample_fits(self) -> Self:
-        if self.of is not None and (self.rows is None or self.rows > self.of):
+        if self.of is not None and self.rows is not None and self.rows > self.of:
             raise ValueError(f"of ({self.of}) is the size of the source. Set rows to at most {self.of}")
-        if self.rows_are_public and self.of is not None:
-            raise ValueError(f"of ({self.of}) has no effect on public rows. Remove of or rows_are_public")
         return self
 
     @property

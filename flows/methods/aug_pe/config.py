@@ -10,16 +10,11 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from flows.config.base import RunConfig
-from flows.config.form import rule
+from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import AnyMethod, Asks, Casting
 from flows.config.privacy import Calibration, Privacy
 from flows.config.vocabulary import VocabularyChoice
 from tasks.accounting.keyphrases import PartPrivacy, split_epsilon
-
-NO_VOCABULARY = (
-    "method.keywords: private_vocabulary needs a public vocabulary whose terms are counted in the private rows. "
-    "Set vocabulary"
-)
 
 
 class AugPePrivacy(Privacy):
@@ -96,6 +91,12 @@ class AugPeMethod(AnyMethod):
         description="Terms in the private vocabulary at most.",
     )
 
+    rules: ClassVar[Rules] = {
+        Rule("style", ("wasp_baseline",), "look_ahead", (0,)): (
+            "look_ahead is for style original. Remove it for style wasp_baseline"
+        ),
+    }
+
     @property
     def accumulates(self) -> bool:
         """True if all texts remain in the data set."""
@@ -120,8 +121,6 @@ class AugPeMethod(AnyMethod):
     def _style_fits(self) -> Self:
         if self.accumulates and self.samples < self.iterations:
             raise ValueError(f"samples ({self.samples}) must be at least iterations ({self.iterations})")
-        if self.accumulates and self.look_ahead:
-            raise ValueError("look_ahead is for style original. Remove it for style wasp_baseline")
         return self
 
 
@@ -138,11 +137,19 @@ class AugPeConfig(RunConfig):
     privacy: AugPePrivacy = Field(AugPePrivacy(), description="Privacy guarantee for the private records.")
     method: AugPeMethod = Field(AugPeMethod(), description="Settings of Aug-PE.")
 
-    rules = RunConfig.rules | rule(
-        "method",
-        {"properties": {"keywords": {"const": "private_vocabulary"}}, "required": ["keywords"]},
-        {"vocabulary": {"type": "object"}},
-    )
+    rules: ClassVar[Rules] = RunConfig.rules | {
+        Rule("method.keywords", ("private_vocabulary",), "vocabulary", SET): (
+            "method.keywords: private_vocabulary needs a public vocabulary whose terms are counted in the private "
+            "rows. Set vocabulary"
+        ),
+        Rule("method.keywords", ("private_vocabulary",), "parties", UNSET): (
+            "method.keywords: private_vocabulary does not support several parties. Set list or none"
+        ),
+        Rule("method.style", ("original",), "privacy.calibration", ("tight",)): (
+            "privacy.calibration: style original supports tight only, as in the Aug-PE paper. Set tight, or set "
+            "method.style to wasp_baseline for the noise of the WASP paper"
+        ),
+    }
 
     @property
     def counts_words(self) -> bool:
@@ -176,23 +183,8 @@ class AugPeConfig(RunConfig):
 
     @model_validator(mode="after")
     def _words_can_be_counted(self) -> Self:
-        if not self.counts_words:
-            return self
-        if self.vocabulary is None:
-            raise ValueError(NO_VOCABULARY)
-        if self.parties is not None:
-            raise ValueError("method.keywords: private_vocabulary does not support several parties. Set list or none")
-        if math.isinf(self.privacy.epsilon) or self.privacy.protects == "person":
+        if self.counts_words and (math.isinf(self.privacy.epsilon) or self.privacy.protects == "person"):
             raise ValueError(
                 "method.keywords: private_vocabulary needs protects: record and a finite epsilon. Set list or none"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _noise_fits(self) -> Self:
-        if self.privacy.calibration not in self.calibrations:
-            raise ValueError(
-                "privacy.calibration: style original supports tight only, as in the Aug-PE paper. Set tight, or set "
-                "method.style to wasp_baseline for the noise of the WASP paper"
             )
         return self

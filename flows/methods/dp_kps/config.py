@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from connectors.interfaces.ledger import MOST_BYTES
 from flows.config.base import OwnRowsConfig
-from flows.config.form import rule
+from flows.config.form import UNSET, Rule, Rules
 from flows.config.method import AnyMethod, Asks, Casting
 from flows.config.models import Plm
 from flows.config.privacy import Calibration, Privacy
@@ -114,6 +114,20 @@ class DpKpsMethod(AnyMethod):
     )
     disclosure: Literal["label", "none"] = Field("none", description="Prompts name the class (label), or not (none).")
 
+    rules: ClassVar[Rules] = {
+        **{
+            Rule("sampling", ("independent",), field, UNSET): (
+                f"{field} ({{0.{field}:g}}) has no effect on independent sampling, which draws from all phrases in "
+                f"proportion to their estimates. Remove {field}, or set sampling: sharpened"
+            )
+            for field in ("top", "sharpness")
+        },
+        Rule("sampling", ("independent",), "repeats", (None, True)): (
+            "repeats (false) contradicts independent sampling, whose draws do not depend on each other. Remove "
+            "repeats, or set sampling: sharpened"
+        ),
+    }
+
     @property
     def casting(self) -> Casting:
         """No votes of private records."""
@@ -147,21 +161,6 @@ class DpKpsMethod(AnyMethod):
         return f"{self.sampling}: {self.length} phrases from {drawn}, {by}, {repeats} repeats; kernel width u {blocks}"
 
     @model_validator(mode="after")
-    def _sampling_fits(self) -> Self:
-        if self.sampling == "independent" and (self.top is not None or self.sharpness is not None):
-            field = "top" if self.top is not None else "sharpness"
-            raise ValueError(
-                f"{field} ({getattr(self, field):g}) has no effect on independent sampling, which draws from all "
-                f"phrases in proportion to their estimates. Remove {field}, or set sampling: sharpened"
-            )
-        if self.sampling == "independent" and self.repeats is False:
-            raise ValueError(
-                "repeats (false) contradicts independent sampling, whose draws do not depend on each other. Remove "
-                "repeats, or set sampling: sharpened"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
         if self.vocabulary_terms < self.length:
             raise ValueError(
@@ -185,11 +184,10 @@ class DpKpsConfig(OwnRowsConfig):
     privacy: KeyphrasePrivacy = Field(KeyphrasePrivacy(), description="Privacy guarantee for the private records.")
     method: DpKpsMethod = Field(DpKpsMethod(), description="Settings of DP-KPS.")
 
-    rules = OwnRowsConfig.rules | rule(
-        "method",
-        {"properties": {"texts": {"enum": ["models"]}}, "required": ["texts"]},
-        {"plms": {"minItems": 1}},
-    )
+    rules: ClassVar[Rules] = OwnRowsConfig.rules | {
+        Rule("method.texts", ("models",), "plms", {"minItems": 1}): "plms: empty. Add at least one language model",
+        Rule("method.texts", ("phrases",), "plms", ([],)): "plms: not used if method.texts is phrases. Remove plms",
+    }
 
     @property
     def adds_epsilons(self) -> bool:
@@ -240,12 +238,6 @@ class DpKpsConfig(OwnRowsConfig):
     def _is_feasible(self) -> Self:
         if math.isinf(self.privacy.epsilon):
             raise ValueError("privacy.epsilon is inf, but DP-KPS needs noise. Set a number")
-        if (self.method.texts == "models") != bool(self.plms):
-            raise ValueError(
-                "plms: empty. Add at least one language model"
-                if not self.plms
-                else "plms: not used if method.texts is phrases. Remove plms"
-            )
         return self
 
     def check_sizes(self, classes: int) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from flows.config.base import TrainingConfig
 from flows.config.execution import Evaluation, Export, Limits, StudentChoice
-from flows.config.form import Schema
+from flows.config.form import Rules
 from flows.config.method import AnyMethod, Asks, Casting
 from flows.config.models import Plm
 from flows.config.privacy import DpSteps
@@ -76,7 +76,7 @@ class DpSgdStudentConfig(TrainingConfig):
         ),
         NO_TEXTS,
     )
-    rules: ClassVar[dict[str, Schema]] = {}
+    rules: ClassVar[Rules] = {}
 
     @property
     def asks(self) -> list[Asks]:

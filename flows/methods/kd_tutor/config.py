@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from flows.config.base import OwnRowsConfig
 from flows.config.discriminator import Discriminator
-from flows.config.form import rule
+from flows.config.form import SET, Rule, Rules
 from flows.config.method import AnyMethod, Asks, Casting
 from flows.config.privacy import Calibration, DpSteps, Epsilon, Privacy
 from tasks.accounting.dp_sgd import Training
@@ -33,7 +33,10 @@ class KdMethod(AnyMethod):
         None, exclude_if=partial(is_, None), description="Training steps of the classifier, for select: dp_sgd."
     )
 
-    rules = rule("select", {"const": "dp_sgd"}, {"training": {"type": "object"}})
+    rules: ClassVar[Rules] = {
+        Rule("select", ("dp_sgd",), "training", SET): "training: is missing. Set it for select: dp_sgd",
+        Rule("training", SET, "select", ("dp_sgd",)): "training: is for select: dp_sgd only. Remove it",
+    }
 
     @property
     def casting(self) -> Casting:
@@ -54,8 +57,6 @@ class KdMethod(AnyMethod):
     def _some_are_left_over(self) -> Self:
         if self.written < self.samples:
             raise ValueError(f"written ({self.written}) must be at least samples ({self.samples}), which are selected")
-        if (self.select == "dp_sgd") != (self.training is not None):
-            raise ValueError("training: set it for select: dp_sgd only")
         return self
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from flows.config.base import AnyConfig
 from flows.config.execution import Evaluation, Export, Limits, StudentChoice
-from flows.config.form import Schema
+from flows.config.form import Rule, Rules
 from flows.config.method import AnyMethod, Asks
 from flows.config.models import Plm
 from flows.config.privacy import Exposure
@@ -60,7 +60,12 @@ class OnlyPrivateConfig(AnyConfig):
     hidden: ClassVar[dict[str, str]] = dict.fromkeys(
         ("public", "plms", "plms_used", "evaluation", "limits", "export"), NO_TEXTS
     )
-    rules: ClassVar[dict[str, Schema]] = {}
+    rules: ClassVar[Rules] = {
+        Rule("method.training", ("as_published",), "student.kind", ("finetune",)): (
+            "method.training: as_published needs a transformer, but student.kind is '{0.student.kind}'. Set "
+            "student.kind: finetune"
+        ),
+    }
 
     @property
     def epsilon(self) -> float:
@@ -71,12 +76,3 @@ class OnlyPrivateConfig(AnyConfig):
     def asks(self) -> list[Asks]:
         """No planned calls."""
         return []
-
-    @model_validator(mode="after")
-    def _is_a_transformer(self) -> Self:
-        if self.method.training == "as_published" and self.student.kind != "finetune":
-            raise ValueError(
-                "method.training: as_published needs a transformer, "
-                f"but student.kind is '{self.student.kind}'. Set student.kind: finetune"
-            )
-        return self

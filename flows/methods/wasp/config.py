@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.base import RunConfig
-from flows.config.method import Asks, WaspMethod, refuse_density
+from flows.config.form import SET, UNSET, Rule, Rules
+from flows.config.method import DENSITIES, Asks, WaspMethod
 from flows.config.privacy import Calibration
 from flows.config.task_files import load_task
 from flows.releases.opening import Opening
@@ -23,6 +24,19 @@ class WaspConfig(RunConfig):
 
     method: WaspMethod = Field(WaspMethod(), description="Settings of WASP (Algorithm 1).")
 
+    rules: ClassVar[Rules] = RunConfig.rules | {
+        Rule("parties", SET, "method.iterations", {"minimum": 2}): (
+            "method.iterations: 1 needs no votes, so no party is asked. Write 2 or more, or no parties"
+        ),
+        Rule("method.guidance", DENSITIES, "parties", UNSET): (
+            "method.guidance is '{0.method.guidance}', which does not support several parties. Write votes"
+        ),
+        Rule("method.guidance", DENSITIES, "privacy.calibration", ("tight",)): (
+            "privacy.calibration: 'paper' is the noise of votes, but with method.guidance '{0.method.guidance}' no "
+            "record votes. Set method.guidance: votes, or privacy.calibration: tight"
+        ),
+    }
+
     @classmethod
     def stored(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values of a manifest; one without `method.guidance` releases votes, as in earlier versions."""
@@ -35,18 +49,13 @@ class WaspConfig(RunConfig):
         return values | {"method": method}
 
     @model_validator(mode="after")
-    def _check_parties(self) -> Self:
-        if self.parties is not None and self.method.iterations == 1:
-            raise ValueError(
-                "method.iterations: 1 needs no votes, so no party is asked. Write 2 or more, or no parties"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _check_density(self) -> Self:
-        if self.method.releases_density:
-            joined = (self.privacy.protects == "person" and self.privacy.joined_by) or "mean"
-            refuse_density(self.method.guidance, self.parties is not None, self.privacy.calibration, joined)
+        joined = self.privacy.protects == "person" and self.privacy.joined_by
+        if self.method.releases_density and joined and joined != "mean":
+            raise ValueError(
+                f"privacy.joined_by is '{joined}', but method.guidance '{self.method.guidance}' averages a person's "
+                "rows. Write mean"
+            )
         return self
 
     @property

@@ -1,14 +1,15 @@
 """The form of the Prefect UI: every field is explained and limited, and what cannot run is refused by the server."""
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools import ValidationError, validate
 
+from flows.catalog import find_flow, flow_names
 from flows.config.files import check_config
-from flows.config.form import title_of
+from flows.config.form import Strict, title_of
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.flow import wasp
 from tests.support.runs.pipeline import values
@@ -168,3 +169,26 @@ def test_the_server_refuses_what_cannot_run_and_names_the_field(changes: dict[st
 def test_what_can_run_is_accepted_by_the_server_and_by_the_command(changes: dict[str, Any]) -> None:
     check_as_server(values(**changes))
     check_config(WaspConfig, values(**changes), "the test")
+
+
+def groups_in(annotation: Any) -> set[type[Strict]]:
+    """Return the groups of fields that a type names."""
+    if isinstance(annotation, type) and issubclass(annotation, Strict):
+        return {annotation}
+    return set[type[Strict]]().union(*map(groups_in, get_args(annotation)))
+
+
+def all_groups(config: type[Strict]) -> set[type[Strict]]:
+    """Return a configuration and the groups of fields in it."""
+    inner = {group for field in config.model_fields.values() for group in groups_in(field.annotation)}
+    return {config}.union(*map(all_groups, inner))
+
+
+@pytest.mark.parametrize("flow", flow_names())
+def test_rules_name_fields_that_exist(flow: str) -> None:
+    for group in all_groups(find_flow(flow).config):
+        for path in (path for rule in group.rules for path in (rule.field, rule.other)):
+            inner = group
+            for name in path.split("."):
+                assert name in inner.model_fields, f"{group.__name__}: {path}"
+                inner = next(iter(groups_in(inner.model_fields[name].annotation)), inner)
