@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from flows.engine.method import Release, ReleasePlan, Releases
+from flows.engine.method import Release, Releases
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.budget import share_budget
 from flows.releases.density import DensityRelease, density_hint
-from flows.releases.density_expected import expected_lines, expected_of
 from flows.releases.opening import LABEL_WIDTH, ClosedRows, opening_lines
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.density import calibrate_density
@@ -29,22 +28,9 @@ class WaspVotes(VotesRelease):
 
     config: WaspConfig
 
-    def plan(self, card: TaskCard) -> ReleasePlan:
-        """Return the plan of the votes with their expected effect."""
-        return _with_expected(super(WaspVotes, self).plan(card), self.config, card)
-
     def alternative(self, card: TaskCard, rows: int) -> str:
         """Suggest the density if it has enough signal."""
         return density_hint(self.config, rows, len(card.labels), self.noise.privacy)
-
-
-@dataclass(frozen=True, slots=True)
-class WaspDensity(DensityRelease):
-    """The density of a WASP run."""
-
-    def plan(self, card: TaskCard) -> ReleasePlan:
-        """Return the plan of the density with its expected effect."""
-        return _with_expected(super(WaspDensity, self).plan(card), self.config, card)
 
 
 def wasp_sections(run: Run) -> tuple[Section, ...]:
@@ -73,7 +59,7 @@ def wasp_releases(config: WaspConfig) -> Releases:
         return Releases(no_release(), closed)
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
-        return (WaspDensity(noise.sums[0], config) if noise.sums else WaspVotes(config, noise),)
+        return (DensityRelease(noise.sums[0], config) if noise.sums else WaspVotes(config, noise),)
 
     return share_budget(config, _noise, wrap)
 
@@ -87,8 +73,3 @@ def _noise(config: WaspConfig) -> Noise:
     if config.method.releases_density:
         return calibrate_density(vote_privacy_of(config))
     return vote_noise(config)
-
-
-def _with_expected(plan: ReleasePlan, config: WaspConfig, card: TaskCard) -> ReleasePlan:
-    expected = expected_of(config, len(card.labels))
-    return ReleasePlan({**plan.values, "expected": expected}, (*plan.lines, *expected_lines(expected)))

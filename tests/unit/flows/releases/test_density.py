@@ -83,18 +83,6 @@ def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(home
     assert "method.guidance: auto" not in hopeless
 
 
-def test_the_plan_tells_what_comparisons_with_such_numbers_came_to(home: Path) -> None:
-    known = planned(config(method=DENSITY, private={"rows": 100, "of": 120}, privacy={"epsilon": 1.0}))
-    assert 0.5 < known["expected"]["picks"][0] <= known["expected"]["picks"][1] < 1
-    assert "times that of zero-shot texts" in text.plan(known)
-    for unknown in (
-        config(method=DENSITY),
-        config(method=DENSITY, private={"rows": 2, "of": 120}),
-        config(method=DENSITY, private={"rows": 100, "of": 120}, privacy={"epsilon": "inf"}),
-    ):
-        assert planned(unknown)["expected"] is None
-
-
 def test_label_counts_beside_a_density_have_their_part_of_the_budget(ran: Ran) -> None:
     pipeline, _ = ran
     summary = pipeline.run(method=DENSITY, class_balance="tutor")
