@@ -8,6 +8,8 @@ import random
 import time
 import traceback
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -59,6 +61,11 @@ class VendorPromises(LanguageModelContract):
     @pytest.fixture
     def model(self, server):
         return self.open(server, concurrency=4)
+
+    def paying(self, model: Any, folder: Path, most: float | None) -> Recording:
+        """Return a model whose completions are stored and paid from a purse of this limit."""
+        purse = Purse(folder / "money.jsonl", most=most)
+        return Recording(model, CompletionStore(folder / "answers"), purse=purse)
 
     # --- the fault matrix
     faults: ClassVar[dict[str, Fault | None]] = {}
@@ -224,9 +231,8 @@ class VendorPromises(LanguageModelContract):
         server.plan = answer
         options = {"system": system} if system and "system" in self.open(server).options.decoding else {}
         model = self.open(server, price=price, tries=1, max_tokens=20, concurrency=8, **options)
-        purse = Purse(tmp_path / "money.jsonl", most=15 * model.worst_dollars(writings(1)[0]))
-        store = CompletionStore(tmp_path / "answers")
-        recording = Recording(model, store, purse=purse)
+        recording = self.paying(model, tmp_path, 15 * model.worst_dollars(writings(1)[0]))
+        purse, store = recording.purse, recording.store
         with pytest.raises(MoneyError, match=r"of which .* estimated"):
             recording.complete(writings(300))
         assert 10 < len(bill) < 300
@@ -254,9 +260,10 @@ class VendorPromises(LanguageModelContract):
 
         server.plan = answer
         model = self.open(server, price=price, max_tokens=20, concurrency=8, timeout=self.short_timeout)
-        purse = Purse(tmp_path / "money.jsonl", most=60 * model.worst_dollars(writings(1)[0]))
+        recording = self.paying(model, tmp_path, 60 * model.worst_dollars(writings(1)[0]))
         with pytest.raises(MoneyError):
-            Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(writings(900))
+            recording.complete(writings(900))
+        purse = recording.purse
         assert sum(bill) <= purse.spent <= purse.most, (sum(bill), purse.spent, purse.most)
         assert purse.spent >= 0.95 * purse.most
         assert (purse.estimated > 0) == (name != "no choices")
@@ -265,29 +272,25 @@ class VendorPromises(LanguageModelContract):
     @pytest.mark.parametrize("name", ["429", "500", "nobody listens"])
     def test_calls_that_were_not_billed_cost_nothing(self, server, tmp_path, name):
         price = {"input": 1000.0, "output": 3000.0}
-        purse = Purse(tmp_path / "money.jsonl", most=500.0)
+        recording = self.paying(self.open(server, price=price), tmp_path, 500.0)
         if name == "nobody listens":
             with VendorServer() as gone:
-                model = self.open(gone, price=price)
+                recording.inner = self.open(gone, price=price)
             with pytest.raises(TemporaryError):
-                Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(writings(4))
-            assert purse.spent == 0
+                recording.complete(writings(4))
+            assert recording.purse.spent == 0
             return
         server.script.extend([failure(int(name), headers={"retry-after": "0.01"})] * 2)
-        Recording(self.open(server, price=price), CompletionStore(tmp_path / "answers"), purse=purse).complete(
-            writings(4)
-        )
-        assert purse.spent == pytest.approx(4 * (11 * 1000 + 7 * 3000) / 1e6)
-        assert purse.estimated == 0
+        recording.complete(writings(4))
+        assert recording.purse.spent == pytest.approx(4 * (11 * 1000 + 7 * 3000) / 1e6)
+        assert recording.purse.estimated == 0
 
     def test_a_cap_of_a_little_more_than_the_cost_slows_nothing_down(self, tmp_path):
         seconds = {}
         for share in (None, 1.2):
             with VendorServer(latency=0.1, plan=lambda request: ok(request, tokens=(11, 60))) as server:
                 model = self.open(server, price={"input": 1.0, "output": 3.0}, max_tokens=150, concurrency=24)
-                most = share and share * 300 * (11 + 180) / 1e6
-                purse = Purse(tmp_path / f"{share}.jsonl", most=most)
-                recording = Recording(model, CompletionStore(tmp_path / f"{share}"), purse=purse)
+                recording = self.paying(model, tmp_path / f"{share}", share and share * 300 * (11 + 180) / 1e6)
                 began = time.monotonic()
                 recording.complete(writings(300))
                 seconds[share] = time.monotonic() - began
@@ -306,16 +309,17 @@ class VendorPromises(LanguageModelContract):
         (11, True, True),
     ]
 
-    @pytest.mark.parametrize(("read", "written", "estimated"), estimates)
-    def test_a_missing_or_impossible_count_is_estimated_from_bytes(self, server, read, written, estimated):
+    def test_a_missing_or_impossible_count_is_estimated_from_bytes(self, server):
         names = ("input_tokens", "output_tokens") if self.suffix == "" else ("prompt_tokens", "completion_tokens")
-        usage = {name: value for name, value in zip(names, (read, written), strict=True) if value is not None}
-        server.plan = lambda request: with_usage(request, usage, "x" * 90)
-        (answer,) = self.open(server, price={"input": 0.0, "output": 0.0}).complete([Prompt("y" * 300, "a")])
-        assert answer.estimated is estimated
-        assert (answer.tokens_in == 11) if read == 11 else (100 <= answer.tokens_in <= 120)
-        assert answer.tokens_out == (7 if written == 7 and written is not True else 30)
-        assert answer.usage.estimated_calls == estimated
+        model = self.open(server, price={"input": 0.0, "output": 0.0})
+        for read, written, estimated in self.estimates:
+            usage = {name: value for name, value in zip(names, (read, written), strict=True) if value is not None}
+            server.script.append(partial(with_usage, usage=usage, text="x" * 90))
+            (answer,) = model.complete([Prompt("y" * 300, "a")])
+            assert answer.estimated is estimated, (read, written)
+            assert (answer.tokens_in == 11) if read == 11 else (100 <= answer.tokens_in <= 120), read
+            assert answer.tokens_out == (7 if written == 7 and written is not True else 30), written
+            assert answer.usage.estimated_calls == estimated
 
     def test_an_answer_that_ended_at_its_limit_costs_the_whole_limit(self, server):
         server.plan = lambda request: with_usage(request, None, "short", "length")

@@ -154,21 +154,6 @@ def test_max_tokens_caps_what_the_task_asks(tiny_models):
     assert {a.tokens_out for a in opened(tiny_models["gpt2"], max_tokens=3).complete(prompts(3))} == {3}
 
 
-def test_answers_are_kept_batch_by_batch(tiny_models):
-    model = opened(tiny_models["gpt2"], batch=4)
-    kept = []
-
-    def keep(position, answer):
-        kept.append(position)
-        if len(kept) == 6:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        model.complete(prompts(12), keep)
-    assert len(kept) == 6
-    assert len(model.complete(prompts(12))) == 12
-
-
 def test_after_a_crash_the_missing_answers_are_those_that_would_have_come(tiny_models, tmp_path):
     whole = opened(tiny_models["gpt2"], batch=4).complete(prompts(13))
     heard = []
