@@ -27,10 +27,6 @@ if _hidden and not _is_command:  # `wasp doctor` reports it
     warnings.warn(_hidden[0], stacklevel=2)
 
 from connectors.interfaces.errors import WaspError  # noqa: E402
-from flows.runtime.state_folder import prepare_environment  # noqa: E402
-
-if not _is_command:  # which does it later, after --help
-    prepare_environment()  # before the first import of Prefect
 
 if TYPE_CHECKING:
     from wasp.datasets import Dataset
@@ -40,7 +36,10 @@ __all__ = ["Comparison", "Dataset", "Result", "WaspError", "compare", "plan", "r
 
 
 def __getattr__(name: str) -> Any:
-    """Import the interface on first use: the command needs none of it."""
+    """Import the interface on first use: the command and plug-ins need none of it."""
     if name not in __all__:
         raise AttributeError(f"module 'wasp' has no attribute '{name}'")
+    from flows.runtime.state_folder import prepare_environment
+
+    prepare_environment()  # before the first import of Prefect
     return getattr(import_module("wasp.datasets" if name == "Dataset" else "wasp.results"), name)

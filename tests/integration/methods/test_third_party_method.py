@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -20,64 +21,68 @@ TEXT = (ROOT / "docs" / "add_a_method.md").read_text(encoding="utf-8")
 CONFIG = SMALL | {"method": {"samples": 36}}
 
 
-def block(language: str) -> str:
-    match = re.search(rf"```{language}\n(.*?)```", TEXT, re.S)
-    assert match is not None
-    return match[1]
+PACKAGE, TESTS = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+(PROJECT,) = re.findall(r"```toml\n(.*?)```", TEXT, re.S)
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Write the package and its entry point; return the folder."""
     folder = tmp_path / "site"
-    project = tomllib.loads(block("toml"))["project"]
-    install(folder, "wasp_lengths", block("python"), project["entry-points"])
+    install(folder, "wasp_poll", PACKAGE, tomllib.loads(PROJECT)["project"]["entry-points"])
     monkeypatch.syspath_prepend(folder)
     importlib.invalidate_caches()
     find_flow.cache_clear()
     yield folder
     find_flow.cache_clear()
-    sys.modules.pop("wasp_lengths", None)
+    sys.modules.pop("wasp_poll", None)
 
 
-def test_the_package_of_the_page_is_short() -> None:
-    assert len(block("python").splitlines()) <= 155
+def test_the_package_of_the_page_is_short_and_imports_wasp_extend_alone() -> None:
+    assert len(PACKAGE.splitlines()) <= 60
+    assert re.findall(r"^from (?!typing|prefect|pydantic).*|^import .*", PACKAGE, re.M) == ["from wasp import extend"]
+
+
+@pytest.mark.runs
+def test_it_passes_its_own_tests(installed: Path) -> None:
+    written(installed / "poll.yaml", CONFIG)
+    (installed / "test_poll.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_poll.py"]
+    done = subprocess.run(command, cwd=installed, capture_output=True, text=True, timeout=300, check=False)
+    assert "3 passed" in done.stdout, done.stdout
 
 
 @pytest.mark.usefixtures("installed")
 def test_it_is_in_the_catalogue_and_its_form_has_its_fields() -> None:
     from prefect.utilities.callables import parameter_schema
 
-    assert "lengths" in flow_names()
-    form = str(parameter_schema(find_flow("lengths").flow()).model_dump())
-    assert "One release, one round of writing." in form
+    assert "poll" in flow_names()
+    form = str(parameter_schema(find_flow("poll").flow()).model_dump())
+    assert "One round before the vote, one after it." in form
 
 
 @pytest.mark.runs
 def test_it_runs_is_audited_and_compared(installed: Path, tmp_path: Path) -> None:
-    home, config = tmp_path / "home", written(tmp_path / "lengths.yaml", CONFIG)
-    plan = answer(wasp(installed, home, "plan", "lengths", "--config", config, "--json"))
-    assert plan["lengths"]["bins"] == 3
-    assert "1 histogram of lengths" in wasp(installed, home, "plan", "lengths", "--config", config).stdout
-    run = answer(wasp(installed, home, "run", "lengths", "--config", config, "--json"))
+    home, config = tmp_path / "home", written(tmp_path / "poll.yaml", CONFIG)
+    plan = answer(wasp(installed, home, "plan", "poll", "--config", config, "--json"))
+    assert (plan["epsilon_stated"], plan["sensitivity"]) == (4.0, 1.0)
+    assert "1 noisy votes" in wasp(installed, home, "plan", "poll", "--config", config).stdout
+    run = answer(wasp(installed, home, "run", "poll", "--config", config, "--json"))
     assert (run["releases"], run["releases_charged"]) == (1, 1)
     assert run["epsilon_spent"] == pytest.approx(4.0, abs=1e-4)
-    report = (home / "runs" / run["run_id"] / "report.html").read_text()
-    assert "Lengths of the private records" in report
-    assert "how many records have each of 3 lengths" in report
-    again = answer(wasp(installed, home, "run", "lengths", "--config", config, "--json"))
+    again = answer(wasp(installed, home, "run", "poll", "--config", config, "--json"))
     assert again["epsilon_spent"] == run["epsilon_spent"]
     assert answer(wasp(installed, home, "budget", "verify", "--json"))["problems"] == []
     audited = answer(wasp(installed, home, "audit", "--config", config, "--trials", "400", "--json"))
     (finding,) = audited["mechanisms"]
     assert finding["passed"]
     assert 0 < finding["epsilon_proven"] <= finding["epsilon_claimed"]
-    rows = [{"name": "lengths", "flow": "lengths", "config": config}]
-    table = {"title": "Lengths", "rows": rows, "metrics": ["accuracy"]}
+    rows = [{"name": "poll", "flow": "poll", "config": config}]
+    table = {"title": "Poll", "rows": rows, "metrics": ["accuracy"]}
     compared = answer(
         wasp(installed, home, "run", "compare", "--config", written(tmp_path / "c.yaml", table), "--json")
     )
-    assert [(cell["row"], cell["error"]) for cell in compared["cells"]] == [("lengths", "")]
+    assert [(cell["row"], cell["error"]) for cell in compared["cells"]] == [("poll", "")]
     exported = wasp(installed, home, "export", run["run_id"], str(tmp_path / "bundle"))
     assert exported.returncode == 0, exported.stderr
-    assert "lengths" in (tmp_path / "bundle" / "README.md").read_text()
+    assert "poll" in (tmp_path / "bundle" / "README.md").read_text()

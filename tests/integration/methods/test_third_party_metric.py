@@ -3,15 +3,18 @@
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from tests.support.packages import answer, install, wasp, written
 from tests.support.runs.pipeline import SMALL
+from wasp.extend import Metric
+from wasp.testing import MetricContract
 
 SOURCE = """
-from tasks.metrics.registry import Metric
+from wasp.extend import Metric
 
 
 def mean_words(rows):
@@ -21,6 +24,15 @@ def mean_words(rows):
 METRIC = Metric(name="mean_words", title="Mean number of words", label="words", measure=mean_words)
 """
 CONFIG = SMALL | {"method": SMALL["method"] | {"iterations": 2, "samples": 36}}
+
+
+class TestItsContract(MetricContract):
+    @pytest.fixture
+    def metric(self) -> Metric:
+        names: dict[str, Any] = {}
+        exec(SOURCE, names)
+        metric: Metric = names["METRIC"]
+        return metric
 
 
 @pytest.mark.runs

@@ -21,11 +21,11 @@ from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Purse
 from connectors.models.vendors import gate
-from tests.support.contracts.connectors import LanguageModelContract
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_faults import FAULTS, Fault, cost
 from tests.support.servers.vendor_messages import billed_tokens, failure, no_choices, ok, text_for, with_usage
 from tests.support.servers.vendor_models import writings
+from wasp.testing import LanguageModelContract
 
 KEY = "sk-planted-5e1f0c0ffee"
 FAST = {"FIRST_WAIT": 0.01, "LONGEST_WAIT": 0.05, "DOUBT_SECONDS": 0.1}

@@ -16,7 +16,7 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.base.registry import check_connector, open_model
 from connectors.models.vendors.anthropic import AnthropicModel
 from connectors.models.vendors.openai import OpenAIModel
-from tests.support.contracts.connectors import LanguageModelContract
+from wasp.testing import LanguageModelContract
 
 TEXT = (Path(connectors.__file__).parent / "README.md").read_text(encoding="utf-8")
 

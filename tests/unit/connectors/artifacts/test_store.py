@@ -19,7 +19,7 @@ from connectors.artifacts.atomic_files import STALE_SECONDS, explain
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError
-from tests.support.contracts.connectors import UNICODE
+from wasp.testing import UNICODE
 
 KEY = StepKey("vote", 1, {"votes": 8, "method": {"examples": 4}}, {"samples": "a" * 64})
 TABLE = pd.DataFrame({"text": ["x", "y"], "n": [1, 2]})

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from connectors.embedders.registry import HashingEmbedder, open_embedder
+from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import ConfigError, FinalError, MissingPackageError
-from tests.support.contracts.connectors import UNICODE, EmbedderContract
+from wasp.testing import UNICODE
 
 TEXTS = [
     f"{start} {middle} {end}"
@@ -44,6 +45,63 @@ def copied(folder: Path, to: Path) -> Path:
     shutil.copytree(folder, to, ignore=shutil.ignore_patterns("model.safetensors"))
     (to / "model.safetensors").symlink_to(folder / "model.safetensors")
     return to
+
+
+class EmbedderContract:
+    """Override `embedder`; `tolerance` is the largest difference between a text alone and in a batch."""
+
+    tolerance = 1e-5
+    texts: tuple[str, ...] = (
+        "My card has not arrived yet.",
+        "short",
+        UNICODE,
+        "The film was far too long, and " * 20,
+        "",
+        "My card has not arrived yet!",
+        "What is the exchange rate for euros today?",
+    )
+
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        raise NotImplementedError("override the fixture `embedder`")
+
+    def test_name_and_identity_are_non_empty_strings(self, embedder):
+        assert isinstance(embedder.name, str)
+        assert embedder.name
+        assert isinstance(embedder.identity, str)
+        assert embedder.identity == embedder.identity.strip() != ""
+
+    def test_vectors_are_finite_float32_of_the_stated_dimension(self, embedder):
+        for texts in (self.texts, []):
+            for matrix in (embedder.embed(texts), embedder.embed_alone(texts)):
+                assert matrix.dtype == np.float32
+                assert matrix.shape == (len(texts), embedder.dimension)
+                assert np.isfinite(matrix).all()
+
+    def test_order_is_kept(self, embedder):
+        forward = embedder.embed(self.texts)
+        backward = embedder.embed(self.texts[::-1])[::-1]
+        np.testing.assert_allclose(forward, backward, atol=self.tolerance)
+        assert np.abs(forward[0] - forward[6]).max() > 1e-3
+
+    def test_alone_and_together_agree(self, embedder):
+        np.testing.assert_allclose(
+            embedder.embed(self.texts), embedder.embed_alone(self.texts), atol=self.tolerance, rtol=0
+        )
+
+    def test_alone_depends_on_the_text_alone_bit_for_bit(self, embedder):
+        whole = embedder.embed_alone(self.texts)
+        for left_out in range(len(self.texts)):
+            rest = [t for i, t in enumerate(self.texts) if i != left_out]
+            assert np.array_equal(embedder.embed_alone(rest), np.delete(whole, left_out, axis=0))
+        for i, text in enumerate(self.texts):
+            assert np.array_equal(embedder.embed_alone([text])[0], whole[i])
+
+    def test_advance_adds_up_to_the_number_of_texts(self, embedder):
+        steps: list[int] = []
+        embedder.embed(self.texts, steps.append)
+        assert sum(steps) == len(self.texts)
+        assert all(n > 0 for n in steps)
 
 
 class TestHashingContract(EmbedderContract):

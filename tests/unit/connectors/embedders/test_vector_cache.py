@@ -6,7 +6,7 @@ import pytest
 
 from connectors.embedders.vector_cache import VectorCache
 from connectors.interfaces.errors import ArtifactError
-from tests.support.contracts.connectors import UNICODE
+from wasp.testing import UNICODE
 
 TEXTS = ["a", "", UNICODE, "lone \ud800 surrogate"]
 

@@ -19,7 +19,7 @@ from connectors.interfaces.models import Completion, Keep, Usage, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
-from tests.support.contracts.connectors import UNICODE, LanguageModelContract
+from wasp.testing import UNICODE, LanguageModelContract
 
 
 def prompt(number: int, label: str = "a") -> Prompt:

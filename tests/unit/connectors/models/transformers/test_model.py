@@ -16,8 +16,8 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
 from connectors.models.transformers.model import HfModel
-from tests.support.contracts.connectors import LanguageModelContract
 from tests.support.models.tiny import tiny_models as tiny_models
+from wasp.testing import LanguageModelContract
 
 torch = pytest.importorskip("torch")
 KINDS = ("gpt2", "llama", "t5")

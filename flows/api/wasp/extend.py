@@ -1,0 +1,59 @@
+"""Everything that a method, a metric or a connector of another package imports; other modules may change.
+
+A package announces a method, a metric or a connector by an entry point of the group `wasp.methods`, `wasp.metrics` or
+`wasp.connectors`. The names of runs and steps are imported on first use, because they load Prefect.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.errors import ConfigError, MissingPackageError, WaspError
+from connectors.interfaces.models import Completion, LanguageModel, ModelSpec, keep_nothing
+from connectors.interfaces.prompts import Prompt
+from connectors.models.base.options import read_options
+from flows.config.base import AnyConfig, OwnRowsConfig, RunConfig
+from flows.config.files import Changes
+from flows.config.method import AnyMethod, Casting, RoundsMethod
+from flows.engine.method import Method, Releases
+from flows.releases.budget import vote_releases
+from tasks.accounting.no_noise import no_release
+from tasks.core.refs import Written
+from tasks.metrics.registry import LabelledRows, Metric, MetricInput
+from tasks.reporting.run_record import Section
+
+if TYPE_CHECKING:
+    from flows.engine.lifecycle import flow_run_name, running
+    from flows.engine.run import Run
+    from flows.runtime.task_runners import ConfiguredTaskRunner
+    from tasks.prefect.runtime import run_step
+    from tasks.prefect.writing import embedded, generate
+    from tasks.steps.students.evaluation import measure_iteration, train_and_test
+    from tasks.steps.texts import collect
+
+__all__ = ["AnyConfig", "AnyMethod", "ArtifactRef", "Casting", "Changes", "ConfigError", "Method", "OwnRowsConfig"]
+__all__ += ["Releases", "RoundsMethod", "RunConfig", "Section", "WaspError", "Written", "no_release", "vote_releases"]
+__all__ += ["Completion", "LanguageModel", "MissingPackageError", "ModelSpec", "Prompt", "keep_nothing"]
+__all__ += ["LabelledRows", "Metric", "MetricInput", "read_options"]
+__all__ += ["ConfiguredTaskRunner", "Run", "collect", "embedded", "flow_run_name", "generate", "measure_iteration"]
+__all__ += ["run_step", "running", "train_and_test"]
+
+_MODULES = {
+    "ConfiguredTaskRunner": "flows.runtime.task_runners",
+    "Run": "flows.engine.run",
+    "collect": "tasks.steps.texts",
+    "embedded": "tasks.prefect.writing",
+    "flow_run_name": "flows.engine.lifecycle",
+    "generate": "tasks.prefect.writing",
+    "measure_iteration": "tasks.steps.students.evaluation",
+    "run_step": "tasks.prefect.runtime",
+    "running": "flows.engine.lifecycle",
+    "train_and_test": "tasks.steps.students.evaluation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the names of runs and steps on first use."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'wasp.extend' has no attribute '{name}'")
+    return getattr(import_module(_MODULES[name]), name)
