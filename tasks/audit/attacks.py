@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.audit.bounds import CONFIDENCE, Finding, ignore_progress
+from tasks.audit.bounds import Finding, ignore_progress
 from tasks.audit.federated import FederatedRun
 from tasks.audit.sums import SumsCase
 from tasks.private.voting.ballot import Ballot, Candidates
@@ -126,31 +126,6 @@ def vote_attack(noise: Noise, trials: int, confidence: float, parties: Parties |
     kind = "federated" if parties else "pe" if noise.privacy.sides == 1 else f"wasp {noise.calibration}"
     case = vote_case(noise, parties)
     return Attack(kind, noise, trials, confidence, parties, case.attack, case.likely)
-
-
-def audit_sums(
-    noise: Noise,
-    release: Callable[[Ints], Ints],
-    canary: Ints,
-    trials: int,
-    confidence: float = CONFIDENCE,
-    advance: Advance = ignore_progress,
-) -> list[Finding]:
-    """Attack one release of noisy sums `2 * trials` times; return its strength, its freshness and its number.
-
-    `release`: adds noise to integer sums (width,). `canary`: the largest change by one record, in integer steps.
-    """
-    case = SumsCase(
-        what="who took part",
-        sides=(np.zeros_like(canary), canary),
-        clean=lambda sums: sums,
-        draw=lambda sums: [release(sums)],
-        scale_int=noise.sigma_int,
-        claimed=claim_of(noise),
-        delta=noise.delta,
-        releases=noise.releases,
-    )
-    return case.attack(trials, confidence, advance)
 
 
 def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:

@@ -1,5 +1,6 @@
 """Packages of others, installed as pip does, and the command that finds them."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ def install(folder: Path, module: str, source: str, points: Mapping[str, Mapping
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 0.1.0\n")
     groups = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in named.items()) for group, named in points.items()]
     (metadata / "entry_points.txt").write_text("\n".join(groups))
+    importlib.invalidate_caches()
 
 
 def wasp(folder: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import subprocess
 import sys
@@ -31,7 +30,6 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     folder = tmp_path / "site"
     install(folder, "wasp_poll", PACKAGE, tomllib.loads(PROJECT)["project"]["entry-points"])
     monkeypatch.syspath_prepend(folder)
-    importlib.invalidate_caches()
     find_flow.cache_clear()
     yield folder
     find_flow.cache_clear()

@@ -1,6 +1,5 @@
 """The tutorial of connectors/README.md, done as it is written."""
 
-import importlib
 import re
 import sys
 import tomllib
@@ -16,6 +15,7 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.base.registry import check_connector, open_model
 from connectors.models.vendors.anthropic import AnthropicModel
 from connectors.models.vendors.openai import OpenAIModel
+from tests.support.packages import install
 from wasp.testing import LanguageModelContract
 
 TEXT = (Path(connectors.__file__).parent / "README.md").read_text(encoding="utf-8")
@@ -25,23 +25,11 @@ def block(language):
     return re.search(rf"```{language}\n(.*?)```", TEXT, re.S)[1]
 
 
-def left_behind(place, project):
-    """Say of a project what pip leaves in the folder that it installs into."""
-    folder = place / f"{project['name']}-{project['version']}.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    groups = project["entry-points"]
-    lines = [f"[{group}]\n" + "\n".join(f"{k} = {v}" for k, v in points.items()) for group, points in groups.items()]
-    (folder / "entry_points.txt").write_text("\n".join(lines))
-    importlib.invalidate_caches()
-
-
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """Both files, installed the way pip leaves a package behind."""
-    (tmp_path / "parrot.py").write_text(block("python"))
     monkeypatch.syspath_prepend(tmp_path)
-    left_behind(tmp_path, tomllib.loads(block("toml"))["project"])
+    install(tmp_path, "parrot", block("python"), tomllib.loads(block("toml"))["project"]["entry-points"])
     yield
     sys.modules.pop("parrot", None)
 
@@ -60,8 +48,7 @@ def test_a_connector_that_is_installed_while_a_process_lives_is_found(tmp_path, 
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match="no connector 'later'"):
         check_connector("polly", "later")
-    points = {"wasp.connectors": {"later": "later:Later"}}
-    left_behind(tmp_path, {"name": "later", "version": "1.0", "entry-points": points})
+    install(tmp_path, "later", "", {"wasp.connectors": {"later": "later:Later"}})
     check_connector("polly", "later")
 
 
