@@ -35,8 +35,12 @@ def book(url: str) -> PrivacyLedger:
     return new_book(url)
 
 
-class TestSqlite(Registering, Reserving, Releasing, Keeping, Grouping, Racing):
-    """All promises on SQLite."""
+class TestSqlite(Registering, Reserving, Releasing, Keeping):
+    """The promises on SQLite that one process can break."""
+
+
+class TestSqliteShared(Grouping, Racing):
+    """The promises of groups and of several processes on SQLite."""
 
 
 class TestFile:

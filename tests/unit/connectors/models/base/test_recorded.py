@@ -10,8 +10,8 @@ from connectors.interfaces.errors import ConfigError, InputError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.recorded import RecordedModel
-from tests.support.contracts.connectors import LanguageModelContract
 from tests.support.paths import DATA, ROOT
+from wasp.testing import LanguageModelContract
 
 TOPICS = {"sea": ["ship", "harbour", "wave", "sail", "anchor"], "farm": ["cow", "barn", "tractor", "field", "milk"]}
 

@@ -11,7 +11,7 @@ from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Cloze, Prompt, Seeded
 from connectors.models.ngram.model import NgramModel
 from connectors.models.ngram.tokens import tokenise
-from tests.support.contracts.connectors import LanguageModelContract
+from wasp.testing import LanguageModelContract
 
 CORPORA = ("helpdesk", "letters", "stories")
 DEMO = Path(connectors.__file__).parent / "data" / "support_desk" / "test.parquet"
