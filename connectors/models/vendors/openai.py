@@ -23,7 +23,7 @@ from connectors.security.secrets import Secret
 _REASONS: Mapping[str, str] = {"length": "length", "content_filter": "refused"}
 
 
-@dataclass(frozen=True, slots=True, config=CHECKED)
+@dataclass(frozen=True, config=CHECKED)
 class OpenAIOptions(VendorOptions):
     """Options of a configuration, in addition to `VendorOptions`.
 
@@ -39,7 +39,7 @@ class OpenAIOptions(VendorOptions):
     @property
     def decoding(self) -> dict[str, Any]:
         """The settings besides prompt and model that affect a completion."""
-        return {**VendorOptions.decoding.fget(self), "api": self.api, "azure": self.azure}  # type: ignore[attr-defined]
+        return {**super().decoding, "api": self.api, "azure": self.azure}
 
 
 class OpenAIModel(VendorModel[OpenAIOptions]):

@@ -161,11 +161,10 @@ def _addresses(spec: ModelSpec, key: str, vendor_url: str) -> tuple[Address, ...
     entries = endpoints or [endpoint or vendor_url]
     if isinstance(entries, str | Mapping) or not isinstance(entries, Sequence):
         raise ConfigError(f"{where}: endpoints must be a list.")
-    return tuple(_address(spec, entry, key, vendor_url) for entry in entries)
+    return tuple(Address(*_address(where, entry, key, vendor_url), spec.name, spec.model) for entry in entries)
 
 
-def _address(spec: ModelSpec, entry: Any, key: str, vendor_url: str) -> Address:
-    where = f"Model '{spec.name}'"
+def _address(where: str, entry: Any, key: str, vendor_url: str) -> tuple[str, str]:
     entry = {"url": entry} if isinstance(entry, str) else entry
     if not isinstance(entry, Mapping):
         raise ConfigError(f"{where}: endpoints must be URLs, or a mapping with url and key each.")
@@ -177,4 +176,4 @@ def _address(spec: ModelSpec, entry: Any, key: str, vendor_url: str) -> Address:
     if parts.username or parts.password or parts.query:
         raise ConfigError(f"{where}: the URL of {parts.hostname} contains a user name, password or query. Use `key`.")
     variable_of(own_key, f"{where}: key")
-    return Address(url, own_key, spec.name, spec.model)
+    return url, own_key
