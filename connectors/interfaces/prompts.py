@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
-from connectors.interfaces.content_keys import digest
+from connectors.interfaces.content_keys import OMITTED_IF_EMPTY, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,8 @@ class Prompt:
     """One request to a language model.
 
     Vendors receive `text`; embedded models use the other fields, which have the same meaning. `good` and `bad` contain
-    only synthetic examples, never private rows. `seed` makes repeated requests distinct.
+    only synthetic examples, never private rows. `seed` makes repeated requests distinct. With an `end`, `text` is the
+    beginning of a document, which the model continues up to this string.
     """
 
     text: str
@@ -24,6 +25,7 @@ class Prompt:
     bad: tuple[str, ...] = ()
     max_tokens: int = 256
     seed: int = 0
+    end: str = field(default="", metadata=OMITTED_IF_EMPTY)
 
     @property
     def key(self) -> str:

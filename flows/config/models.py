@@ -76,6 +76,11 @@ class Plm(Strict):
     )
     top_p: float | None = Field(None, gt=0, le=1, description="Nucleus sampling. Empty: the connector's default.")
     top_k: int | None = Field(None, ge=1, description="Top-k sampling. Empty: the connector's default.")
+    style: Literal["auto", "chat", "list"] = Field(
+        "auto",
+        description="Form of prompts for new texts. chat: an instruction. list: the beginning of a numbered list, for "
+        "base and small models. auto: list for smollm2, otherwise chat.",
+    )
     max_tokens: int | None = Field(None, ge=1, description="Maximum tokens per completion. Empty: set by the task.")
     endpoint: str | None = Field(None, description="Base URL of a compatible server. Empty: the vendor's URL.")
     key: str | None = Field(
@@ -122,6 +127,11 @@ class Plm(Strict):
         return self.connector == "ngram" or self.model == "embedded" or self.model.startswith("builtin:")
 
     @property
+    def is_listed(self) -> bool:
+        """True if prompts for new texts are the beginnings of lists."""
+        return self.style == "list" or (self.style == "auto" and (self.connector, self.model) == ("hf", "smollm2"))
+
+    @property
     def stated_price(self) -> Price | None:
         """The price of a paid model: the field, else the options, else the shipped list."""
         stated = self.options.get("price") if self.connector in PAID else None
@@ -140,7 +150,7 @@ class Plm(Strict):
     @property
     def connector_options(self) -> dict[str, Any]:
         """Options for the connector, including the fields above that are set."""
-        excluded = {"name", "connector", "model", "options"}
+        excluded = {"name", "connector", "model", "options", "style"}
         fields = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
         if self.listed_price is not None:
             fields["price"] = self.listed_price.price.model_dump(mode="json", exclude_none=True)

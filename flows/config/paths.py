@@ -52,12 +52,12 @@ def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
     )
 
 
-def model_spec(plm: Plm, root: str | None) -> ModelSpec:
+def model_spec(plm: Plm, root: str | None, home: Path | None = None) -> ModelSpec:
     """Return the model spec for the registry; files are relative to `root`."""
     model = place(plm.model, root) if plm.model else ""
     if plm.connector not in FILES and not Path(model).is_dir():
         model = plm.model
-    return ModelSpec(plm.name, plm.connector, model, plm.connector_options)
+    return ModelSpec(plm.name, plm.connector, model, plm.connector_options, home)
 
 
 def embedder_of(choice: EmbedderChoice) -> Embedder:

@@ -69,8 +69,9 @@ class InstructionsForm(_Form):
     zero_shot: Text = prompts.ZERO_SHOT
     contrastive: Text = prompts.CONTRASTIVE
     good_only: Text = prompts.GOOD_ONLY
+    list_heading: str = ""
 
-    @field_validator("zero_shot", "contrastive", "good_only")
+    @field_validator("zero_shot", "contrastive", "good_only", "list_heading")
     @classmethod
     def _placeholders(cls, template: str, info: ValidationInfo) -> str:
         name = str(info.field_name)

@@ -5,7 +5,7 @@ A run of the command prompts in the terminal. Any other run pauses in Prefect, w
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from prefect import runtime
@@ -45,7 +45,7 @@ def contract_of(flow: str, config: AnyConfig, card: TaskCard) -> str:
     """Return the digest of the approved settings, without paths and execution settings."""
     excluded: dict[str, Any] = {"task": True, "data_root": True, "tracking": True, "export": True}
     settings = config.model_dump(mode="json", exclude={**excluded, "execution": PACE})
-    return digest([flow, asdict(card), settings])
+    return digest([flow, card, settings])
 
 
 def ask(flow: str, config: AnyConfig, card: TaskCard, plan: dict[str, Any], resumes: str | None) -> Approval:

@@ -120,6 +120,7 @@ def plan_of(
     plan: dict[str, Any] = {
         "task": card.name,
         "models": [plm.name for plm in config.models],
+        "lists": [plm.name for plm in config.plms if plm.is_listed],
         "iterations": config.method.iterations,
         "samples": config.method.samples,
         "calls": sum(asks.number for asks in config.asks),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -237,8 +237,8 @@ def _name(
         settings.pop("parties", None)
     else:  # the fingerprint identifies the parties; the way to reach them does not affect the run id
         settings["parties"] = {name: settings["parties"][name] for name in ("minimum", "colluding", "embeddings")}
-    models = [[model.name, tools.model(model.name).identity] for model in config.models]
-    content = digest([flow, asdict(card), settings, models, tools.embedder.identity, fingerprint, *contents])
+    models = [[model.name, tools.model(model.name).identity, *["list"] * model.is_listed] for model in config.models]
+    content = digest([flow, card, settings, models, tools.embedder.identity, fingerprint, *contents])
     task = Path(config.task).stem.replace("_", "-")
     run_id = f"{flow}-{task}-e{config.epsilon:g}-s{config.execution.seed}-{content[:10]}"
     return RunName(run_id, flow, dataset, fingerprint)

@@ -63,7 +63,10 @@ def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iterati
     seed = tools.config.execution.seed
     number = list(tools.plms).index(plm)
     seeding = find_method(tools.config.flow_name).preview_phrases(tools, card)
-    return first_prompts(WritingRequest(card, plm, number, iteration, counts, seed=seed, seeding=seeding))
+    listed = tools.config.plms[number].is_listed
+    return first_prompts(
+        WritingRequest(card, plm, number, iteration, counts, seed=seed, seeding=seeding, listed=listed)
+    )
 
 
 def _counted(advance: Advance, position: int, completion: Completion) -> None:  # noqa: ARG001

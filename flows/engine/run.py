@@ -203,6 +203,7 @@ class Run:
             examples=examples,
             earlier=tuple(table.samples for table in written),
             shares=self.shares,
+            listed=self.config.plms[self.plms.index(plm)].is_listed,
         )
 
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:

@@ -78,6 +78,7 @@ def _budget(value: dict[str, Any]) -> list[str]:
 def _writing(value: dict[str, Any]) -> list[str]:
     return [
         f"task          {value['task']}, models {', '.join(value['models'])}",
+        *([f"prompts       beginnings of lists for {', '.join(value['lists'])}"] if value.get("lists") else []),
         f"texts         {value['samples']} in {value['iterations']} iterations",
         f"calls         {value['calls']} (plus at most three rounds for missing texts)",
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),

@@ -250,7 +250,7 @@ class RunTools:
         from connectors.models.base.registry import open_model
 
         # Loading a model is slow: the checks and the run share one instance.
-        return self._once(f"open {plm.name}", partial(open_model, model_spec(plm, self.config.data_root)))
+        return self._once(f"open {plm.name}", partial(open_model, model_spec(plm, self.config.data_root, self.home)))
 
     def _open_model(self, name: str) -> LanguageModel:
         from connectors.models.base.completion_cache import Recording

@@ -27,12 +27,26 @@ def warnings_of(config: AnyConfig, card: TaskCard, releases: Releases) -> list[s
         for plm in config.models
         if (listed := plm.listed_price) is not None
     ]
+    warnings += _about_models(config)
     if config.test is None:
         warnings.append("no test rows: accuracy and FID are not measured")
     if config.guarantee is not None:
         warnings += _about_privacy(config, config.guarantee)
     warnings += find_method(config.flow_name).warnings(config, releases)
     return warnings + [warning for release in releases.items for warning in release.warnings(card)]
+
+
+def _about_models(config: AnyConfig) -> list[str]:
+    """Return one warning for each group of PLMs with the same weights."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for plm in config.plms:
+        if plm.model:
+            named.setdefault((plm.connector, plm.model), []).append(plm.name)
+    return [
+        f"plms {', '.join(names)}: one model ({model}) with {len(names)} settings, not {len(names)} models"
+        for (_, model), names in named.items()
+        if len(names) > 1
+    ]
 
 
 def _about_path(private: PrivateRows, config: AnyConfig) -> list[str]:

@@ -60,7 +60,7 @@ class WritingRequest:
     `earlier`: normalised texts (tasks.text.cleaning.normalised) already in the dataset. `manner`: the content of
     prompts and the kind of variation. `parents`: the texts of each class to vary in turn; empty for new texts.
     `seeding`: each prompt requests its own phrases instead. `words`: terms of which each prompt for a new text names
-    `words_per_prompt`, drawn at random.
+    `words_per_prompt`, drawn at random. `listed`: prompts are the beginnings of lists.
     """
 
     card: TaskCard
@@ -80,6 +80,7 @@ class WritingRequest:
     seeding: Seeding | None = None
     words: tuple[str, ...] = ()
     words_per_prompt: int = 1
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +224,7 @@ def _call(request: WritingRequest, label: str, ordinal: int, attempt: int) -> Ca
         bad=request.bad.get(label, ()),
         examples=request.examples,
         contrast=request.contrast,
+        listed=request.listed,
     )
 
 

@@ -64,7 +64,7 @@ class WriteJob:
     only those of the model `only` if it is set. It writes `copies` of each text (times its column `times`), or without
     copies `count` in total, cycling through the parents. `part`: a separate folder within the iteration. With `seeds`
     each prompt requests its own phrases. With `words`, a table of terms, each prompt for a new text names randomly
-    drawn terms.
+    drawn terms. `listed`: prompts are the beginnings of lists.
     """
 
     plm: str
@@ -86,6 +86,7 @@ class WriteJob:
     seeds: Seeds | None = None
     words: ArtifactRef | None = None
     words_per_prompt: int = 1
+    listed: bool = False
     shares: Shares = ()
 
 
@@ -309,6 +310,8 @@ def _in_manner(job: WriteJob) -> dict[str, object]:
             sources |= {"terms": seeds.terms.sha256, "length": str(seeds.length)}
         settings = (seeds.per_class, seeds.disclose, seeds.first, seeds.models)
         parameters["seeds"] = {**sources, "manner": list(settings)}
+    if job.listed:
+        parameters["style"] = "list"
     return parameters
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from connectors.interfaces.content_keys import digest
+from connectors.interfaces.content_keys import OMITTED_IF_EMPTY, digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.prompts import Prompt
 
@@ -41,10 +41,13 @@ Write one new {item} of the class {label}{attribute}, as convincing as these, in
 Answer with the new {item} alone.
 New {item}:"""
 
+LIST_HEADING = "Real examples of a {item}{attribute}. Topic: {topic}."
+
 PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "zero_shot": frozenset({"item", "label", "attribute"}),
     "contrastive": frozenset({"item", "label", "attribute", "good", "bad"}),
     "good_only": frozenset({"item", "label", "attribute", "good"}),
+    "list_heading": frozenset({"item", "topic", "attribute"}),
 }
 """Placeholders that each instruction of a task file may contain."""
 
@@ -52,6 +55,7 @@ REQUIRED: Mapping[str, frozenset[str]] = {
     "zero_shot": frozenset({"label"}),
     "contrastive": frozenset({"label", "good", "bad"}),
     "good_only": frozenset({"label", "good"}),
+    "list_heading": frozenset({"topic"}),
 }
 """Placeholders that each instruction must contain."""
 
@@ -84,6 +88,7 @@ class TaskCard:
     good_only: str = GOOD_ONLY
     max_tokens: int = 256
     language: str = "en"
+    list_heading: str = field(default="", metadata=OMITTED_IF_EMPTY)
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -103,7 +108,7 @@ class Call:
     """One generation: its position in the run, and the examples of its class.
 
     `good`, `bad`: the best and the worst samples of the class, best first. `ordinal` counts the generations of one
-    class in one step of one PLM; `examples` is S in the paper.
+    class in one step of one PLM; `examples` is S in the paper. `listed`: the prompt is the beginning of a list.
     """
 
     seed: int
@@ -116,6 +121,7 @@ class Call:
     bad: tuple[str, ...] = ()
     examples: int = 8
     contrast: bool = True
+    listed: bool = False
 
 
 def seed_of(*parts: str | int) -> int:
@@ -157,6 +163,15 @@ def contrastive(
     return _prompt(card, template, draft)
 
 
+def listed(card: TaskCard, label: str, attribute: str, good: Sequence[str], bad: Sequence[str], seed: int) -> Prompt:
+    """Return the beginning of a numbered list of one class's items: a heading, the good examples, the next number."""
+    avoided = ["Not like these:", *(f"- {_one_line(text)}" for text in bad)] if bad else []
+    entries = [f"{number}. {_one_line(text)}" for number, text in enumerate(good, start=1)]
+    draft = Prompt("", label, attribute=attribute, good=tuple(good), bad=tuple(bad), seed=seed, end="\n")
+    heading = _prompt(card, card.list_heading or LIST_HEADING, draft)
+    return replace(heading, text="\n".join([*avoided, heading.text, *entries, f"{len(good) + 1}."]))
+
+
 def examples_for(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Draw the (good, bad) examples of one generation at random, in random order.
 
@@ -173,10 +188,13 @@ def examples_for(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def prompt_for(card: TaskCard, call: Call, attribute: str = "") -> Prompt:
     """Return the prompt of one generation.
 
-    Contrastive; zero-shot without good examples or with fewer than two examples.
+    Contrastive; zero-shot without good examples or with fewer than two examples. Models that continue a text, instead
+    of following an instruction, get the beginning of a list of good examples.
     """
     seed = seed_of("prompt", *place_of(call), call.attempt)
     good, bad = examples_for(call)
+    if call.listed:
+        return listed(card, call.label, attribute, good, bad if good else (), seed)
     if not good or len(good) + len(bad) < 2:
         return zero_shot(card, call.label, attribute, seed)
     return contrastive(card, call.label, attribute, good, bad, seed)
@@ -197,20 +215,12 @@ def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
     values = {
         "item": card.item,
         "label": named(label),
+        "topic": label.description or label.name.replace("_", " "),
         "attribute": marked(card, draft.attribute),
         "bad": _listed(f"Bad {card.item}", draft.bad),
         "good": _listed(f"Good {card.item}", draft.good),
     }
-    return Prompt(
-        text=fill(template, values),
-        label=draft.label,
-        description=about(label),
-        attribute=draft.attribute,
-        good=draft.good,
-        bad=draft.bad,
-        max_tokens=card.max_tokens,
-        seed=draft.seed,
-    )
+    return replace(draft, text=fill(template, values), description=about(label), max_tokens=card.max_tokens)
 
 
 def marked(card: TaskCard, attribute: str) -> str:
@@ -231,4 +241,8 @@ def named(label: Label) -> str:
 
 
 def _listed(tag: str, texts: Sequence[str]) -> str:
-    return "\n".join(f"{tag} {number}: {' '.join(text.split())}" for number, text in enumerate(texts, start=1))
+    return "\n".join(f"{tag} {number}: {_one_line(text)}" for number, text in enumerate(texts, start=1))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

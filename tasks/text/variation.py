@@ -5,13 +5,13 @@ RANDOM_API and VARIATION_API of private evolution (Xie et al. 2024, Aug-PE; Hou 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from connectors.interfaces.prompts import Cloze, Prompt
-from tasks.text.prompts import Call, TaskCard, about, fill, marked, named, place_of, seed_of, zero_shot
+from tasks.text.prompts import Call, TaskCard, about, fill, marked, named, place_of, prompt_for, seed_of
 
 Way = Literal["", "paraphrase", "blanks"]
 
@@ -101,9 +101,9 @@ def generation_prompt(card: TaskCard, call: Call, manner: Manner, attribute: str
     """Return the prompt of one generation: a new text, or a variation of `parent`."""
     if parent is not None:
         return _variation(card, call, manner, attribute, parent)
-    seed = seed_of("prompt", *place_of(call), call.attempt)
     if manner.disclose:
-        return zero_shot(card, call.label, attribute, seed)
+        return prompt_for(card, replace(call, good=(), bad=()), attribute)
+    seed = seed_of("prompt", *place_of(call), call.attempt)
     text = fill(UNNAMED, {"item": card.item, "attribute": marked(card, attribute)})
     return Prompt(text, "", attribute=attribute, max_tokens=card.max_tokens, seed=seed)
 

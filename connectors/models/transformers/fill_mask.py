@@ -75,7 +75,7 @@ class FillMaskModel(HfModel):
         """Describe the model of a configuration, unopened; ConfigError if invalid."""
         refuse_unknown(spec, OPTIONS)
         options = HfOptions.read(replace(spec, options={"top_p": 1.0, **spec.options}))
-        return cls(spec.name, spec.model, options)
+        return cls(spec.name, spec.model, options, spec.home)
 
     def _load(self) -> Loaded:
         loaded = super()._load()
@@ -96,7 +96,8 @@ class FillMaskModel(HfModel):
         if not free:
             return Completion("", "error", error="the text has no token that can be masked")
         seed = prompt.stream_seed(self.identity)
-        return Gaps(position, list(tokens["input_ids"]), 0, seed, free, prompt.mask, prompt.rounds)
+        ids = list(tokens["input_ids"])
+        return Gaps(position, ids, 0, seed, free=free, mask=prompt.mask, rounds=prompt.rounds)
 
     def _generate(self, loaded: Loaded, batch: Sequence[SamplingRequest]) -> list[Completion]:
         rows = [

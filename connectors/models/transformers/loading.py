@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.errors import ConfigError, FinalError
+from connectors.models.transformers import smollm2
 from connectors.models.transformers.hub_files import digest_of, download, files_of, loading
 from connectors.models.transformers.model_checks import Purpose, find_model, first_line, open_device, open_settings
 from connectors.models.transformers.options import HfOptions
@@ -44,11 +45,15 @@ class Loaded:
     token_bytes: int
 
 
-def model_folder(name: str, model: str, options: HfOptions) -> Path:
+def model_folder(name: str, model: str, options: HfOptions, home: Path | None = None) -> Path:
     """Return the folder of a model, downloaded unless the hub's local cache has it.
 
+    The bundled model is below the state folder `home`.
     Raises TemporaryError if the hub is unreachable, FinalError if it does not have the model or refuses access.
     """
+    if model == smollm2.NAME:
+        assert home is not None
+        return smollm2.converted(home)
     folder = EMBEDDED if model == "embedded" else Path(model).expanduser()
     if not folder.is_dir():
         where = (f"Model '{name}'", model, options.revision, options.offline)
@@ -66,6 +71,9 @@ def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> 
     if options.device != "auto":
         open_device(where, options.device)
     if model == "embedded":
+        return
+    if model == smollm2.NAME:
+        smollm2.check(where)
         return
     path = str(Path(model).expanduser())
     folder = find_model(
@@ -93,13 +101,15 @@ def weights_of(folder: Path, options: HfOptions) -> list[Path]:
     return [file for file in files_of(folder, (".bin",)) if file.name.startswith("pytorch_model")]
 
 
-def content_of(folder: Path, options: HfOptions) -> dict[str, str]:
-    """Return the identity of a folder's content: hub commit, or digests of all files.
+def content_of(folder: Path | None, options: HfOptions) -> dict[str, str]:
+    """Return the identity of a folder's content: hub commit, or digests of all files; None is the bundled model.
 
     The digests cover weights and settings. A snapshot in the hub's cache has its commit as folder name, which avoids
     hashing gigabytes.
     """
     library = f"{version('transformers').split('.')[0]}"
+    if folder is None:
+        return smollm2.CONTENT | {"transformers": library}
     if folder.parent.name == "snapshots" and len(folder.name) == 40:
         return {"model": folder.parent.parent.name, "commit": folder.name, "transformers": library}
     weights, settings = weights_of(folder, options), files_of(folder, _SETTINGS)

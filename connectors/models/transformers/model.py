@@ -18,6 +18,7 @@ from connectors.interfaces.errors import FinalError, MissingPackageError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, Weights, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
+from connectors.models.transformers import smollm2
 from connectors.models.transformers.loading import Loaded, check_files, content_of, dtype_of, load, model_folder
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
@@ -49,11 +50,11 @@ class HfModel:
     connector = "hf"
     purpose: ClassVar[Purpose] = "write"
 
-    def __init__(self, name: str, model: str, options: HfOptions | None = None) -> None:
+    def __init__(self, name: str, model: str, options: HfOptions | None = None, home: Path | None = None) -> None:
         for package in ("transformers", "torch"):
             if importlib.util.find_spec(package) is None:
                 raise MissingPackageError(package, "local")
-        self.name, self._model, self._options = name, model, options or HfOptions()
+        self.name, self._model, self._options, self._home = name, model, options or HfOptions(), home
         self._lock = threading.RLock()
         self._loaded: Loaded | None = None
         self._most_rows: int | None = None
@@ -61,7 +62,7 @@ class HfModel:
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> HfModel:
         """Describe the model of a configuration, unopened; ConfigError if invalid."""
-        return cls(spec.name, spec.model, HfOptions.read(spec))
+        return cls(spec.name, spec.model, HfOptions.read(spec), spec.home)
 
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:
@@ -69,23 +70,22 @@ class HfModel:
         model = cls.from_spec(spec)
         check_files(spec.name, spec.model, model._options, cls.purpose)
 
-    def __reduce__(self) -> tuple[type[HfModel], tuple[str, str, HfOptions]]:
+    def __reduce__(self) -> tuple[type[HfModel], tuple[Any, ...]]:
         # The other process loads the weights again.
-        return type(self), (self.name, self._model, self._options)
+        return type(self), (self.name, self._model, self._options, self._home)
 
     @cached_property
     def identity(self) -> str:
         """Connector, version, precision, decoding, and hub commit or digests of the files."""
         with self._lock:
-            content = content_of(self._folder, self._options)
-            settings = {"connector": self.connector, "version": VERSION, "dtype": dtype_of(self._options), **content}
-            return canonical({**settings, **self._options.decoding})
+            settings = {"connector": self.connector, "version": VERSION, "dtype": dtype_of(self._options)}
+            return canonical({**settings, **self._content, **self._options.decoding})
 
     @property
     def weights(self) -> Weights:
         """The model's files, for further training."""
         with self._lock:
-            return Weights(self._folder, canonical(content_of(self._folder, self._options)))
+            return Weights(self._folder, canonical(self._content))
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Return one completion per prompt, in order; call `keep` after each batch.
@@ -119,9 +119,13 @@ class HfModel:
         for batch in self._batches(loaded, requests):
             self._run(loaded, batch, deliver)
 
+    @property
+    def _content(self) -> dict[str, str]:
+        return content_of(None if self._model == smollm2.NAME else self._folder, self._options)
+
     @cached_property
     def _folder(self) -> Path:
-        return model_folder(self.name, self._model, self._options)
+        return model_folder(self.name, self._model, self._options, self._home)
 
     def _open(self) -> Loaded:
         if self._loaded is None:
@@ -139,7 +143,7 @@ class HfModel:
             torch.cuda.empty_cache()
 
     def _request(self, loaded: Loaded, position: int, prompt: Prompt) -> SamplingRequest | Completion:
-        ids = self._tokens(loaded, encodable(prompt.text))
+        ids = self._tokens(loaded, encodable(prompt.text), continues=bool(prompt.end))
         new = max(1, min(prompt.max_tokens, self._options.max_tokens or prompt.max_tokens))
         if loaded.context is not None:
             # An encoder's context contains only the prompt.
@@ -149,11 +153,13 @@ class HfModel:
                     return _too_long(len(ids), reserve, loaded.context)
                 ids = ids[len(ids) + reserve - loaded.context :]
             new = min(new, loaded.context - (0 if loaded.seq2seq else len(ids)))
-        return SamplingRequest(position, ids, new, prompt.stream_seed(self.identity))
+        stop = (*self._options.stop, *([prompt.end] if prompt.end else []))
+        return SamplingRequest(position, ids, new, prompt.stream_seed(self.identity), stop)
 
-    def _tokens(self, loaded: Loaded, text: str) -> list[int]:
+    def _tokens(self, loaded: Loaded, text: str, continues: bool) -> list[int]:
         tokenizer, options = loaded.tokenizer, self._options
-        templated = options.chat == "yes" or (options.chat == "auto" and bool(tokenizer.chat_template))
+        has_template = bool(tokenizer.chat_template) and not continues
+        templated = options.chat == "yes" or (options.chat == "auto" and has_template)
         if templated and not options.template:
             # The template contains the special tokens.
             text = _chat(tokenizer, text)
@@ -168,9 +174,10 @@ class HfModel:
         batch: list[SamplingRequest] = []
         longest = 0
         # Longest first: memory problems appear at once.
-        for request in sorted(requests, key=lambda r: (-r.new, -len(r.ids), r.position)):
+        for request in sorted(requests, key=lambda r: (r.stop, -r.new, -len(r.ids), r.position)):
             longest = max(longest, len(request.ids) + request.new)
-            if batch and (len(batch) >= rows or (len(batch) + 1) * longest > budget):
+            is_full = len(batch) >= rows or (len(batch) + 1) * longest > budget
+            if batch and (is_full or request.stop != batch[0].stop):
                 yield batch
                 batch, longest = [], len(request.ids) + request.new
             batch.append(request)
@@ -209,7 +216,7 @@ class HfModel:
         processors = filters(self._options)
         if self._options.temperature > 0:
             processors.append(Gumbel([request.seed for request in batch], loaded.device))
-        stops = {"stop_strings": list(self._options.stop), "tokenizer": loaded.tokenizer} if self._options.stop else {}
+        stops = {"stop_strings": list(batch[0].stop), "tokenizer": loaded.tokenizer} if batch[0].stop else {}
         with torch.inference_mode():
             # The largest score after the last processor is the draw.
             output = loaded.model.generate(
@@ -229,7 +236,7 @@ class HfModel:
         end = next((i for i, token in enumerate(tokens) if token in loaded.eos), None)
         text = loaded.tokenizer.decode(tokens[:end], skip_special_tokens=True)
         first, count, stopped = text, len(tokens) if end is None else end + 1, end is not None
-        for stop in self._options.stop:
+        for stop in request.stop:
             first = first.split(stop, 1)[0]
         if first != text:
             while tokens and tokens[-1] in (*loaded.eos, loaded.pad):  # the library pads a row after its stop string

@@ -15,13 +15,14 @@ TINY = 1e-30
 class SamplingRequest:
     """One prompt as tokens.
 
-    `position` in the call, `new`: maximum new tokens, `seed` of its stream (128 bits).
+    `position` in the call, `new`: maximum new tokens, `seed` of its stream (128 bits), `stop`: strings that end it.
     """
 
     position: int
     ids: list[int]
     new: int
     seed: int
+    stop: tuple[str, ...] = ()
 
 
 def filters(options: HfOptions) -> Any:

@@ -49,6 +49,17 @@ def test_without_bad_examples_the_prompt_shows_only_good_ones():
     assert "midway" not in text
 
 
+def test_a_listed_prompt_is_the_beginning_of_a_list_of_good_examples():
+    asked = prompt_for(CARD, call(good=("one\nline", "{label}"), bad=("worse",), examples=3, listed=True))
+    lines = asked.text.splitlines()
+    assert lines[:2] == ["Not like these:", "- worse"]
+    assert sorted(line[3:] for line in lines[3:5]) == ["one line", "{label}"]
+    assert (lines[5], asked.end) == ("3.", "\n")
+    first = prompt_for(CARD, call(good=(), listed=True))
+    assert first.text.splitlines()[1:] == ["1."]
+    assert first.key != zero_shot(CARD, first.label, "", first.seed).key
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.text(alphabet="{}abgd itemlol\\%s$1\n", max_size=30))
 def test_an_example_stays_on_its_line_and_its_braces_as_they_are(sample):

