@@ -65,15 +65,6 @@ def test_an_approved_plan_is_carried_out_recorded_and_not_asked_for_again(pipeli
     assert plain["run_id"] == summary["run_id"], "whether somebody is asked makes no other run"
 
 
-def test_without_terminal_and_server_the_error_says_what_to_do(tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home")
-    done = pipeline.call("run", "wasp", "--config", str(pipeline.config(**SHORT)))
-    assert done.returncode == 2
-    for word in ("neither a terminal nor a Prefect server", "PREFECT_API_URL", "execution.approval"):
-        assert word in done.stderr
-    assert nothing_spent(pipeline)
-
-
 def at_terminal(pipeline: Pipeline, config: Path, typed: str) -> tuple[int, str]:
     """Run the command on a terminal, answer its question; return its status and what the terminal showed."""
     master, slave = pty.openpty()

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from connectors.security.record_hashes import open_secret
 from flows.runtime.stores import open_ledger
 from tasks.accounting.composition import gaussian_epsilon
 from tests.support.paths import ROOT
-from tests.support.runs.completions import answers_per_prompt
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.servers.ports import free_port
 from tests.support.servers.postgres import execute, postgres_server
@@ -53,17 +51,6 @@ def database(postgres: str, tmp_path: Path) -> str:
     return postgres.replace("/postgres", f"/{name}")
 
 
-def with_the_book_of(first: Pipeline, home: Path, **extra: str) -> Pipeline:
-    """Return a fresh state folder with the budget book and the key of another: noise is read back, never drawn."""
-    other = Pipeline(home, first.api, extra=extra)
-    (home / "private").mkdir(parents=True, mode=0o700)
-    home.chmod(0o700)
-    shutil.copy(first.home / "private" / "ledger.key", home / "private" / "ledger.key")
-    for file in first.home.glob("ledger.db*"):
-        shutil.copy(file, home / file.name)
-    return other
-
-
 def machines(api: str, homes: Sequence[Path], **variables: str) -> list[Pipeline]:
     """Return machines that share a ledger and have the same key."""
     for home in homes:
@@ -90,8 +77,8 @@ def test_a_run_on_a_cluster_has_the_result_of_threads_that_read_its_noise_back(a
         cluster = Pipeline(tmp_path / "dask", api, extra={"DASK_TEMPORARY_DIRECTORY": scratch})
         expected = result(cluster, **TINY, execution={"task_runner": "dask", "max_workers": 2})
         assert any(Path(scratch).iterdir()), "the steps ran on a cluster"
-    assert set(answers_per_prompt(cluster)) == {1}
-    threads = with_the_book_of(cluster, tmp_path / "threads")
+    assert set(cluster.answers_per_prompt()) == {1}
+    threads = cluster.with_same_ledger(tmp_path / "threads")
     assert result(threads, **TINY) == expected
     assert threads.released() == ["vote-0"]
 
@@ -103,7 +90,7 @@ def test_machines_that_share_a_store_on_s3_and_a_book_on_postgresql_pay_a_run_on
     first, second = machines(api, [tmp_path / name for name in ("first", "second")], **shared)
     expected = result(first, **TINY)
     assert result(second, **TINY) == expected
-    assert (len(answers_per_prompt(first)), len(answers_per_prompt(second))) == (TINY["method"]["samples"], 0)
+    assert (len(first.answers_per_prompt()), len(second.answers_per_prompt())) == (TINY["method"]["samples"], 0)
     assert second.released() == ["vote-0"]
     assert private_names(s3) == []
     assert not list(tmp_path.rglob("ledger.db*")), "the book is PostgreSQL's alone"
@@ -139,9 +126,7 @@ def test_the_workers_of_a_running_dask_cluster_share_a_book_on_postgresql(
     with dask_cluster(tmp_path, environment) as address:
         execution = {"task_runner": "dask", "cluster": address, "max_workers": 2}
         expected = result(pipeline, execution=execution)
-    threads = Pipeline(tmp_path / "threads", api, extra={"WASP_LEDGER_URL": database})
-    (threads.home / "private").mkdir(parents=True, mode=0o700)
-    shutil.copy(pipeline.home / "private" / "ledger.key", threads.home / "private" / "ledger.key")
+    threads = pipeline.with_same_ledger(tmp_path / "threads", WASP_LEDGER_URL=database)
     assert result(threads) == expected
 
 
@@ -215,7 +200,7 @@ def test_while_the_store_is_away_a_run_stops_and_then_goes_on(api: str, tmp_path
     assert done.returncode == 0, done.stderr[-3000:]
     assert "write clerk t=0" not in done.stderr
     assert pipeline.released() == ["vote-0", "vote-1"]
-    assert set(answers_per_prompt(pipeline)) == {1}
+    assert set(pipeline.answers_per_prompt()) == {1}
 
 
 @pytest.mark.slow

@@ -37,18 +37,3 @@ def test_a_person_is_protected_with_all_rows(pipeline: Pipeline, tmp_path: Path)
     records = pipeline.call("run", "wasp", "--config", str(pipeline.config(private=private)))
     assert records.returncode == 2
     assert "privacy.protects: person" in records.stderr
-
-
-@pytest.mark.parametrize(
-    ("private", "named"),
-    [({}, "private.person"), ({"person": "patient", "rows": 60}, "private.of"), ({"person": "patiend"}, "patient")],
-)
-def test_what_cannot_protect_a_person_is_refused_before_anything_is_spent(
-    pipeline: Pipeline, tmp_path: Path, private: dict[str, object], named: str
-) -> None:
-    place = {"path": patients(tmp_path / "owner"), "name": "ward"}
-    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config(private=place | private, privacy=PERSON)))
-    assert refused.returncode == 2
-    told = "".join(path.read_text() for path in (pipeline.home / "private").rglob("*.json"))
-    assert named in refused.stderr + told
-    assert pipeline.answer("budget", "show")["datasets"] == []

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.support.packages import answer, install, wasp, written
+from tests.support.packages import install, with_packages, written
 from tests.support.runs.pipeline import SMALL
 from wasp.extend import Metric
 from wasp.testing import MetricContract
@@ -38,10 +38,11 @@ class TestItsContract(MetricContract):
 @pytest.mark.runs
 def test_it_is_in_summary_tracking_report_and_comparison(tmp_path: Path) -> None:
     home, folder, config = tmp_path / "home", tmp_path / "site", written(tmp_path / "wasp.yaml", CONFIG)
-    before = answer(wasp(folder, home, "run", "wasp", "--config", config, "--json"))
+    wasp = with_packages(folder, home)
+    before = wasp.answer("run", "wasp", "--config", config)
     assert "mean_words" not in before
     install(folder, "wasp_words", SOURCE, {"wasp.metrics": {"mean_words": "wasp_words:METRIC"}})
-    run = answer(wasp(folder, home, "run", "wasp", "--config", config, "--json"))
+    run = wasp.answer("run", "wasp", "--config", config)
     run_folder = home / "runs" / run["run_id"]
     lengths = pd.read_parquet(run_folder / "synthetic.parquet")["text"].str.split().str.len()
     assert run["run_id"] == before["run_id"], "the finished run is measured again, and nothing is generated or spent"
@@ -60,9 +61,9 @@ def test_it_is_in_summary_tracking_report_and_comparison(tmp_path: Path) -> None
         assert database.execute(query, (run["mlflow_run_id"],)).fetchall() == [(run["mean_words"],)]
     assert '<th scope="col">words</th>' in (run_folder / "report.html").read_text()
     table = {"title": "Words", "rows": [{"name": "W", "config": config}], "metrics": ["mean_words"]}
-    compared = answer(wasp(folder, home, "run", "compare", "--config", written(tmp_path / "c.yaml", table), "--json"))
+    compared = wasp.answer("run", "compare", "--config", written(tmp_path / "c.yaml", table))
     assert [cell["values"]["mean_words"] for cell in compared["cells"]] == [run["mean_words"]]
     assert f"{run['mean_words']:.3f}" in Path(compared["table"]).read_text()
-    refused = wasp(tmp_path / "none", home, "plan", "compare", "--config", str(tmp_path / "c.yaml"))
+    refused = with_packages(tmp_path / "none", home).call("plan", "compare", "--config", str(tmp_path / "c.yaml"))
     assert refused.returncode != 0
     assert "mean_words" in refused.stderr

@@ -1,4 +1,11 @@
-"""A sabotaged audit as a program."""
+"""A sabotaged audit, as a process of its own."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from tests.support.paths import ROOT
+from tests.support.runs.pipeline import Pipeline
 
 SABOTAGED = """
 import sys
@@ -16,3 +23,12 @@ tasks.audit.attacks.noisy_votes = reused
 from flows.cli.main import main
 main()
 """
+
+
+def sabotaged(pipeline: Pipeline, how: str, arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    """Run the command with noise that is too weak ("weak") or drawn once ("reused"); the audit must be red."""
+    command = [sys.executable, "-c", SABOTAGED, how, *arguments]
+    environment = pipeline.environment | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1, done.stderr[-3000:]
+    return done

@@ -14,8 +14,8 @@ from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
 from tasks.steps.texts import embed_samples, write_samples
 from tests.support.data.short_texts import LABELS, WORDS, save_rows
-from tests.support.runs.caps import lift_cap
 from tests.support.runs.pipeline import SMALL, merged
+from tests.support.runs.prepared_run import lift_cap
 
 
 def texts(number: int, seed: int) -> list[tuple[str, str]]:

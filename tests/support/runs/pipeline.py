@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -116,6 +117,21 @@ class Pipeline:
         """Return the bytes of every release of a run."""
         folder = self.home / "runs" / run_id
         return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("release.parquet"))}
+
+    def answers_per_prompt(self) -> list[int]:
+        """Return how many completions the models gave to each prompt, over all starts."""
+        from connectors.models.base.completion_store import CompletionStore
+
+        store = CompletionStore(self.home / "completions")
+        return [count for identity in store.identities() for count in store.asked(identity).values()]
+
+    def with_same_ledger(self, home: Path, **extra: str) -> "Pipeline":
+        """Return a fresh state folder with the ledger and its key: noise is read back, never drawn."""
+        (home / "private").mkdir(parents=True, mode=0o700)
+        home.chmod(0o700)
+        for file in (self.home / "private" / "ledger.key", *self.home.glob("ledger.db*")):
+            shutil.copy(file, home / file.relative_to(self.home))
+        return Pipeline(home, self.api, extra, method=self.method)
 
     def synthetic(self, run_id: str) -> pd.DataFrame:
         return pd.read_parquet(self.home / "runs" / run_id / "synthetic.parquet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ WORDS = (
 
 def start(home: Path, **changes: Any) -> Prepared:
     return prepare("wasp", check_config(WaspConfig, values(**changes), "the test"), home)
+
+
+def lift_cap(prepared: Prepared) -> Prepared:
+    """Lift the default cap of a run's dataset, as its owner does for a run that needs more or has no noise."""
+    dataset = prepared.tools.called.dataset
+    if dataset:
+        prepared.tools.ledger.set_cap(dataset, math.inf, 1e-5, "the owner", "lifted by the test")
+    return prepared
 
 
 def table(path: Path, rows: list[tuple[Any, Any]], columns: tuple[str, str] = ("text", "label")) -> str:

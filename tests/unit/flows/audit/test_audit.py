@@ -1,8 +1,6 @@
 """The audit as a flow: it opens nothing, compares proven with claimed epsilon, and fails where more is proven."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from flows.config.files import check_config, load_config
 from flows.engine.prepare import make_noise
 from flows.methods.wasp.config import WaspConfig
 from tests.support.paths import ROOT
-from tests.support.runs.audits import SABOTAGED
+from tests.support.runs.audits import sabotaged
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.runs.served_flow import artifacts, ask
 
@@ -72,10 +70,7 @@ def test_a_sound_mechanism_passes_and_nothing_is_opened_or_spent(
     ("how", "message"), [("weak", "epsilon 4.0000 is claimed, at least epsilon"), ("reused", "noise is not fresh")]
 )
 def test_a_sabotaged_mechanism_makes_the_run_red(pipeline: Pipeline, how: str, message: str) -> None:
-    command = [sys.executable, "-c", SABOTAGED, how, "audit", "demo", *VOTES]
-    environment = pipeline.environment | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1, done.stderr[-3000:]
+    done = sabotaged(pipeline, how, ["audit", "demo", *VOTES])
     assert message in done.stderr
     assert "The audit is red" in last_json(done.stdout)["message"]
     assert "Share nothing that was released" in done.stderr

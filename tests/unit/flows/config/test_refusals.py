@@ -78,6 +78,9 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
             },
             "Write mean",
         ),
+        # persons
+        ({"privacy": {"protects": "person"}}, "private.person"),
+        ({"privacy": {"protects": "person"}, "private": {"person": "patient", "rows": 60}}, "private.of"),
         # label counts and the filter
         ({"filter": "discriminator"}, "must be below the number of texts"),
         ({"discriminator": {"teachers": 3}}, "need filter: discriminator"),

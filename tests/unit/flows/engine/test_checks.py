@@ -191,6 +191,10 @@ def test_a_column_that_differs_in_case_alone_is_offered(home: Path, tmp_path: Pa
     assert problem.startswith("private.text:")
     assert "Did you mean 'Text'?" in problem
     assert len(said(home, private={"path": path})) == 2
+    person = {"path": rows_of(tmp_path / "person.csv"), "person": "patiend"}
+    (problem,) = said(home, private=person, privacy={"protects": "person"})
+    assert problem.startswith("private.person:")
+    assert "has no column 'patiend'" in problem
 
 
 @pytest.mark.parametrize("field", ["test", "public"])

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,7 @@ from flows.storage.audit_findings import AuditLine, audits_of_releases
 from tasks.accounting.federated import Parties, shared, shared_charge
 from tasks.audit.attacks import Attack
 from tests.support.ledgers import charge
-from tests.support.paths import ROOT
-from tests.support.runs.audits import SABOTAGED
+from tests.support.runs.audits import sabotaged
 from tests.support.runs.pipeline import FURTHER, METHODS, SMALL, Pipeline, last_json
 
 
@@ -56,10 +53,7 @@ def audit(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def red_audit(pipeline: Pipeline, *changes: str) -> str:
-    command = [sys.executable, "-c", SABOTAGED, "weak", *audit_command(pipeline, *changes)]
-    environment = pipeline.environment | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1, done.stderr[-3000:]
+    sabotaged(pipeline, "weak", audit_command(pipeline, *changes))
     books = [json.loads(path.read_text()) for path in (pipeline.home / "runs").glob("audit-*/manifest.json")]
     return str(max(books, key=lambda book: book["started"])["run_id"])
 

@@ -30,8 +30,8 @@ from tasks.steps import keyphrases as keyphrasing
 from tasks.steps.texts import write_samples
 from tests.support.data.short_texts import LABELS, WORDS, save_rows
 from tests.support.ledgers import output_of
-from tests.support.runs.caps import lift_cap
 from tests.support.runs.pipeline import SMALL, merged
+from tests.support.runs.prepared_run import lift_cap
 
 SIX = ("login_problem", "billing_question", "slow_internet", "delivery_delay", "cancel_contract", "hardware_fault")
 

@@ -15,8 +15,8 @@ from flows.runtime.manifest import RunBook
 from tasks.private.training import plain_train
 from tasks.steps.students.plain_student import train_on_private
 from tests.support.data.short_texts import Row, rows, save_rows
-from tests.support.runs.caps import lift_cap
 from tests.support.runs.pipeline import values
+from tests.support.runs.prepared_run import lift_cap
 
 
 def opened(folder: Path, private: list[Row] | None = None, **changes: Any) -> Prepared:
