@@ -27,16 +27,7 @@ class Line:
     high: float
     rounds: int
     note: str = ""
-    facts: Mapping[str, float] = field(default_factory=dict)
     reached: Mapping[str, float] = field(default_factory=dict)
-
-
-def compare(
-    subject: str, case: str, ours: Work, peers: Mapping[str, Work], rounds: int, notes: Mapping[str, str] | None = None
-) -> list[Line]:
-    """Run ours and every peer once unmeasured, then all in turns `rounds` times; return one line per peer."""
-    taken = in_turns({"": ours, **peers}, rounds)
-    return [line(subject, case, name, taken[""], taken[name], (notes or {}).get(name, "")) for name in peers]
 
 
 def in_turns(

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from tests.benchmarks.goals import toward
-from tests.benchmarks.race import Line, compare
+from tests.benchmarks.race import Line, in_turns, line
 from tests.support.paths import ROOT
 
 
@@ -14,6 +14,6 @@ def startup(tiny: bool) -> list[Line]:
     def start(*arguments: str) -> None:
         subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
 
-    peers = {"bare interpreter": lambda: start("-c", "import argparse")}
-    lines = compare("startup", "wasp --help", lambda: start("-m", "flows.cli.main", "--help"), peers, 1 if tiny else 7)
-    return [toward(one, "P15") for one in lines]
+    arms = {"": lambda: start("-m", "flows.cli.main", "--help"), "bare": lambda: start("-c", "import argparse")}
+    taken = in_turns(arms, 1 if tiny else 7)
+    return [toward(line("startup", "wasp --help", "bare interpreter", taken[""], taken["bare"]), "P15")]

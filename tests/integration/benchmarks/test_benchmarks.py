@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks.__main__ import BENCHMARKS, main
 from tests.benchmarks.goals import GOALS, table, toward, verdicts
-from tests.benchmarks.race import compare, line
+from tests.benchmarks.race import in_turns, line
 
 NAMES = [pytest.param(name, marks=() if name == "vote" else pytest.mark.runs) for name in BENCHMARKS]
 
@@ -44,9 +44,9 @@ def test_a_goal_is_judged_by_the_worst_line_that_measures_it() -> None:
 
 def test_arms_run_in_turns_and_the_first_run_of_each_is_not_measured() -> None:
     order: list[str] = []
-    lines = compare("s", "c", lambda: order.append("A"), {"b": lambda: order.append("B")}, rounds=2)
+    taken = in_turns({"a": lambda: order.append("A"), "b": lambda: order.append("B")}, rounds=2)
     assert "".join(order) == "ABABAB"
-    assert lines[0].rounds == 2
+    assert [len(rounds) for rounds in taken.values()] == [2, 2]
 
 
 def test_the_ratio_is_the_median_of_the_rounds_own_ratios() -> None:

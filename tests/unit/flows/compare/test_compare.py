@@ -15,14 +15,11 @@ from flows.compare.cells import cells_of
 from flows.compare.config import CompareConfig
 from flows.compare.run import shown_metrics
 from flows.compare.values import planned
-from flows.config.files import check_config, load_config
+from flows.config.files import check_config
 from flows.runtime.stores import open_ledger
 from tasks.metrics.comparison import CellResult
-from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL, Pipeline
 from tests.support.tracking import snapshot
-
-HERE = ROOT / "deployments" / "configs" / "compare_here.yaml"
 
 
 def small(folder: Path) -> str:
@@ -145,10 +142,6 @@ def test_a_setting_that_means_nothing_to_a_row_makes_no_second_cell(home: Path, 
     rows = [matrix(tmp_path)["rows"][0] | {"published": {}, "ignores": ["privacy.epsilon"]}]
     value = planned(compared(tmp_path, rows=rows, columns=columns, seeds=[0]))
     assert (value["cells"], value["open"], len(value["matrix"])) == (2, 1, 1)
-
-
-def test_the_shipped_comparison_holds(home: Path) -> None:
-    assert len(cells_of(load_config(CompareConfig, HERE))) == 28
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from flows.engine.prepare import make_noise, prepare
 from flows.methods.wasp.config import WaspConfig
 from tasks.private.data.rows import open_rows
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import SMALL, Pipeline
+from tests.support.runs.pipeline import SMALL
 
 PUBLIC = {"rows": 60, "rows_are_public": True}
 
@@ -79,9 +79,3 @@ def test_configurations_of_the_papers_draw_exactly_m_rows() -> None:
             private = merge(read_layers(config)).get("private") or {}
             assert "of" not in private, config
             assert private.get("rows_are_public", False) == ("rows" in private), config
-
-
-def test_the_report_says_that_rows_are_public(pipeline: Pipeline) -> None:
-    summary = pipeline.run(private=PUBLIC, method={"iterations": 2, "samples": 48})
-    report = Path(summary["report"]).read_text(encoding="utf-8")
-    assert "The rows are public: exactly 60 are drawn, stratified by class" in report

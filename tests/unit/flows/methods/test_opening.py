@@ -8,9 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from datasets import load_dataset
 
-import connectors.data
 from connectors.interfaces.errors import ConfigError
 from flows.config.files import check_config
 from flows.engine import text
@@ -19,8 +17,6 @@ from flows.engine.prepare import prepare, releases_of
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.releases import calibrated
 from tests.support.runs.pipeline import SMALL, Pipeline, values
-
-ROWS = Path(connectors.data.__file__).parent / "support_desk" / "private.parquet"
 
 
 def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig:
@@ -135,28 +131,6 @@ def test_a_run_with_closed_rows_ends_without_a_charge_or_a_private_file(api: str
     assert "the private rows stay closed, no budget is used" in page
     assert "keep your budget" in page
     pipeline.answer("resume", summary["run_id"])
-
-
-@pytest.mark.runs
-def test_an_open_run_labels_its_texts_softly_and_exports_them(api: str, tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home", api)
-    private = {"path": str(ROWS), "declared_rows": 60}
-    summary = pipeline.run(method={"guidance": "auto"}, private=private)
-    assert list(pipeline.releases(summary["run_id"])) == ["guidance/release.parquet"]
-    again = pipeline.run(method={"guidance": "auto"}, private=private, student={"kind": "mlp", "epochs": 3})
-    assert again["run_id"] != summary["run_id"]
-    assert again["releases_charged"] == 0, "a later run on the same rows reads the release free of charge"
-    folder = tmp_path / "bundle"
-    pipeline.answer("export", summary["run_id"], str(folder))
-    table = pd.read_parquet(folder / "synthetic.parquet")
-    soft = pd.DataFrame(table["label_soft"].tolist())
-    assert soft.shape == (len(table), 6)
-    assert soft.sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-4)
-    assert "label_soft" in (folder / "README.md").read_text()
-    fields = json.loads((folder / "croissant.json").read_text())["recordSet"][0]["field"]
-    assert next(field for field in fields if field["name"] == "label_soft")["repeated"] is True
-    loaded = load_dataset("parquet", data_files=str(folder / "synthetic.parquet"), split="train")
-    assert len(loaded[0]["label_soft"]) == 6
 
 
 @pytest.mark.runs

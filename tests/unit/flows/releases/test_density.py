@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from datasets import load_dataset
 
 from connectors.interfaces.errors import ConfigError
 from flows.audit.config import AuditConfig, PipelineAttack
@@ -28,7 +29,7 @@ def config(**changes: Any) -> WaspConfig:
 @pytest.fixture(scope="module")
 def ran(api: str, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     pipeline = Pipeline(tmp_path_factory.mktemp("guided") / "home", api)
-    return pipeline, pipeline.run(method=DENSITY)
+    return pipeline, pipeline.run(method={"guidance": "auto"}, private={"rows": 60, "rows_are_public": True})
 
 
 def test_a_run_releases_one_density_and_ends_with_all_texts(ran: Ran) -> None:
@@ -44,14 +45,18 @@ def test_a_run_releases_one_density_and_ends_with_all_texts(ran: Ran) -> None:
     report = json.loads((folder / "report.json").read_text())
     (released,) = report["released"]
     assert "one sum of features per class" in released["text"]
-    assert "Released: one sum of features per class" in (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text()
+    assert "Released: one sum of features per class" in page
+    assert "The rows are public: exactly 60 are drawn, stratified by class" in page
 
 
 def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ran: Ran) -> None:
     pipeline, summary = ran
-    again = pipeline.run(method={"guidance": "kernel", "samples": 54})
+    changes = {"method": {"guidance": "auto", "samples": 54}, "student": {"kind": "mlp", "epochs": 3}}
+    again = pipeline.run(**changes, private={"rows": 60, "rows_are_public": True})
     assert again["run_id"] != summary["run_id"]
     assert pipeline.releases(again["run_id"]) == pipeline.releases(summary["run_id"])
+    assert again["releases_charged"] == 0
     (status,) = pipeline.answer("budget", "show", "desk")["datasets"]
     assert status["spent"] == pytest.approx(summary["epsilon_spent"], rel=1e-3)
     assert again["epsilon_spent"] == summary["epsilon_spent"], "the texts stand on the release, whoever paid"
@@ -97,9 +102,19 @@ def test_without_noise_the_density_is_marked(home: Path) -> None:
     assert not planned(config(method=DENSITY, privacy={"epsilon": "inf"}))["private"]
 
 
-def test_a_bundle_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
+def test_a_bundle_has_soft_labels_and_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
     pipeline, summary = ran
-    pipeline.answer("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc-by-4.0")
-    card = (tmp_path / "bundle" / "README.md").read_text()
-    assert "Released with noise: one sum of features per class" in " ".join(card.split())
-    assert "only voted" not in " ".join(card.split())
+    folder = tmp_path / "bundle"
+    pipeline.answer("export", summary["run_id"], str(folder), "--license", "cc-by-4.0")
+    card = " ".join((folder / "README.md").read_text().split())
+    assert "Released with noise: one sum of features per class" in card
+    assert "only voted" not in card
+    assert "label_soft" in card
+    table = pd.read_parquet(folder / "synthetic.parquet")
+    soft = pd.DataFrame(table["label_soft"].tolist())
+    assert soft.shape == (len(table), 6)
+    assert soft.sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-4)
+    fields = json.loads((folder / "croissant.json").read_text())["recordSet"][0]["field"]
+    assert next(field for field in fields if field["name"] == "label_soft")["repeated"] is True
+    loaded = load_dataset("parquet", data_files=str(folder / "synthetic.parquet"), split="train")
+    assert len(loaded[0]["label_soft"]) == 6
