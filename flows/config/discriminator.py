@@ -60,11 +60,6 @@ class Discriminator(Strict):
     max_length: int | None = Field(
         None, ge=1, le=8192, exclude_if=partial(is_, None), description="Maximum tokens per text. Empty: 256."
     )
-    choose: Literal["best", "accepted"] = Field(
-        "best",
-        description="best: highest scores first (paper); accepted: random texts classified as private by the student.",
-    )
-
     test_teachers: bool = Field(
         False,
         exclude_if=partial(is_, False),

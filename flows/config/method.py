@@ -129,18 +129,6 @@ class WaspMethod(RoundsMethod):
     weights_by: Literal["linear", "softmax"] = Field(
         "linear", description="Texts per model: proportional to its weight (paper), or to the softmax (paper's code)."
     )
-    temperature: float = Field(1.0, gt=0, le=1000, description="Divisor of the weights before the softmax.")
-    least_share: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        exclude_if=lambda value: value is None,
-        description="Smallest part of an equal share of the texts that each model writes. Empty: 0.05, or 0 with "
-        "privacy.calibration: paper.",
-    )
-    vote_scope: Literal["all", "latest"] = Field(
-        "all", description="Candidates of a vote: all texts so far, or those of the latest iteration."
-    )
     guidance: Guidance = Field(
         "auto",
         description="Release that guides generation. auto: by the declared number of rows, classes and epsilon, a "

@@ -222,7 +222,7 @@ class Run:
             raise error
         try:
             if self.is_voted_on(iteration) and not released:
-                require_usable(self.tools, self.votable(iteration, written), self.needed)
+                require_usable(self.tools, written, self.needed)
             elif not any(table.samples.rows for table in written):
                 require_usable(self.tools, written)
         except TooFewTextsError as stop:
@@ -236,10 +236,6 @@ class Run:
     def is_voted_on(self, iteration: int) -> bool:  # noqa: ARG002  (methods without votes)
         """Return whether the next step after generating an iteration's texts is a release."""
         return False
-
-    def votable(self, iteration: int, written: Sequence[Written]) -> tuple[Written, ...]:  # noqa: ARG002
-        """Return the candidates of a vote."""
-        return tuple(written)
 
     @property
     def needed(self) -> dict[str, int]:

@@ -125,7 +125,7 @@ def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | No
         count=config.result_size,
         labels=run.prepared.card.label_names,
         shares=run.shares,
-        best=config.filtering is not None and config.filtering.choose == "best",
+        best=config.filtering is not None,
         seed=config.execution.seed,
     )
     selected = run_step(select_texts, run.tools, spec, written, discriminator)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 DAMPING: Final = 5e-3
 """Added to the curvature, as published; keeps the step finite where texts contain no information."""
 
+AMBIGUOUS: Final = 0.5
+"""Share of the candidates on which the students differ most; on the others they agree."""
+
 MIXED = """\
 Each numbered line below holds a {item} that comes close to what real people write; their classes differ.
 
@@ -55,15 +58,15 @@ def agreement(probabilities: Floats) -> tuple[Floats, Floats]:
     return np.nanmean(probabilities, axis=0), np.nanstd(probabilities, axis=0)
 
 
-def candidates(confidence: Floats, variability: Floats, size: int, ambiguous: float) -> tuple[Integers, Integers]:
+def candidates(confidence: Floats, variability: Floats, size: int) -> tuple[Integers, Integers]:
     """Return positions of the easy and the ambiguous candidates.
 
-    `size` (R in the paper) is their total. Easy texts have the least variability, ambiguous ones the most; `ambiguous`
-    is their share. Equal variability: the higher confidence is easier, then the earlier position. With too few texts
-    all are candidates, each once.
+    `size` (R in the paper) is their total, half of which is ambiguous. Easy texts have the least variability, ambiguous
+    ones the most. Equal variability: the higher confidence is easier, then the earlier position. With too few texts all
+    are candidates, each once.
     """
     size = min(size, len(variability))
-    ambiguous_count = round(size * ambiguous)
+    ambiguous_count = round(size * AMBIGUOUS)
     order = np.lexsort((np.arange(len(variability)), -confidence, variability))
     return order[: size - ambiguous_count].astype(np.int64), order[::-1][:ambiguous_count].astype(np.int64)
 

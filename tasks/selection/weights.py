@@ -32,7 +32,10 @@ class Weighting:
 
     source: Source = "histogram"
     transform: Transform = "linear"
-    temperature: float = 1.0
+
+    def to_json(self) -> dict[str, str | float]:
+        """Return the values for a key; `temperature` was a setting."""
+        return {"source": self.source, "transform": self.transform, "temperature": 1.0}
 
 
 def weigh(
@@ -98,7 +101,7 @@ def _against_size(shares: Floats, sizes: Floats) -> Floats:
 def transformed(weights: Floats, weighting: Weighting) -> Floats:
     """Return weights that add up to 1: scaled linearly, or by softmax."""
     if weighting.transform == "softmax":
-        weights = np.exp((weights - weights.max()) / weighting.temperature)
+        weights = np.exp(weights - weights.max())
     return _normalised(weights)
 
 

@@ -7,7 +7,7 @@ tasks/steps/selection.py run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,8 +143,8 @@ def weigh_models(
     if not (job.dense and job.weighting):
         return selection.weigh_models(tools, job, release, written)
     path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
-    weighting = Weighting("histogram", job.transform, job.temperature)
-    parameters: dict[str, object] = {"weighting": asdict(weighting), "kernel": KERNEL, "plms": list(job.plms)}
+    weighting = Weighting("histogram", job.transform)
+    parameters: dict[str, object] = {"weighting": weighting.to_json(), "kernel": KERNEL, "plms": list(job.plms)}
     key = step_key("weigh_matching", parameters, _inputs(release, written))
 
     def make() -> ArtifactRef:

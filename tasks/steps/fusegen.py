@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from tasks.core.reuse import make_once, step_key
 from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.selection.examples import COLUMNS
-from tasks.selection.fusegen import Labelled, agreement, candidates, influence
+from tasks.selection.fusegen import AMBIGUOUS, Labelled, agreement, candidates, influence
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.students.loop import split
 from tasks.students.spec import StudentSpec, TrainingRows, settings
@@ -49,7 +49,11 @@ POOL = {
     "variability": "float64",
     "influence": "float64",
 }
-"""Columns of the candidates: `shown_to` is the class of the prompts, empty for all; `kind` is easy or ambiguous."""
+"""Columns of the candidates: `shown_to` is empty, for prompts of all classes; `kind` is easy or ambiguous."""
+
+
+FORMER = {"ambiguous": AMBIGUOUS, "by_class": False, "with_own": True}
+"""Former settings at their only values, which are part of keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +69,12 @@ class JudgeJob:
 
 @dataclass(frozen=True, slots=True)
 class FuseJob:
-    """Selection of `examples` (S) texts from `pool` times as many candidates.
-
-    The share `ambiguous` of the candidates is ambiguous.
-    `by_class`: select within each class; otherwise select once among all texts, for the prompts of every class.
-    `with_own`: include the student that was trained on a text in the text's confidence and variability.
-    """
+    """Selection of `examples` (S) texts from `pool` times as many candidates, for the prompts of every class."""
 
     iteration: int
     labels: tuple[str, ...]
     examples: int
     pool: int
-    ambiguous: float
-    by_class: bool
-    with_own: bool
 
 
 @step("judge by {job.plm} t={job.iteration}")
@@ -113,9 +109,7 @@ def fuse(
         "labels": list(job.labels),
         "examples": job.examples,
         "pool": job.pool,
-        "ambiguous": job.ambiguous,
-        "by_class": job.by_class,
-        "with_own": job.with_own,
+        **FORMER,
         "embedder": tools.embedder.identity,
     }
     samples = content([entry.samples for entry in written])
@@ -176,7 +170,7 @@ def _empty(types: dict[str, str]) -> pd.DataFrame:
 def pool_candidates(
     samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], job: FuseJob
 ) -> pd.DataFrame:
-    """Return the candidates per class or overall with their scores."""
+    """Return the candidates with their scores."""
     tables = [table for table in judgements if len(table)]
     if not tables:
         return _empty(POOL)
@@ -184,40 +178,26 @@ def pool_candidates(
     held = np.flatnonzero(part == "validation")
     distinct = ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
     shown = np.flatnonzero((part != "validation") & distinct)
-    confidence, variability = agreement(_probabilities(tables, job.with_own)[:, shown])
+    probabilities = np.stack([table["probability"].to_numpy(dtype=np.float64) for table in tables])
+    confidence, variability = agreement(probabilities[:, shown])
     number = {label: position for position, label in enumerate(job.labels)}
     targets = np.array([number[label] for label in samples["label"].tolist()], dtype=np.int64)
     learned = Labelled(vectors[shown], targets[shown], weight[shown])
     checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
     every = np.arange(len(shown))
     scores = influence(learned, checks, every, len(job.labels)) if len(held) else np.zeros(len(shown))
-    parts = []
-    for group, members in _groups(targets[shown], job):
-        size = job.examples * job.pool
-        ends = candidates(confidence[members], variability[members], size, job.ambiguous)
-        for kind, positions in zip(("easy", "ambiguous"), ends, strict=True):
-            members_of_kind = members[positions]
-            parts.append(
-                samples.iloc[shown[members_of_kind]][["sample_id", "label", "plm", "text"]].assign(
-                    shown_to=group,
-                    kind=kind,
-                    confidence=confidence[members_of_kind],
-                    variability=variability[members_of_kind],
-                    influence=scores[members_of_kind],
-                )
-            )
+    ends = candidates(confidence, variability, job.examples * job.pool)
+    parts = [
+        samples.iloc[shown[positions]][["sample_id", "label", "plm", "text"]].assign(
+            shown_to="",
+            kind=kind,
+            confidence=confidence[positions],
+            variability=variability[positions],
+            influence=scores[positions],
+        )
+        for kind, positions in zip(("easy", "ambiguous"), ends, strict=True)
+    ]
     return pd.concat(parts, ignore_index=True)[list(POOL)].astype(POOL)
-
-
-def _groups(targets: NDArray[np.int64], job: FuseJob) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Yield the groups of texts that compete: each class, or all texts."""
-    if not job.by_class:
-        yield "", np.arange(len(targets))
-        return
-    for number, label in enumerate(job.labels):
-        members = np.flatnonzero(targets == number)
-        if len(members):
-            yield label, members
 
 
 def _parts(tables: Sequence[pd.DataFrame]) -> tuple[NDArray[np.object_], NDArray[np.float64]]:
@@ -231,20 +211,8 @@ def _parts(tables: Sequence[pd.DataFrame]) -> tuple[NDArray[np.object_], NDArray
     return part, weight
 
 
-def _probabilities(tables: Sequence[pd.DataFrame], with_own: bool) -> NDArray[np.float64]:
-    """Return probabilities (students, texts); NaN for a student's own training texts."""
-    probabilities = np.stack([table["probability"].to_numpy(dtype=np.float64) for table in tables])
-    if not with_own and len(tables) > 1:
-        for row, table in enumerate(tables):
-            probabilities[row, (table["part"] == "train").to_numpy()] = np.nan
-    return probabilities
-
-
 def choose_examples(pool: pd.DataFrame, job: FuseJob) -> pd.DataFrame:
-    """Return the most influential candidates as good examples per class."""
-    parts = []
-    ranked = pool.sort_values(["influence", "sample_id"], ascending=[False, True], kind="stable")
-    for label in job.labels:
-        best = ranked[ranked["shown_to"].isin([label, ""])].head(job.examples)
-        parts.append(best.assign(label=label, kind="good", rank=np.arange(1, len(best) + 1), score=best["influence"]))
-    return pd.concat(parts, ignore_index=True)[COLUMNS]
+    """Return the most influential candidates as good examples of every class."""
+    ranked = pool.sort_values(["influence", "sample_id"], ascending=[False, True], kind="stable").head(job.examples)
+    best = ranked.assign(kind="good", rank=np.arange(1, len(ranked) + 1), score=ranked["influence"])
+    return pd.concat([best.assign(label=label) for label in job.labels], ignore_index=True)[COLUMNS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class WeighJob:
     """Conversion of the release of `iteration` to weights.
 
     The `previous` weights apply if the noisy votes are not informative.
-    `transform`, `temperature`: linear, or softmax(w / temperature). `dense` as in SelectJob.
+    `transform`: linear, or softmax. `dense` as in SelectJob.
     """
 
     iteration: int
@@ -44,7 +44,6 @@ class WeighJob:
     weighting: bool
     previous: Mapping[str, float]
     transform: Transform = "linear"
-    temperature: float = 1.0
     dense: bool = False
 
 
@@ -84,8 +83,8 @@ def weigh_models(
     """Write the weight of each language model (Eq. 8)."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
     source: Source = "histogram" if job.weighting else "uniform"
-    weighting = Weighting(source, job.transform, job.temperature)
-    parameters: dict[str, object] = {"weighting": asdict(weighting), "previous": dict(job.previous)}
+    weighting = Weighting(source, job.transform)
+    parameters: dict[str, object] = {"weighting": weighting.to_json(), "previous": dict(job.previous)}
     key = step_key("weigh", parameters, {"release": release.sha256})
 
     def make() -> ArtifactRef:

@@ -91,7 +91,6 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "unit/tasks/audit/test_canaries.py::test_the_interval",
     ),
     "the methods of the papers": (
-        "e2e/methods/test_fusegen.py::test_by_class",
         "e2e/methods/test_methods.py::test_a_lost_cache",
         "e2e/methods/test_methods.py::test_texts_are_chosen",
         "e2e/methods/test_methods.py::test_the_accuracy_of_teachers",

@@ -28,7 +28,7 @@ DRAWS: Final = {
     "sharpened": (100, 2.0, 3.0),
     "iterative": (10, 1.0, None),
 }
-"""Default top, sharpness and block of each sampling; block None: as in the paper, by density."""
+"""Default top and sharpness of each sampling, and its block; None: as in the paper, by density."""
 
 
 class KeyphrasePrivacy(Privacy):
@@ -83,14 +83,6 @@ class DpKpsMethod(AnyMethod):
     frequencies: int = Field(
         500, ge=1, le=20_000, description="Random Fourier frequencies of a density (D; not in the paper)."
     )
-    block: float | None = Field(
-        None,
-        gt=0,
-        le=1000,
-        description="Squared length of a phrase's vector in the kernel exp(-|x - y|^2) of all densities; larger values "
-        "separate phrases better. Empty: 3 for sharpened; else as in the paper: 1 for independent, and for sequences "
-        "of L' phrases 2/L' (logarithmic) or 1/L' (linear).",
-    )
     top: int | None = Field(
         None,
         ge=0,
@@ -136,9 +128,8 @@ class DpKpsMethod(AnyMethod):
     @property
     def shape(self) -> Shape:
         """Set of densities."""
-        block = DRAWS[self.sampling][2] if self.block is None else self.block
         alone: Literal["independent", "iterative"] = "iterative" if self.sampling == "iterative" else "independent"
-        return Shape(alone, self.ensemble, self.length, self.frequencies, block)
+        return Shape(alone, self.ensemble, self.length, self.frequencies, DRAWS[self.sampling][2])
 
     @property
     def choice(self) -> SequenceChoice:

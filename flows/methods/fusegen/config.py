@@ -20,16 +20,6 @@ class FuseGenMethod(RoundsMethod):
     iterations: int = Field(5, ge=1, le=100, description="Iterations (J); examples from the second on.")
     examples: int = Field(8, ge=2, le=64, description="Examples in a prompt (S).")
     pool: int = Field(5, ge=1, le=100, description="Candidates per example (R = S times this).")
-    ambiguous: float = Field(
-        0.5, ge=0, le=1, description="Share of candidates on which the students differ most; on the others they agree."
-    )
-    examples_of: Literal["all", "class"] = Field(
-        "all",
-        description="all: the same examples for every prompt (published); class: separate examples for each class.",
-    )
-    own_judge: bool = Field(
-        True, description="Use judgements of a text by the student trained on it as well (published)."
-    )
     judge: Literal["finetune", "linear", "mlp"] = Field(
         "finetune", description="Kind of the judging students, one per model; linear is much faster."
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
-from flows.methods.fusegen.config import FuseGenConfig, FuseGenMethod
+from flows.methods.fusegen.config import FuseGenConfig
 from tasks.core.refs import Weights, Written
 from tasks.selection.fusegen import MIXED
 from tasks.steps.fusegen import FuseJob, JudgeJob
@@ -35,8 +35,6 @@ class FuseGenRun(Run):
     ) -> list[WriteJob]:
         """Return one job per PLM with equal shares; prompts show examples of all classes with their class."""
         jobs = super().write_jobs(iteration, weights, examples, written)
-        if self.config.method.examples_of == "class":
-            return jobs
         return [replace(job, card=replace(job.card, good_only=MIXED)) for job in jobs]
 
     def judge_jobs(self, iteration: int, written: Sequence[Written]) -> list[JudgeJob]:
@@ -50,20 +48,8 @@ class FuseGenRun(Run):
 
     def fuse_job(self, iteration: int) -> FuseJob:
         """Return the job that selects S of R candidates."""
-        return fusing(self.config.method, iteration, self.prepared.card.label_names)
-
-
-def fusing(method: FuseGenMethod, iteration: int, labels: tuple[str, ...]) -> FuseJob:
-    """Return the job that selects S of R candidates after an iteration."""
-    return FuseJob(
-        iteration=iteration,
-        labels=labels,
-        examples=method.examples,
-        pool=method.pool,
-        ambiguous=method.ambiguous,
-        by_class=method.examples_of == "class",
-        with_own=method.own_judge,
-    )
+        method = self.config.method
+        return FuseJob(iteration, self.prepared.card.label_names, method.examples, method.pool)
 
 
 def boosted(spec: StudentSpec, rounds: int) -> StudentSpec:

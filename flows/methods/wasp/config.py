@@ -14,7 +14,6 @@ from flows.config.method import DENSITIES, Asks, WaspMethod
 from flows.config.privacy import Calibration
 from flows.config.task_files import load_task
 from flows.releases.opening import Opening
-from tasks.core.allocation import LEAST_SHARE
 
 
 class WaspConfig(RunConfig):
@@ -117,13 +116,6 @@ class WaspConfig(RunConfig):
     def classes(self) -> int:
         """Number of classes of the task."""
         return len(load_task(self.task).labels)
-
-    @property
-    def least_share(self) -> float:
-        """Smallest part of an equal share that a model writes; the paper has none."""
-        stated = self.method.least_share
-        default = 0.0 if self.privacy.calibration == "paper" else LEAST_SHARE
-        return default if stated is None else stated
 
     @property
     def releases_density(self) -> bool:

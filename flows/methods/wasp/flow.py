@@ -57,11 +57,10 @@ def wasp(config: WaspConfig, resumes: str | None = None, changes: Changes = None
             # private records vote in every iteration except the last (its vote has no use), or their density guides;
             # rows that are too few for any release stay closed
             if run.guided and iteration < run.iterations - 1:
-                votable = run.votable(iteration, written)
-                releases = run.release_guidance(iteration, votable, releases)
+                releases = run.release_guidance(iteration, written, releases)
                 select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
-                examples = run_step(select_examples, run.tools, select, releases[-1], votable)
-                weights = run_step(weigh_models, run.tools, weigh, releases[-1], votable)
+                examples = run_step(select_examples, run.tools, select, releases[-1], written)
+                weights = run_step(weigh_models, run.tools, weigh, releases[-1], written)
 
             run.record(iteration, written, weights, measured, releases)
 

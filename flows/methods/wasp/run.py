@@ -36,12 +36,8 @@ class WaspRun(Run):
 
     @property
     def vote_scope(self) -> str:
-        """Candidates: all texts so far (paper), or the texts of this iteration."""
-        return self.config.method.vote_scope
-
-    def votable(self, iteration: int, written: Sequence[Written]) -> tuple[Written, ...]:
-        """Return the candidates of a vote: all texts so far (paper), or the texts of this iteration."""
-        return tuple(table for table in written if self.vote_scope == "all" or table.iteration == iteration)
+        """Candidates: all texts so far (paper)."""
+        return "all"
 
     def is_voted_on(self, iteration: int) -> bool:
         """Return True for every iteration except the last; with a density only for the first."""
@@ -99,11 +95,11 @@ class WaspRun(Run):
 
     @property
     def least_share(self) -> float:
-        """Smallest part of an equal share that a model writes."""
-        return self.config.least_share
+        """Smallest part of an equal share that a model writes; the paper has none."""
+        return 0.0 if self.config.privacy.calibration == "paper" else super().least_share
 
     def weigh_job(self, iteration: int, weights: Weights) -> WeighJob:
         """Return the job that weighs the PLMs by the votes of their texts (Eq. 8)."""
         method = self.config.method
-        manner = (method.weights_by, method.temperature, self.config.releases_density)
-        return WeighJob(iteration, self.plms, method.weighting, weights, *manner)
+        dense = self.config.releases_density
+        return WeighJob(iteration, self.plms, method.weighting, weights, method.weights_by, dense)

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tasks.text.cleaning import normalised
 from tests.support.runs.pipeline import Pipeline
 from tests.support.waits import wait_until
 
@@ -111,16 +110,3 @@ def test_killed_and_resumed_it_gives_the_same_result(finished: Done, api: str, t
     assert (pipeline.home / place).read_bytes() == (whole.home / place).read_bytes()
     for name in ("accuracy", "macro_f1", "fid", "n_synthetic"):
         assert resumed[name] == summary[name]
-
-
-def test_by_class_each_class_is_shown_its_own_texts_in_the_task_s_words(api: str, tmp_path: Path) -> None:
-    pipeline = Pipeline(tmp_path / "home", api, method="fusegen")
-    summary = pipeline.run(method={"examples_of": "class", "own_judge": False, "boosts": 0, "iterations": 2})
-    chosen = table((pipeline, summary), "iteration=0/selection.parquet")
-    texts = table((pipeline, summary), "synthetic.parquet").set_index("sample_id")["label"]
-    assert (texts.loc[chosen["sample_id"]].to_numpy() == chosen["label"].to_numpy()).all()
-    assert (chosen.groupby("label").size() == 4).all()
-    assert chosen["text"].map(normalised).is_unique
-    prompts = pipeline.home.glob("runs/*/iteration=1/plm=*/prompts.parquet")
-    assert not any("their classes differ" in text for one in prompts for text in pd.read_parquet(one)["text"])
-    assert not list(pipeline.home.glob("runs/*/student_weights.parquet")), "without boosts all texts weigh the same"

@@ -37,7 +37,6 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
     vote = dataclasses.replace(run.vote_spec(1), payer=Payer("", ""))
     return {
         "write": run.write_jobs(1, equal, REF, written),
-        "votable": run.votable(1, written),
         "vote": vote,
         "select": run.select_job(1),
         "weigh": run.weigh_job(1, equal),
@@ -52,16 +51,14 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
         ({"method": {"contrast": False}}, {"write"}),
         ({"method": {"weighting": False}}, {"weigh"}),
         ({"method": {"weights_by": "softmax"}}, {"weigh"}),
-        ({"method": {"weights_by": "softmax", "temperature": 0.5}}, {"weigh"}),
         ({"method": {"votes": 1}}, {"vote"}),
         ({"method": {"votes": 16}}, {"vote"}),
         ({"method": {"examples": 6}}, {"write", "select", "vote"}),
-        ({"method": {"vote_scope": "latest"}}, {"vote", "votable"}),
         ({"privacy": {"epsilon": 1.0}}, {"vote"}),
         ({"privacy": {"epsilon": "inf"}}, {"vote"}),
         ({"privacy": {"calibration": "paper"}}, {"vote"}),
         ({"private": {"rows": 60, "of": 120}}, {"private"}),
-        ({"plms_used": ["novelist"]}, {"write", "weigh", "votable"}),
+        ({"plms_used": ["novelist"]}, {"write", "weigh"}),
         ({"method": {"guidance": "kernel"}}, {"vote", "select", "weigh"}),
         ({"student": {"kind": "finetune", "max_length": 64}}, {"student"}),
     ],
@@ -77,9 +74,6 @@ def test_a_setting_changes_its_own_steps_alone(tmp_path: Path, changes: dict[str
     [
         ({}, (23, 1)),
         ({"privacy": {"calibration": "paper"}}, (24, 0)),
-        ({"privacy": {"calibration": "paper"}, "method": {"least_share": 0.5}}, (18, 6)),
-        ({"method": {"least_share": 0.0}}, (24, 0)),
-        ({"method": {"least_share": 1.0}}, (12, 12)),
     ],
 )
 def test_a_model_without_weight_writes_its_least_share(
@@ -124,11 +118,9 @@ def test_softmax_weights_are_those_of_the_published_code() -> None:
     release = pd.DataFrame({"sample_id": range(6), "near": [30, 30, 20, 10, 5, 5]})
     samples = pd.DataFrame({"sample_id": range(6), "plm": ["a", "a", "b", "b", "c", "c"]})
     linear = weigh(release, samples, ["a", "b", "c"])
-    soft = weigh(release, samples, ["a", "b", "c"], Weighting("histogram", "softmax", 1.0))
+    soft = weigh(release, samples, ["a", "b", "c"], Weighting("histogram", "softmax"))
     # shares .6 .3 .1 over proportions of a third each: w = 1.8, 0.9, 0.3
     assert linear["weight"].tolist() == pytest.approx([0.6, 0.3, 0.1])
     by_hand = np.exp([1.8, 0.9, 0.3])
     assert soft["weight"].tolist() == pytest.approx((by_hand / by_hand.sum()).tolist())
     assert soft["share"].tolist() == linear["share"].tolist()
-    sharp = weigh(release, samples, ["a", "b", "c"], Weighting("histogram", "softmax", 0.1))
-    assert sharp["weight"].iloc[0] > 0.999

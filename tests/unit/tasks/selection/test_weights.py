@@ -45,18 +45,6 @@ def test_uniform_weights_do_not_look_at_the_votes():
     assert table == pytest.approx(dict.fromkeys(PLMS, 1 / 3))
 
 
-def test_softmax_levels_with_rising_temperature_and_keeps_the_order():
-    release, samples = tables([6, 3, 1], "xyz")
-    cold, warm, hot = (
-        list(weights(release, samples, PLMS, Weighting("histogram", "softmax", t)).values())
-        for t in (0.01, 1.0, 1000.0)
-    )
-    assert cold == pytest.approx([1, 0, 0])
-    assert warm == sorted(warm, reverse=True)
-    assert warm == pytest.approx(np.exp([1.8, 0.9, 0.3]) / np.exp([1.8, 0.9, 0.3]).sum())
-    assert hot == pytest.approx([1 / 3] * 3, abs=1e-3)
-
-
 def test_strange_plms_are_refused():
     release, samples = tables([1, 2], "xy")
     missing = samples.assign(plm=pd.Categorical(["x", None]))
