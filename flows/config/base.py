@@ -320,6 +320,39 @@ class OwnRowsConfig(RunConfig):
     hidden: ClassVar[dict[str, str]] = {"parties": "this method does not support several parties. Remove it"}
 
 
+NO_TEXTS = "this flow writes no texts and calls no language model. Remove the field"
+
+
+class NoTexts(Strict):
+    """Fields of `AnyConfig` that have no effect on a flow that only trains a student."""
+
+    public: Rows | None = Field(None, exclude=True)
+    plms: list[Plm] = Field([], exclude=True)
+    plms_used: list[str] | None = Field(None, exclude=True)
+    evaluation: Evaluation = Field(Evaluation(), exclude=True)
+    limits: Limits = Field(Limits(), exclude=True)
+    export: Export = Field(Export(), exclude=True)
+
+    hidden: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("public", "plms", "plms_used", "evaluation", "limits", "export"), NO_TEXTS
+    )
+    rules: ClassVar[Rules] = {}
+
+    @property
+    def asks(self) -> list[Asks]:
+        """No planned calls."""
+        return []
+
+
+class NoTextsMethod(AnyMethod):
+    """Method settings of a flow that only trains a student."""
+
+    iterations: int = Field(1, exclude=True)
+    samples: int = Field(0, exclude=True)
+
+    hidden: ClassVar[dict[str, str]] = {"iterations": NO_TEXTS, "samples": NO_TEXTS}
+
+
 class TrainingConfig(OwnRowsConfig):
     """Configuration of a method whose only release is a training by DP-SGD."""
 

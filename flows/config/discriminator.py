@@ -8,12 +8,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from flows.config.form import SET, Rule, Rules, Strict
+from flows.config.execution import Recipe
+from flows.config.form import SET, Rule, Rules
 from tasks.metrics.discriminator import LEAST_HELD_OUT
 from tasks.students.spec import StudentSpec
 
 
-class Discriminator(Strict):
+class Discriminator(Recipe):
     """Settings of a classifier that selects private-looking texts (Song et al. 2024)."""
 
     teachers: int = Field(
@@ -51,15 +52,6 @@ class Discriminator(Strict):
     )
     model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo model.")
     epochs: int = Field(3, ge=1, le=1000, description="Epochs, without a validation split. Not for linear.")
-    learning_rate: float | None = Field(
-        None, gt=0, lt=1, exclude_if=partial(is_, None), description="Learning rate. Empty: default of the kind."
-    )
-    batch: int | None = Field(
-        None, ge=1, le=4096, exclude_if=partial(is_, None), description="Batch size. Empty: 32 texts, 128 vectors."
-    )
-    max_length: int | None = Field(
-        None, ge=1, le=8192, exclude_if=partial(is_, None), description="Maximum tokens per text. Empty: 256."
-    )
     test_teachers: bool = Field(
         False,
         exclude_if=partial(is_, False),
@@ -67,7 +59,7 @@ class Discriminator(Strict):
         "PRIVATE: a researcher's figure, marked in the report and recorded in the ledger.",
     )
 
-    rules: ClassVar[Rules] = {
+    rules: ClassVar[Rules] = Recipe.rules | {
         Rule("answers", SET, "sure", SET): (
             "answers needs sure: without it every query is labelled. Remove answers, or set sure"
         ),
@@ -85,9 +77,7 @@ class Discriminator(Strict):
 
     def student(self, seed: int) -> StudentSpec:
         """Return the training settings of teachers and student, without validation."""
-        recipe = {"learning_rate": self.learning_rate, "batch": self.batch, "max_length": self.max_length}
-        overrides = {name: value for name, value in recipe.items() if value is not None}
-        return StudentSpec(self.kind, self.model, epochs=self.epochs, validation_share=0.0, seed=seed, **overrides)  # type: ignore[arg-type]
+        return StudentSpec(self.kind, self.model, epochs=self.epochs, validation_share=0.0, seed=seed, **self.recipe)
 
     def need_texts(self, texts: int) -> None:
         """Raise ValueError if there are too few texts for queries and teachers, or for a test of the teachers."""

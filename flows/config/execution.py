@@ -19,16 +19,9 @@ NETWORKS = ("finetune", "mlp")
 """Kinds of students with weights that epochs train."""
 
 
-class StudentChoice(Strict):
-    """The downstream classifier (student, STM) trained on the synthetic texts."""
+class Recipe(Strict):
+    """Training settings of a classifier; `kind` of the class decides which have an effect."""
 
-    kind: Literal["finetune", "linear", "mlp"] = Field(
-        "finetune", description="Fine-tuned transformer, or a linear / 3-layer head on frozen embeddings."
-    )
-    model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo model.")
-    epochs: int = Field(
-        5, ge=1, le=1000, description="Maximum epochs, with early stopping on a synthetic validation split."
-    )
     learning_rate: float | None = Field(
         None, gt=0, lt=1, exclude_if=_unset, description="Learning rate. Empty: default of the kind. Not for linear."
     )
@@ -42,6 +35,29 @@ class StudentChoice(Strict):
     max_length: int | None = Field(
         None, ge=1, le=8192, exclude_if=_unset, description="Maximum tokens per text. Empty: 256. For finetune."
     )
+
+    rules: ClassVar[Rules] = {
+        Rule(field, SET, "kind", kinds): f"{field} has no effect on a student of kind {{0.kind}}. Remove it"
+        for field, kinds in (("learning_rate", NETWORKS), ("batch", NETWORKS), ("max_length", ("finetune",)))
+    }
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """Training settings that differ from their defaults."""
+        values = {name: getattr(self, name) for name in Recipe.model_fields}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+class StudentChoice(Recipe):
+    """The downstream classifier (student, STM) trained on the synthetic texts."""
+
+    kind: Literal["finetune", "linear", "mlp"] = Field(
+        "finetune", description="Fine-tuned transformer, or a linear / 3-layer head on frozen embeddings."
+    )
+    model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo model.")
+    epochs: int = Field(
+        5, ge=1, le=1000, description="Maximum epochs, with early stopping on a synthetic validation split."
+    )
     adaptation: Literal["auto", "none", "coral", "density"] = Field(
         "auto",
         exclude_if=partial(eq, "auto"),
@@ -49,11 +65,7 @@ class StudentChoice(Strict):
         "finetune then learn soft labels. coral: also align with the texts of `public` (Deep CORAL); not for linear. "
         "density: move the vectors of each class towards wasp's released density; uses no budget; not for finetune.",
     )
-    rules: ClassVar[Rules] = {
-        **{
-            Rule(field, SET, "kind", kinds): f"{field} has no effect on a student of kind {{0.kind}}. Remove it"
-            for field, kinds in (("learning_rate", NETWORKS), ("batch", NETWORKS), ("max_length", ("finetune",)))
-        },
+    rules: ClassVar[Rules] = Recipe.rules | {
         Rule("adaptation", ("coral",), "kind", NETWORKS): (
             "adaptation: coral needs a network. Set kind to mlp or finetune"
         ),
@@ -80,12 +92,6 @@ class StudentChoice(Strict):
         """All settings of the student, for a StudentSpec."""
         values = self.model_dump(include={"kind", "model", "epochs", "adaptation"}) | self.recipe
         return values | ({"adaptation": "none"} if self.adaptation == "auto" else {})
-
-    @property
-    def recipe(self) -> dict[str, Any]:
-        """Training settings that differ from their defaults."""
-        values = {name: getattr(self, name) for name in ("learning_rate", "batch", "max_length")}
-        return {name: value for name, value in values.items() if value is not None}
 
 
 class Evaluation(Strict):

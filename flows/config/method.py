@@ -93,6 +93,17 @@ class AnyMethod(Strict):
         return False
 
 
+class SingleRound(AnyMethod):
+    """Base of methods that write all texts at once, without votes."""
+
+    iterations: Literal[1] = Field(1, description="Fixed: texts are written once.")
+
+    @property
+    def casting(self) -> Casting:
+        """No votes of private records."""
+        return Casting(0)
+
+
 class RoundsMethod(AnyMethod):
     """Base of methods that generate a part of the texts per iteration.
 

@@ -119,10 +119,6 @@ class Privacy(Kept, Promise):
     calibration: Calibration = Field(
         "tight", description="tight: the least noise that achieves epsilon; paper: the noise formula of the paper."
     )
-    on_lost_artifacts: Literal["stop", "respend"] = Field(
-        "stop",
-        description="If texts of a vote were lost or deleted: stop, or generate, vote and pay again.",
-    )
     tutor_epsilon: float | None = Field(
         None,
         gt=0,

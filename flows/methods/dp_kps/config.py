@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from connectors.interfaces.ledger import MOST_BYTES
 from flows.config.base import OwnRowsConfig
 from flows.config.form import UNSET, Rule, Rules
-from flows.config.method import AnyMethod, Asks, Casting
+from flows.config.method import Asks, SingleRound
 from flows.config.models import Plm
 from flows.config.privacy import Calibration, Privacy
 from flows.config.rows import Rows
@@ -47,10 +47,9 @@ class KeyphrasePrivacy(Privacy):
     calibration: Literal["tight"] = Field("tight", description="Fixed; `setting` selects the noise.")
 
 
-class DpKpsMethod(AnyMethod):
+class DpKpsMethod(SingleRound):
     """Method settings of DP-KPS."""
 
-    iterations: Literal[1] = Field(1, description="Fixed: two releases, then texts.")
     samples: int = Field(14_000, ge=1, le=10_000_000, description="Number of synthetic texts, one prompt each (N).")
     texts: Literal["models", "phrases"] = Field(
         "models",
@@ -119,11 +118,6 @@ class DpKpsMethod(AnyMethod):
             "repeats, or set sampling: sharpened"
         ),
     }
-
-    @property
-    def casting(self) -> Casting:
-        """No votes of private records."""
-        return Casting(0)
 
     @property
     def shape(self) -> Shape:

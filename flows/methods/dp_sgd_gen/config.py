@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from flows.config.base import TrainingConfig
-from flows.config.method import AnyMethod, Casting
+from flows.config.method import SingleRound
 from flows.config.models import Plm
 from flows.config.privacy import DpSteps
 
 
-class DpSgdMethod(DpSteps, AnyMethod):
+class DpSgdMethod(DpSteps, SingleRound):
     """Method settings of DP-SGD + generation."""
 
-    iterations: Literal[1] = Field(1, description="Fixed: one training, one release.")
     samples: int = Field(6000, ge=1, le=10_000_000, description="Total number of synthetic texts (N).")
     batch_rows: int = Field(
         32, ge=1, description="Average number of rows in a step; each row is sampled independently."
@@ -26,11 +25,6 @@ class DpSgdMethod(DpSteps, AnyMethod):
     alpha: int = Field(8, ge=1, le=4096, description="Scale of the LoRA matrices (alpha).")
     tokens: int = Field(128, ge=8, le=4096, description="Maximum tokens of a row, including the control text.")
     rows_at_once: int = Field(32, ge=1, le=4096, description="Rows in memory at once at most; does not affect results.")
-
-    @property
-    def casting(self) -> Casting:
-        """No votes of private records."""
-        return Casting(0)
 
 
 class DpSgdGenConfig(TrainingConfig):

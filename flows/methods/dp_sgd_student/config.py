@@ -6,26 +6,17 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from flows.config.base import TrainingConfig
-from flows.config.execution import Evaluation, Export, Limits, StudentChoice
-from flows.config.form import Rules
-from flows.config.method import AnyMethod, Asks, Casting
-from flows.config.models import Plm
+from flows.config.base import NO_TEXTS, NoTexts, NoTextsMethod, TrainingConfig
+from flows.config.execution import StudentChoice
+from flows.config.method import Casting
 from flows.config.privacy import DpSteps
-from flows.config.rows import Rows
 from tasks.accounting.dp_sgd import Training
 
-NO_TEXTS = "dp_sgd_student writes no texts and calls no language model. Remove the field"
 
-
-class DpStudentMethod(AnyMethod):
+class DpStudentMethod(NoTextsMethod):
     """Method settings: the training of the student."""
 
     training: DpSteps = Field(description="Training steps on the private rows.")
-    iterations: int = Field(1, exclude=True)
-    samples: int = Field(0, exclude=True)
-
-    hidden: ClassVar[dict[str, str]] = {"iterations": NO_TEXTS, "samples": NO_TEXTS}
 
     @property
     def casting(self) -> Casting:
@@ -55,30 +46,14 @@ class DpStudent(StudentChoice):
     }
 
 
-class DpSgdStudentConfig(TrainingConfig):
+class DpSgdStudentConfig(NoTexts, TrainingConfig):
     """Configuration of a DP-SGD student run."""
 
     flow_name: ClassVar[str] = "dp_sgd_student"
 
-    public: Rows | None = Field(None, exclude=True)
-    plms: list[Plm] = Field([], exclude=True)
-    plms_used: list[str] | None = Field(None, exclude=True)
     method: DpStudentMethod = Field(description="Training of the student.")
     student: DpStudent = Field(DpStudent(), description="The student (small task model, STM).")
-    evaluation: Evaluation = Field(Evaluation(), exclude=True)
-    limits: Limits = Field(Limits(), exclude=True)
-    export: Export = Field(Export(), exclude=True)
 
-    hidden: ClassVar[dict[str, str]] = TrainingConfig.hidden | dict.fromkeys(
-        (
-            *("public", "plms", "plms_used", "evaluation", "limits", "export"),
-            *("class_balance", "filter", "discriminator"),
-        ),
-        NO_TEXTS,
+    hidden: ClassVar[dict[str, str]] = (
+        TrainingConfig.hidden | NoTexts.hidden | dict.fromkeys(("class_balance", "filter", "discriminator"), NO_TEXTS)
     )
-    rules: ClassVar[Rules] = {}
-
-    @property
-    def asks(self) -> list[Asks]:
-        """No planned calls."""
-        return []

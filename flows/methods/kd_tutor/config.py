@@ -11,17 +11,16 @@ from pydantic import Field, model_validator
 from flows.config.base import OwnRowsConfig
 from flows.config.discriminator import Discriminator
 from flows.config.form import SET, Rule, Rules
-from flows.config.method import AnyMethod, Asks, Casting
-from flows.config.privacy import Calibration, DpSteps, Epsilon, Privacy
+from flows.config.method import Asks, SingleRound
+from flows.config.privacy import Calibration, DpSteps, Privacy
 from tasks.accounting.dp_sgd import Training
 
 IS_IT = "this flow is already the filter. Remove the field"
 
 
-class KdMethod(AnyMethod):
+class KdMethod(SingleRound):
     """Method settings: generation and selection of texts."""
 
-    iterations: Literal[1] = Field(1, description="Fixed: texts are written once, then selected.")
     samples: int = Field(3750, ge=1, le=10_000_000, description="Selected synthetic texts (the augmentation).")
     written: int = Field(7500, ge=1, le=10_000_000, description="Generated texts to select from.")
     select: Literal["discriminator", "dp_sgd", "chance"] = Field(
@@ -37,11 +36,6 @@ class KdMethod(AnyMethod):
         Rule("select", ("dp_sgd",), "training", SET): "training: is missing. Set it for select: dp_sgd",
         Rule("training", SET, "select", ("dp_sgd",)): "training: is for select: dp_sgd only. Remove it",
     }
-
-    @property
-    def casting(self) -> Casting:
-        """No votes of private records."""
-        return Casting(0)
 
     @property
     def tuning(self) -> Training | None:
@@ -63,9 +57,6 @@ class KdMethod(AnyMethod):
 class KdPrivacy(Privacy):
     """Privacy settings of label counts and teachers."""
 
-    epsilon: Epsilon = Field(
-        4.0, gt=0, description="Total privacy loss of label counts and answers; 'inf' means NOT PRIVATE."
-    )
     protects: Literal["record"] = Field("record", description="One row: one text with its label.")
     filter_epsilon: None = Field(None, exclude=True)
     calibration: Literal["tight", "paper"] = Field(

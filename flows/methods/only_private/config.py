@@ -7,18 +7,14 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from flows.config.base import AnyConfig
-from flows.config.execution import Evaluation, Export, Limits, StudentChoice
+from flows.config.base import AnyConfig, NoTexts, NoTextsMethod
+from flows.config.execution import StudentChoice
 from flows.config.form import Rule, Rules
-from flows.config.method import AnyMethod, Asks
-from flows.config.models import Plm
 from flows.config.privacy import Exposure
-from flows.config.rows import PrivateRows, Rows
-
-NO_TEXTS = "only_private writes no texts and calls no language model. Remove the field"
+from flows.config.rows import PrivateRows
 
 
-class OnlyPrivateMethod(AnyMethod):
+class OnlyPrivateMethod(NoTextsMethod):
     """Method settings: the training of the student on private records."""
 
     training: Literal["to_convergence", "as_published"] = Field(
@@ -27,10 +23,6 @@ class OnlyPrivateMethod(AnyMethod):
         "batches of 16 and learning rate 2e-5, which under-trains it (figures of the papers).",
     )
     passes: int = Field(100, ge=1, le=10_000, description="Maximum passes over the rows; as_published makes one.")
-    iterations: int = Field(1, exclude=True)
-    samples: int = Field(0, exclude=True)
-
-    hidden: ClassVar[dict[str, str]] = {"iterations": NO_TEXTS, "samples": NO_TEXTS}
 
 
 class PrivateStudent(StudentChoice):
@@ -41,25 +33,16 @@ class PrivateStudent(StudentChoice):
     hidden: ClassVar[dict[str, str]] = {"epochs": "not used. Set method.passes"}
 
 
-class OnlyPrivateConfig(AnyConfig):
+class OnlyPrivateConfig(NoTexts, AnyConfig):
     """Configuration of an only_private run, which is NOT PRIVATE with any settings."""
 
     flow_name: ClassVar[str] = "only_private"
 
     private: PrivateRows = Field(description="The private rows, on which the student is trained without noise.")
-    public: Rows | None = Field(None, exclude=True)
-    plms: list[Plm] = Field([], exclude=True)
-    plms_used: list[str] | None = Field(None, exclude=True)
     privacy: Exposure = Field(Exposure(), description="Settings without a privacy guarantee.")
     method: OnlyPrivateMethod = Field(OnlyPrivateMethod(), description="Training of the student.")
     student: PrivateStudent = Field(PrivateStudent(), description="The student (small task model, STM).")
-    evaluation: Evaluation = Field(Evaluation(), exclude=True)
-    limits: Limits = Field(Limits(), exclude=True)
-    export: Export = Field(Export(), exclude=True)
 
-    hidden: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("public", "plms", "plms_used", "evaluation", "limits", "export"), NO_TEXTS
-    )
     rules: ClassVar[Rules] = {
         Rule("method.training", ("as_published",), "student.kind", ("finetune",)): (
             "method.training: as_published needs a transformer, but student.kind is '{0.student.kind}'. Set "
@@ -71,8 +54,3 @@ class OnlyPrivateConfig(AnyConfig):
     def epsilon(self) -> float:
         """Infinite: the privacy loss has no bound."""
         return math.inf
-
-    @property
-    def asks(self) -> list[Asks]:
-        """No planned calls."""
-        return []

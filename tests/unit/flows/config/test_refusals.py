@@ -119,8 +119,8 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "only_private": [
         ({"privacy": {"epsilon": 4}}, "this method adds no noise and gives no guarantee. Write inf"),
-        ({"plms": [NGRAM]}, "plms: only_private writes no text"),
-        ({"method": {"iterations": 3}}, "iterations: only_private writes no text"),
+        ({"plms": [NGRAM]}, "plms: this flow writes no text"),
+        ({"method": {"iterations": 3}}, "iterations: this flow writes no text"),
         ({"student": {"epochs": 3}}, "method.passes"),
         ({"method": {"training": "as_published"}}, "Set student.kind: finetune"),
     ],
