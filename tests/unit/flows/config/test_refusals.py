@@ -109,7 +109,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"method": {"votes": 8}}, "method.votes: unknown key"),
     ],
     "pre_text": [
-        ({"filler": {"name": "clerk"}}, "'clerk' is used twice"),
+        ({"filler": {"name": "clerk", "model": "helpdesk"}}, "'clerk' is used twice"),
     ],
     "fusegen": [
         ({"private": {"path": "rows.csv"}}, "private: fusegen uses no private data"),
