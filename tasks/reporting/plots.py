@@ -57,26 +57,6 @@ def weights_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     return picture("weights", _TALL, draw, form)
 
 
-def samples_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
-    """Draw stacked bars of the new samples of each language model per iteration."""
-    if not report.iterations:
-        return None
-
-    def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        floor = [0] * len(report.iterations)
-        for number, plm in enumerate(report.plms):
-            heights = [facts.new.get(plm, 0) for facts in report.iterations]
-            iterations = [facts.iteration for facts in report.iterations]
-            axes.bar(iterations, heights, 0.62, floor, label=plm, color=_colour(number))
-            floor = [low + height for low, height in zip(floor, heights, strict=True)]
-        lines_of(axes, "New samples")
-        _iterations(axes, report)
-        legend_below(axes, len(report.plms))
-
-    return picture("samples", _TALL, draw, form)
-
-
 def epsilon_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     """Draw the cumulative epsilon and the configured epsilon; None if a single release spent all of it."""
     spent = [(facts.iteration, facts.epsilon) for facts in report.iterations if facts.epsilon is not None]
@@ -155,12 +135,8 @@ def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[f
     return [x for x, _ in points], [y for _, y in points]
 
 
-def _colour(number: int) -> str:
-    return PALETTE[number % len(PALETTE)]
-
-
 def _look(number: int) -> dict[str, Any]:
-    return {"color": _colour(number), "marker": MARKERS[number % len(MARKERS)], "clip_on": False}
+    return {"color": PALETTE[number % len(PALETTE)], "marker": MARKERS[number % len(MARKERS)], "clip_on": False}
 
 
 def _iterations(axes: Any, report: RunRecord) -> None:

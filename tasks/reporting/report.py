@@ -182,14 +182,13 @@ def _grouped(charges: Sequence[Charge]) -> list[tuple[int, Charge]]:
 def _figures(report: RunRecord) -> list[Figure]:
     """Return the figures that have data, with caption and alternative text."""
     last = report.iterations[-1] if report.iterations else None
-    spent, texts = words.epsilon(report.epsilon_spent), words.count(report.n_synthetic)
+    spent = words.epsilon(report.epsilon_spent)
     shares = "Class shares: noisy counts of private rows, selected texts, test rows."
     dots = "Each point is the embedding of a text on two dimensions, coloured by class."
     figures = [
         ("fid", plots.fid_accuracy_plot, "FID and accuracy over iterations", _trend(report)),
         ("epsilon", plots.epsilon_plot, "Cumulative privacy loss", f"Epsilon of this run's output reached {spent}."),
         ("weights", plots.weights_plot, "Weights of the language models", _shares(last)),
-        ("samples", plots.samples_plot, "Texts per language model", f"{texts} texts in total."),
         ("balance", plots.balance_plot, "Class balance", shares),
         ("confusion", plots.confusion_plot, "Confusion matrix", _mistakes(report)),
         ("map", map_plot, "Map of synthetic texts and test rows", dots),
