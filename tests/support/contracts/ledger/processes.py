@@ -136,7 +136,6 @@ def kill_at(url: str, book: PrivacyLedger, hang: str) -> None:
     book.reserve("bank", plan(), "me")
     code = f"draw, after = (lambda: b'first'), (lambda: None)\n{hang}\nbook.release_once(request(), draw)\nafter()"
     victim = child(url, code)
-    assert victim.stdout is not None
     assert victim.stdout.readline().strip() == "here"
     os.kill(victim.pid, signal.SIGKILL)
     assert victim.wait(30) == -signal.SIGKILL

@@ -31,7 +31,7 @@ def mean_of_tokens(folder: Path) -> np.ndarray:
 def test_an_encoder_of_a_folder_gives_the_mean_of_its_tokens(tmp_path: Path, save: Callable[[Path], Path]) -> None:
     folder = save(tmp_path / "model")
     embedder = open_embedder("sentence_transformers", str(folder), {"offline": True})
-    embedder.check()  # type: ignore[attr-defined]
+    embedder.check()
     found = embedder.embed(TEXTS)
     assert found.shape == (len(TEXTS), 32)
     assert np.abs(found - mean_of_tokens(folder)).max() < 1e-4

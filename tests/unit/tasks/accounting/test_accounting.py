@@ -111,7 +111,6 @@ def loss_distribution_epsilon(votes: int, scale: int, sigma_int: float, releases
             sigma_int, scale >> place, value_discretization_interval=1e-4, use_connect_dots=True
         ).self_compose(2 * releases)
         total = one if total is None else total.compose(one)
-    assert total is not None
     return float(total.get_epsilon_for_delta(delta))
 
 

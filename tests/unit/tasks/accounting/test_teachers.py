@@ -47,7 +47,7 @@ def test_label_counts_need_the_noise_of_the_design() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 def test_as_many_unanimous_answers_survive_as_is_told(kind: str) -> None:
-    noise = calibrate_sums(TeacherPrivacy("answers", 4.0, 1e-6, 12, kind))  # type: ignore[arg-type]
+    noise = calibrate_sums(TeacherPrivacy("answers", 4.0, 1e-6, 12, kind))
     draws = 20_000
     sums = np.tile(np.array([[15 * ANSWER_STEPS, 0]], dtype=np.int64), (draws, 1))
     add = add_discrete_gaussian if kind == "gaussian" else add_discrete_laplace

@@ -18,7 +18,7 @@ def vectors(seed: int = 0) -> np.ndarray:
 
 def shape(**changes: object) -> Shape:
     usual = {"sampling": "iterative", "ensemble": "logarithmic", "length": 4, "frequencies": 200, "block": 0.5}
-    return Shape(**(usual | changes))  # type: ignore[arg-type]
+    return Shape(**(usual | changes))
 
 
 def kernel(block: float, one: list[int], other: list[int], held: int) -> float:

@@ -18,7 +18,7 @@ def unit(rows: int, wide: int = 6) -> np.ndarray:
 
 
 def shape(sampling: str = "iterative", paired: bool = True, length: int = 3) -> Shape:
-    return Shape(sampling, "logarithmic", length, 40, 0.7, paired)  # type: ignore[arg-type]
+    return Shape(sampling, "logarithmic", length, 40, 0.7, paired)
 
 
 @pytest.mark.parametrize("paired", [True, False], ids=["paired", "as printed"])

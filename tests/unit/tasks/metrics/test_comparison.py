@@ -19,7 +19,7 @@ OURS, THEIRS = [0.81, 0.84, 0.79, 0.86], [0.78, 0.83, 0.80, 0.80]
 
 def answer(row: str, seed: int, value: float | None, column: str = "all", **more: object) -> CellResult:
     state = "failed" if value is None else "done"
-    return CellResult(row, column, seed, state, {"accuracy": value, "fid": None}, **more)  # type: ignore[arg-type]
+    return CellResult(row, column, seed, state, {"accuracy": value, "fid": None}, **more)
 
 
 def answers() -> list[CellResult]:
@@ -36,17 +36,15 @@ def comparison(**more: object) -> Comparison:
         "published": {("accuracy", "WASP", "all"): 0.89, ("accuracy", "PE", "all"): 0.85},
         "differs": {"PE": "another filler"}, "made": "2026-11-20T10:00:00", "versions": {"numpy": "2"},
     }  # fmt: skip
-    return Comparison(**(values | more))  # type: ignore[arg-type]
+    return Comparison(**(values | more))
 
 
 def test_mean_and_spread_are_over_the_seeds() -> None:
     found = mean_of(answers(), "WASP", "all", "accuracy")
-    assert found is not None
     assert found.mean == pytest.approx(np.mean(OURS))
     assert found.spread == pytest.approx(np.std(OURS, ddof=1))
     assert mean_of(answers(), "WASP", "all", "fid") is None
     single = mean_of([answer("WASP", 0, 0.5)], "WASP", "all", "accuracy")
-    assert single is not None
     assert single.spread is None
 
 
@@ -54,7 +52,6 @@ def test_mean_and_spread_are_over_the_seeds() -> None:
 def test_paired_intervals_and_p_values_are_those_of_the_library(confidence: float) -> None:
     found = difference(answers(), "PE", "WASP", "all", "accuracy", confidence)
     expected = ttest_rel(THEIRS, OURS)
-    assert found is not None
     assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(confidence)))
     assert found.p == pytest.approx(expected.pvalue)
     assert found.mean == pytest.approx(np.mean(np.subtract(THEIRS, OURS)))
@@ -63,7 +60,6 @@ def test_paired_intervals_and_p_values_are_those_of_the_library(confidence: floa
 def test_pairs_are_made_by_seed_and_lonely_seeds_are_left_out() -> None:
     mixed = [answer("A", 2, 0.5), answer("A", 0, 0.9), answer("B", 0, 0.8), answer("B", 1, 0.1), answer("B", 2, 0.2)]
     found = difference(mixed, "A", "B", "all", "accuracy", 0.95)
-    assert found is not None
     assert found.pairs == 2
     assert found.mean == pytest.approx((0.1 + 0.3) / 2)
     assert difference(mixed, "A", "C", "all", "accuracy", 0.95) is None

@@ -85,7 +85,6 @@ def test_an_interval_that_reaches_chance_is_a_warning() -> None:
 
 @pytest.mark.parametrize(("guided", "warnings"), [(203, 1), (204, 1), (205, 0)])
 def test_texts_that_teach_no_more_than_those_without_private_data_are_a_warning(guided: int, warnings: int) -> None:
-    assert GOOD.baseline is not None
     run = replace(GOOD, baseline=replace(GOOD.baseline, guided=Accuracy(guided, 300, 120)))
     assert len(run.warnings) == warnings
     assert all("no gain from the private data is measured" in warning for warning in run.warnings)
@@ -161,7 +160,7 @@ class Desk:
         return embed_samples(self.tools, Written(name, 0, samples))[0]
 
     def job(self, zero_shot: Written, guided: Written, kind: str = "linear", balanced: bool = False) -> BaselineJob:
-        spec = StudentSpec(kind)  # type: ignore[arg-type]
+        spec = StudentSpec(kind)
         return BaselineJob(TrainJob((guided,), spec, self.labels, self.test), (zero_shot,), balanced)
 
 
@@ -175,9 +174,7 @@ def test_both_sides_learn_from_equally_many_texts_with_one_student(desk: Desk, k
     job = desk.job(desk.written("wrong", 8, shift=1), desk.written("right", 20), kind)
     ref, _ = measure_baseline(desk.tools, job)
     baseline, release, unmeasured = read_baseline(desk.tools.artifacts.read_json(ref))
-    assert baseline is not None
     assert (release, unmeasured) == (None, "")
-    assert baseline.soft is not None
     assert baseline.soft.texts == baseline.zero_shot.texts
     assert baseline.student == "linear"
     assert baseline.zero_shot.texts == baseline.guided.texts == 8 * len(desk.labels)
@@ -236,5 +233,4 @@ def test_the_student_that_reads_a_density_is_not_the_one_of_the_exported_texts(d
     values = desk.tools.artifacts.read_json(measure_baseline(desk.tools, measured)[0])
     none, means, why = read_baseline(values)
     assert (none, why) == (None, "no zero-shot texts")
-    assert means is not None
     assert means.value > 0.5

@@ -44,7 +44,7 @@ def test_where_no_count_passes_the_lot_decides_and_not_the_order(rule: str) -> N
     samples = population({"a": 200})
     chosen = np.zeros(200)
     for seed in range(40):
-        survival = Survival({"a": 50}, rule, threshold=5.0, seed=seed)  # type: ignore[arg-type]
+        survival = Survival({"a": 50}, rule, threshold=5.0, seed=seed)
         kept = survivors(released(samples, [-n for n in range(200)]), samples, survival, 100.0)
         assert kept["times"].sum() == 50
         chosen[kept["sample_id"] // 7] += 1

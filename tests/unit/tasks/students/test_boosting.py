@@ -48,7 +48,6 @@ def test_mislabelled_rows_weigh_less_in_the_end_and_the_student_is_another(kind,
     unweighted = train_student(plain, wrong, tmp_path / "plain")
     trained = train_student(boosted, wrong, tmp_path / "boosted")
     assert unweighted.weights is None
-    assert trained.weights is not None
     assert trained.weights.mean() == pytest.approx(1.0)
     others = np.setdiff1d(np.arange(120), planted)
     assert trained.weights[list(planted)].mean() < 0.5 * trained.weights[others].mean()

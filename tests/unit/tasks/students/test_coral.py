@@ -51,7 +51,6 @@ def scores_apart(folder: Path, rows: TrainingRows, other: np.ndarray) -> float:
             found = np.maximum(found, 0) if place < 2 else found
         return found
 
-    assert rows.vectors is not None
     return float(coral(torch.from_numpy(scores(rows.vectors)), torch.from_numpy(scores(other))))
 
 
@@ -59,7 +58,7 @@ def test_a_student_with_adaptation_varies_on_both_domains_alike(tmp_path: Path) 
     rows, other = domains()
     apart = {}
     for name in ("none", "coral"):
-        spec = StudentSpec("mlp", epochs=20, adaptation=name, validation_share=0.0)  # type: ignore[arg-type]
+        spec = StudentSpec("mlp", epochs=20, adaptation=name, validation_share=0.0)
         train_student(spec, rows, tmp_path / name)
         apart[name] = scores_apart(tmp_path / name, rows, other)
         predicted = load_student(tmp_path / name)(rows.texts, rows.vectors).labels

@@ -69,7 +69,7 @@ def test_an_example_without_a_phrase_is_shown_alone() -> None:
 class Echo:
     name, identity = "echo", "echo"
 
-    def complete(self, prompts, keep=None):  # type: ignore[no-untyped-def]
+    def complete(self, prompts, keep=None):
         return [Completion(f"A note about {' and '.join(prompt.phrases)}, number {prompt.seed}.") for prompt in prompts]
 
 

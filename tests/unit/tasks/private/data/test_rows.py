@@ -245,6 +245,6 @@ def test_too_few_rows_are_all_used_and_only_their_owner_is_shown_the_number(tmp_
 
 
 def test_a_public_draw_is_another_choice_than_a_private_one_in_every_key() -> None:
-    choices = [RowsRef("p", rows=60, **more).choice for more in ({}, {"of": 100}, {"public": True}, {"seed": 1})]  # type: ignore[arg-type]
+    choices = [RowsRef("p", rows=60, **more).choice for more in ({}, {"of": 100}, {"public": True}, {"seed": 1})]
     assert len({str(choice) for choice in choices}) == 4
     assert [RowsRef("p", rows=60, public=public).lets_rows_in for public in (False, True)] == [True, False]

@@ -135,7 +135,7 @@ def test_a_term_counts_once_per_document_and_only_the_first_ones_count() -> None
         ("paper", [3, 3, 5, 7], [0, 0, 0, 2, 0, 0, 0, 0]),
         ("gaussian", [99, 3], [0, 0, 0, steps, 0, 0, 0, 0]),
     ):
-        noise = calibrate_part(PartPrivacy("vocabulary", 2.0, setting=setting, terms=2))  # type: ignore[arg-type]
+        noise = calibrate_part(PartPrivacy("vocabulary", 2.0, setting=setting, terms=2))
         assert clean_vocabulary([document], 8, noise).sums[0].tolist() == counts
 
 
@@ -152,7 +152,7 @@ def test_what_a_document_adds_hangs_on_it_alone_and_keeps_to_the_bound() -> None
     for setting in ("gaussian", "pure", "paper"):
         shape = Shape("iterative", "logarithmic", 5, 12, 0.4, setting != "paper")
         members = members_of(shape, vectors, 0)
-        privacy = PartPrivacy("density", 3.0, setting=setting, keyphrases=4, frequencies=12, members=len(members))  # type: ignore[arg-type]
+        privacy = PartPrivacy("density", 3.0, setting=setting, keyphrases=4, frequencies=12, members=len(members))
         bound = calibrate_part(privacy).sensitivity
         together = list(keyphrases._features(documents, vocabulary.matcher, members, privacy))
         for document, row in zip(documents, together, strict=True):

@@ -123,7 +123,6 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
 def test_only_sure_queries_are_answered_and_both_looks_are_paid(tmp_path: Path) -> None:
     run = opened(tmp_path, discriminator={"sure": 0.6, "answers": 6}, privacy={"epsilon": 300.0, "tutor_epsilon": 1.0})
     spec, written = taught(run)
-    assert spec.checks is not None
     checks, _ = teaching.check_teachers(run.tools, spec, written)
     student = student_of(run, spec, written, checks)
     found = releases(run)
@@ -178,7 +177,7 @@ def test_lost_answers_stop_the_release_before_it_is_paid(tmp_path: Path) -> None
 
 
 def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
-    spec = teaching.TeacherSpec(Payer("", ""), None, None, 4, 20, 12, 0.0, StudentSpec("linear"), 0)  # type: ignore[arg-type]
+    spec = teaching.TeacherSpec(Payer("", ""), None, None, 4, 20, 12, 0.0, StudentSpec("linear"), 0)
     shown = [teaching.shown_to(48, number, spec) for number in range(4)]
     assert {one.queries for one in shown} == {shown[0].queries}
     for one in shown:
@@ -212,7 +211,6 @@ def test_half_of_the_queries_are_public_rows_and_teach_the_student_both_kinds(tm
         assert len(set(queries) & {text for text, _ in public}) == (10 if rows else 0)
         warned = any("all discriminator.queries are generated" in warning for warning in run.prepared.warnings)
         assert warned != bool(rows)
-        assert spec.test is not None
         job = DiscriminatorTestJob(spec, spec.test)
         measured, _ = discriminator.measure_discriminator(run.tools, job, written, student_of(run, spec, written))
         counts = run.tools.artifacts.read_json(measured)
@@ -228,10 +226,8 @@ def test_too_few_public_rows_are_refused_before_a_teacher_is_trained(tmp_path: P
 
 def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(tmp_path: Path) -> None:
     run, spec, written = with_test_rows(tmp_path)
-    assert spec.test is not None
     used = teaching.shown_to_any(96, spec)
     rows = teaching.test_rows(run.tools, spec, written, spec.test)
-    assert rows is not None
     half = len(rows.texts.texts) // 2
     assert half == min(60, 96 - len(used))
     samples = discriminator.read_samples(run.tools, written)["text"].tolist()

@@ -189,7 +189,6 @@ def test_a_training_that_goes_on_has_the_weights_and_the_count_it_had(tmp_path):
     train_privately(halves, data, recipe(3, checkpoint_every=1), count)
     again = model("gpt2")
     found = StepsTaken.find(count.store, count.folder, "t")
-    assert found is not None
     assert found.begun == 3
     assert train_privately(again, data, recipe(6), found) == 6
     assert np.allclose(weights(again), weights(whole), atol=1e-6)

@@ -21,7 +21,7 @@ def rows(number: int = 150) -> EncodedRows:
     draw = np.random.default_rng(0)
     targets = draw.integers(0, 3, number)
     vectors = (CLUSTERS[targets] + 0.3 * draw.standard_normal((number, 3))).astype(np.float32)
-    return EncodedRows(vectors, np.ones((number, 1), dtype=np.int64), targets)  # type: ignore[arg-type]
+    return EncodedRows(vectors, np.ones((number, 1), dtype=np.int64), targets)
 
 
 def right(model: Any, encoded: EncodedRows) -> float:
@@ -57,7 +57,6 @@ def test_a_transformer_learns_by_ghost_clipping_and_is_read_back_as_a_student(tm
     run = opened(tmp_path / "run", method={"select": "dp_sgd", "training": steps}, discriminator=chosen)
     written = written_by(run)
     training = run.config.method.training
-    assert training is not None
     trained, _ = classify(run.tools, run.classify_spec(training), written)
     told = load_student(run.tools.artifacts.read_folder(trained.model))(["a parcel", "the light"], None)
     assert told.classes == ("generated", "private")
