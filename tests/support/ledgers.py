@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import subprocess
 import sys
 import textwrap
@@ -119,3 +120,11 @@ def answers(children: Sequence[subprocess.Popen[str]]) -> list[str]:
     outputs = [each.communicate(timeout=120)[0] for each in children]
     assert [each.returncode for each in children] == [0] * len(children)
     return [output.strip().splitlines()[-1] for output in outputs]
+
+
+def kill_where_it_hangs(victim: subprocess.Popen[str]) -> None:
+    """Kill -9 a child that has said 'here'."""
+    assert victim.stdout.readline().strip() == "here"
+    victim.kill()
+    assert victim.wait(30) == -signal.SIGKILL
+    victim.communicate()

@@ -1,7 +1,5 @@
 """Several processes on one book, and processes that are killed."""
 
-import os
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,6 +15,7 @@ from tests.support.ledgers import (
     charge,
     child,
     events,
+    kill_where_it_hangs,
     never,
     plan,
     request,
@@ -135,8 +134,4 @@ def kill_at(url: str, book: PrivacyLedger, hang: str) -> None:
     book.set_cap("bank", TWO, DELTA, "owner", "")
     book.reserve("bank", plan(), "me")
     code = f"draw, after = (lambda: b'first'), (lambda: None)\n{hang}\nbook.release_once(request(), draw)\nafter()"
-    victim = child(url, code)
-    assert victim.stdout.readline().strip() == "here"
-    os.kill(victim.pid, signal.SIGKILL)
-    assert victim.wait(30) == -signal.SIGKILL
-    victim.communicate()
+    kill_where_it_hangs(child(url, code))

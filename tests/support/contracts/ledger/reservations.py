@@ -43,11 +43,10 @@ class Registering:
         assert book.status("other-name").reasons == ("same texts",)
         assert spent(book, "bank") == spent(book, "other-name") == pytest.approx(ONE)
 
-    def test_the_budget_follows_a_name_even_when_every_row_is_new(self, book: PrivacyLedger) -> None:
-        assert book.register("bank", "fingerprint-9", ["x", "y"]) == "bank"
-        assert book.datasets() == ["bank"]
-
-    def test_rows_of_nobody_known_are_a_new_dataset_with_an_id_of_its_own(self, book: PrivacyLedger) -> None:
+    def test_rows_of_nobody_known_are_a_new_dataset_unless_their_name_is_known(self, book: PrivacyLedger) -> None:
+        assert book.register("bank", "fingerprint-9", ["new", "too"]) == "bank", "the budget follows the name"
+        with pytest.raises(ConfigError):
+            book.register("  ", "fingerprint-8", [])
         assert book.register("Bank", "fingerprint-2", ["x"]) == "bank-2"
         assert book.register("Bänk & Söhne", "fingerprint-3", ["y"]) == "bank-sohne"
         assert book.register("银行", "fingerprint-4", ["z"]) == "dataset"
@@ -147,10 +146,6 @@ class Registering:
         book.register("subset", "large-2", ["row 1699"])
         assert book.status("subset").members == ("large",)
         assert book.verify() == []
-
-    def test_a_nameless_dataset_is_refused(self, book: PrivacyLedger) -> None:
-        with pytest.raises(ConfigError):
-            book.register("  ", "fingerprint-2", [])
 
     def test_an_unknown_dataset_is_refused_everywhere(self, book: PrivacyLedger) -> None:
         calls = (

@@ -1,9 +1,7 @@
 """`private/ledger.head`: a ledger that was lost, replaced or rolled back is refused, one that is ahead of it is not."""
 
 import json
-import os
 import shutil
-import signal
 import sqlite3
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 
 from connectors.interfaces.errors import LedgerError
 from connectors.ledger.ledger import PrivacyLedger
-from tests.support.ledgers import answers, child, never, new_book, plan, request, zcdp
+from tests.support.ledgers import answers, child, kill_where_it_hangs, never, new_book, plan, request, zcdp
 
 
 @pytest.fixture
@@ -131,11 +129,7 @@ def test_killed_between_commit_and_file_the_release_is_read_back(
         {hang}
         book.release_once(request(), lambda: b"first")
     """
-    victim = child(url, code, str(heads))
-    assert victim.stdout.readline().strip() == "here"
-    os.kill(victim.pid, signal.SIGKILL)
-    victim.wait(30)
-    victim.communicate()
+    kill_where_it_hangs(child(url, code, str(heads)))
     assert stored(heads)["bank"][0] == 2
     later = PrivacyLedger(url, zcdp, heads=heads)
     assert later.release_once(request(), never).output == b"first"
