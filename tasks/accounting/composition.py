@@ -4,8 +4,8 @@ An event is a plain JSON object that describes what one release did to the data.
 and in the ledger, and every function here reads lists of them. Types and their fields:
 
 - ``discrete_gaussian``: ``noise_multiplier`` (noise sigma / L2 sensitivity), ``sigma_int`` (sigma in integer steps)
-- ``gaussian``: ``noise_multiplier``
-- ``laplace``: ``epsilon`` (L1 sensitivity / scale)
+- ``gaussian`` (of another package): ``noise_multiplier``
+- ``laplace`` (of another package): ``epsilon`` (L1 sensitivity / scale)
 - ``discrete_laplace``: ``epsilon`` (L1 sensitivity / scale, in integer steps)
 - ``dp_sgd``: ``noise_multiplier``, ``sample_rate``, ``steps`` of one training with Poisson sampling, and the pair
   ``epsilon``, ``delta`` that was accounted for it when it was planned
@@ -53,16 +53,6 @@ def discrete_gaussian_event(noise_multiplier: float, sigma_int: float, count: in
     """
     numbers = {"noise_multiplier": float(noise_multiplier), "sigma_int": float(sigma_int)}
     return {"type": "discrete_gaussian", **numbers, "count": count}
-
-
-def gaussian_event(noise_multiplier: float, count: int = 1) -> Event:
-    """Describe `count` releases with real-valued Gaussian noise."""
-    return {"type": "gaussian", "noise_multiplier": float(noise_multiplier), "count": count}
-
-
-def laplace_event(epsilon: float, count: int = 1) -> Event:
-    """Describe `count` releases with Laplace noise, each `epsilon`-DP on its own."""
-    return {"type": "laplace", "epsilon": float(epsilon), "count": count}
 
 
 def dp_sgd_event(noise_multiplier: float, sample_rate: float, steps: int, epsilon: float, delta: float) -> Event:
@@ -151,17 +141,6 @@ def mu_squared_of(event: Mapping[str, Any]) -> float:
     )
 
 
-def rho_of(event: Mapping[str, Any]) -> float:
-    """Return rho of one event in zero-concentrated DP, including its `count`.
-
-    Bun and Steinke 2016, Prop. 1.4 and 1.6. Exact for the discrete Gaussian at every scale (Canonne, Kamath and Steinke
-    2020, Theorem 4).
-    """
-    if event.get("type") in PURE:
-        return _count(event) * _positive(event, "epsilon") ** 2 / 2
-    return mu_squared_of(event) / 2
-
-
 def second_opinion(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     """Return epsilon by numeric composition of privacy loss distributions.
 
@@ -208,27 +187,6 @@ def mu_of_pure(epsilon: float) -> float:
     from scipy.special import log_expit, ndtri_exp
 
     return float(-2 * ndtri_exp(log_expit(-epsilon)))
-
-
-def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Return the epsilon that rho-zCDP implies at `delta`.
-
-    The tight conversion, minimised over the Renyi order; every order gives a valid bound (Canonne, Kamath and Steinke
-    2020, Proposition 12).
-    """
-    from scipy.optimize import minimize_scalar
-
-    if rho in (0.0, math.inf):
-        return rho
-
-    def bound(log_excess: float) -> float:
-        excess = math.exp(log_excess)
-        order = 1 + excess
-        gained = order * (log_excess - math.log1p(excess)) - log_excess
-        return order * rho + (gained - math.log(delta)) / excess
-
-    minimum = minimize_scalar(bound, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-10})
-    return max(0.0, float(minimum.fun))
 
 
 # --- inside

@@ -40,6 +40,16 @@ def gdp(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, 500.0, xtol=1e-12))
 
 
+def gaussian_event(noise_multiplier: float, count: int = 1) -> dict[str, Any]:
+    """Releases with real-valued Gaussian noise, as another package may charge them."""
+    return {"type": "gaussian", "noise_multiplier": float(noise_multiplier), "count": count}
+
+
+def laplace_event(epsilon: float, count: int = 1) -> dict[str, Any]:
+    """Releases with Laplace noise, each `epsilon`-DP on its own."""
+    return {"type": "laplace", "epsilon": float(epsilon), "count": count}
+
+
 def charge(sigma: float = 10.0, **changed: Any) -> Charge:
     fields: dict[str, Any] = {
         "mechanism": "votes",

@@ -19,7 +19,8 @@ from connectors.interfaces.ledger import BudgetPlan, Charge, ReleaseRequest
 from connectors.ledger.cap import Gate
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Cap, State
-from tasks.accounting.composition import dp_sgd_event, filter_epsilon, gaussian_event, gaussian_sigma, second_opinion
+from tasks.accounting.composition import dp_sgd_event, filter_epsilon, gaussian_sigma, second_opinion
+from tests.support.ledgers import gaussian_event
 
 EPSILON, DELTA = 4.0, 1e-5
 STEP = 1e-3

@@ -18,13 +18,13 @@ from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.ledger.ledger import PrivacyLedger
 from flows.publish.ledger_page import collect, render, write_page
 from flows.runtime.stores import open_ledger
-from tasks.accounting.composition import filter_epsilon, laplace_event
+from tasks.accounting.composition import filter_epsilon
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate, vote_charge
 from tasks.reporting.run_record import to_json
 from tests.support.data.reports import made_up_report
 from tests.support.golden_pages import check_page
-from tests.support.ledgers import charge
+from tests.support.ledgers import charge, laplace_event
 from tests.support.runs.federation import open_federated
 
 DELTA = 1e-5

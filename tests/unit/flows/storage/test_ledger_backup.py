@@ -37,7 +37,8 @@ def test_backups_taken_while_a_run_writes_are_whole_and_the_latest_goes_into_a_f
     run: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = """
-        from tasks.accounting.composition import filter_epsilon, laplace_event
+        from tasks.accounting.composition import filter_epsilon
+        from tests.support.ledgers import laplace_event
         book, one = PrivacyLedger(sys.argv[1], filter_epsilon), charge(event=laplace_event(0.001))
         say("ready"); sys.stdin.readline()
         for n in range(400):

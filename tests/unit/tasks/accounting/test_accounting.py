@@ -9,18 +9,11 @@ import pytest
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError
-from tasks.accounting.composition import (
-    epsilon_of,
-    filter_epsilon,
-    gaussian_event,
-    gaussian_sigma,
-    laplace_event,
-    rho_of,
-    zcdp_epsilon,
-)
+from tasks.accounting.composition import epsilon_of, filter_epsilon, gaussian_sigma
 from tasks.accounting.sensitivity import VotePrivacy, person_factor, vote_scale, vote_sensitivity
 from tasks.accounting.votes import calibrate, sides_of, signal_index, vote_charge
 from tests.support.data.golden import rows
+from tests.support.ledgers import gaussian_event, laplace_event
 
 USUAL = VotePrivacy(epsilon=4, delta=1e-5, releases=4)
 
@@ -40,6 +33,9 @@ def test_epsilon_of_gaussian_releases_is_the_known_one():
         events = [gaussian_event(row["sigma"] / row["sensitivity"], row["k"])]
         assert epsilon_of(events, row["delta"]) == pytest.approx(row["eps"], abs=1e-5)
         assert epsilon_of(events, row["delta"]) <= row["eps_pld"] + 1e-6
+    for row in rows("zcdp_to_approxdp"):
+        exact = epsilon_of([gaussian_event(1 / math.sqrt(2 * row["rho"]))], row["delta"])
+        assert exact == pytest.approx(row["eps_gdp_exact"], abs=5e-4)
 
 
 def test_delta_of_gaussian_dp_inverts_epsilon():
@@ -81,11 +77,6 @@ def test_repeated_runs_add_up_to_the_known_epsilon():
     for row in rows("ledger_composition"):
         event = gaussian_event(gaussian_sigma(*row["each"]))
         assert filter_epsilon([event] * row["runs"], 1e-5) == pytest.approx(row["eps_gdp"], abs=1e-4)
-        assert rho_of(event) * row["runs"] == pytest.approx(row["rho_total"], rel=1e-6)
-        assert zcdp_epsilon(row["rho_total"], 1e-5) == pytest.approx(row["eps_zcdp"], abs=1e-4)
-    for row in rows("ledger_composition", "rho_budget"):
-        assert rho_of(gaussian_event(gaussian_sigma(row["eps"], 1e-5))) == pytest.approx(row["half_mu_sq_max_gdp"])
-        assert zcdp_epsilon(row["rho_max_zcdp"], 1e-5) == pytest.approx(row["eps"], abs=1e-4)
 
 
 def test_laplace_scales_and_mixed_releases_cost_the_known_epsilon():

@@ -10,13 +10,12 @@ from tasks.accounting.composition import (
     dp_sgd_event,
     epsilon_of,
     filter_epsilon,
-    gaussian_event,
     non_private_event,
     second_opinion,
 )
 from tasks.accounting.dp_sgd import NEAR, Training, accounted, calibrate_training, prv_epsilon, steps_epsilon
 from tests.support.data import golden
-from tests.support.ledgers import BudgetPlan, ReleaseRequest
+from tests.support.ledgers import BudgetPlan, ReleaseRequest, gaussian_event
 
 VECTORS = golden.VECTORS["dpsgd"]
 DELTA = 1e-5

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from connectors.interfaces.errors import ArtifactError
-from tasks.accounting.composition import epsilon_of, gaussian_event
+from tasks.accounting.composition import epsilon_of
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import PRE_TEXT_EXCESS, calibrate
 from tasks.private.nearest.search import rank
 from tasks.private.voting.votes import NoisyVotes, noisy_votes
 from tests.support.data.elections import ballot, candidates
+from tests.support.ledgers import gaussian_event
 
 NEAREST = VotePrivacy(4.0, 1e-5, 4, votes=1, sides=1)
 NOISE = calibrate(NEAREST)
