@@ -86,10 +86,10 @@ def trained_once(
     model_path, path = f"models/{key.key[:32]}", f"runs/{tools.run_id}/training/release.parquet"
     model = tools.artifacts.find(model_path, key)
     why = tools.artifacts.why(model_path, key)
-    if model is not None and not tools.ledger.released(spec.dataset, key.key):
+    if model is not None and not tools.ledger.released(spec.payer.dataset, key.key):
         raise LedgerError(
-            f"{model_path}: the ledger of dataset '{spec.dataset}' has no entry for the training of these weights; the "
-            "ledger was lost or replaced. Restore it from a backup. Nothing was trained."
+            f"{model_path}: the ledger of dataset '{spec.payer.dataset}' has no entry for the training of these "
+            "weights; the ledger was lost or replaced. Restore it from a backup. Nothing was trained."
         )
     release = tools.artifacts.find(path, key)
     if model is not None and release is not None:
@@ -134,7 +134,7 @@ def _key(tools: Tools, spec: PaidTraining, own: Own, payment: int) -> StepKey:
     common = {
         "event": spec.noise.event,
         "recipe": recipe,
-        "private": spec.fingerprint,
+        "private": spec.payer.fingerprint,
         "rows": tools.private.where.choice,
     }
     return step_key(name, {**common, **parameters, **({"payment": payment} if payment else {})}, inputs)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tasks.accounting.dp_sgd import Clipping, Training, TrainingNoise
+from tasks.core.refs import Payer
 from tasks.students.spec import StudentSpec
 
 
@@ -36,16 +37,11 @@ class Adapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidTraining:
-    """One training: its dataset (`fingerprint` names the rows), its noise, which is charged in full, and its steps.
+    """One training: who pays, its noise, which is charged in full, and its steps."""
 
-    `respend`: a training whose checkpoint is lost may be charged again.
-    """
-
-    dataset: str
-    fingerprint: str
+    payer: Payer
     noise: TrainingNoise
     recipe: Recipe
-    respend: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

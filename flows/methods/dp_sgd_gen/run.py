@@ -25,19 +25,17 @@ class DpSgdRun(Run):
 
     def tune_spec(self) -> TuneSpec:
         """Return the specification of the training."""
-        method, name, noise = self.config.method, self.tools.called, self.prepared.noise
+        method, noise = self.config.method, self.prepared.noise
         assert isinstance(noise, TrainingNoise)
         return TuneSpec(
             plm=self.plms[0],
-            dataset=name.dataset,
-            fingerprint=name.fingerprint,
+            payer=self.payer,
             noise=noise,
             recipe=method.recipe(noise.noise_multiplier),
             adapter=Adapter(method.rank, method.alpha),
             tokens=method.tokens,
             controls=controls_of(self.prepared.card),
             seed=self.config.execution.seed,
-            respend=self.config.privacy.respends,
         )
 
     def writing(self, tuned: Tuned) -> RunTools:

@@ -28,17 +28,15 @@ class DpStudentRun(Run):
 
     def classify_spec(self) -> ClassifySpec:
         """Return the specification of the training on the task's classes."""
-        name, noise = self.tools.called, self.prepared.noise
+        noise = self.prepared.noise
         assert isinstance(noise, TrainingNoise)
         return ClassifySpec(
-            dataset=name.dataset,
-            fingerprint=name.fingerprint,
+            payer=self.payer,
             noise=noise,
             recipe=self.config.method.training.recipe(noise.noise_multiplier),
             student=self.student_spec,
             labels=self.prepared.card.label_names,
             against=0,
-            respend=self.config.privacy.respends,
         )
 
     @property

@@ -43,17 +43,15 @@ class KdRun(Run):
 
     def classify_spec(self, steps: DpSteps) -> ClassifySpec:
         """Return the specification of the DP-SGD classifier: declared rows against equally many texts."""
-        name, noise, discriminator = self.tools.called, self.prepared.noise, self.config.discriminator
+        noise = self.prepared.noise
         assert isinstance(noise, TrainingNoise)
         return ClassifySpec(
-            dataset=name.dataset,
-            fingerprint=name.fingerprint,
+            payer=self.payer,
             noise=noise,
             recipe=steps.recipe(noise.noise_multiplier),
-            student=discriminator.student(self.config.execution.seed),
+            student=self.config.discriminator.student(self.config.execution.seed),
             labels=(),
             against=steps.declared_rows,
-            respend=self.config.privacy.respends,
         )
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (other releases have named slots)

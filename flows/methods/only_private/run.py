@@ -51,10 +51,8 @@ class OnlyPrivateRun(Run):
 
     def plain_job(self) -> PlainJob:
         """Return the job that records the exposure in the ledger and trains on the private rows."""
-        name, prepared = self.tools.called, self.prepared
-        (charge,) = prepared.plan.charges
-        labels = prepared.card.label_names
-        return PlainJob(name.dataset, name.fingerprint, charge, self.student_spec, labels, prepared.test)
+        prepared, (charge,) = self.prepared, self.prepared.plan.charges
+        return PlainJob(self.payer, charge, self.student_spec, prepared.card.label_names, prepared.test)
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:  # noqa: ARG002  (it releases no artifact)
         """Return the ledger entries of this run's exposure, or of an earlier run that it reuses."""

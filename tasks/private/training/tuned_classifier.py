@@ -43,7 +43,7 @@ def train_classifier(
     keep their labels. Error details are written to the private zone, never to the message.
     """
     with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
-        rows = open_rows(tools.zone, tools.private, spec.fingerprint)
+        rows = open_rows(tools.zone, tools.private, spec.payer.fingerprint)
         rows = rows if against is not None else rows.of(spec.labels)
         folder.mkdir(parents=True, exist_ok=True)
         with tools.progress("train under DP", spec.recipe.training.steps) as advance:

@@ -58,7 +58,7 @@ def pay(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> Paid:
         taken = StepsTaken.find(tools.artifacts, receipt["folder"], receipt["token"])
         if taken is not None and not taken.forgotten:
             return Paid(taken, release.entry_hash)
-        if not spec.respend:
+        if not spec.payer.respend:
             raise LostArtifactsError(
                 f"The training of run {tools.run_id} is charged, but its checkpoint is not in the private zone of this "
                 "machine: it started on another machine, or was removed. Resume it there, or set "
@@ -82,7 +82,7 @@ def pay(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> Paid:
 def payments(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> list[StoredRelease]:
     """Return the ledger's releases of this training, one per payment."""
     releases: list[StoredRelease] = []
-    while tools.ledger.released(spec.dataset, keys(len(releases))):
+    while tools.ledger.released(spec.payer.dataset, keys(len(releases))):
         number = len(releases)
         releases.append(tools.ledger.release_once(_request(tools, spec, keys(number), number), _never_begin))
     return releases
@@ -94,7 +94,7 @@ def train_writer(tools: Tools, spec: TuneSpec, base: Path, taken: StepsTaken, fo
     Error details are written to the private zone, never to the message.
     """
     with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
-        rows = open_rows(tools.zone, tools.private, spec.fingerprint).of(spec.controls)
+        rows = open_rows(tools.zone, tools.private, spec.payer.fingerprint).of(spec.controls)
         with hide_output():
             model, tokenizer = open_writer(base, spec.adapter, spec.seed)
             encoded = encode(tokenizer, rows, spec.controls, spec.tokens)
@@ -159,7 +159,7 @@ def _with_adapter(model: Any, adapter: Adapter) -> Any:
 
 
 def _request(tools: Tools, spec: PaidTraining, key: str, number: int) -> ReleaseRequest:
-    return ReleaseRequest(spec.dataset, tools.run_id, TRAINING, key, spec.noise.charge, respend=number > 0)
+    return ReleaseRequest(spec.payer.dataset, tools.run_id, TRAINING, key, spec.noise.charge, respend=number > 0)
 
 
 def _never_begin() -> bytes:

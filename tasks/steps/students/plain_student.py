@@ -12,7 +12,7 @@ from typing import Any
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.ledger import Charge, ReleaseRequest
-from tasks.core.refs import Reference
+from tasks.core.refs import Payer, Reference
 from tasks.core.reuse import make_once, step_key
 from tasks.core.slots import PLAIN_TRAINING
 from tasks.core.step import as_json, paid_step
@@ -26,8 +26,7 @@ from tasks.students.spec import StudentSpec, settings
 class PlainJob:
     """A student to train on private records; `charge` is its exposure."""
 
-    dataset: str
-    fingerprint: str
+    payer: Payer
     charge: Charge
     student: StudentSpec
     labels: tuple[str, ...]
@@ -49,11 +48,11 @@ def train_on_private(tools: Tools, job: PlainJob) -> tuple[ArtifactRef, str]:
     """
     path, folder = f"runs/{tools.run_id}/student.json", student_folder(tools.run_id)
     key = _key(tools, job)
-    request = ReleaseRequest(job.dataset, tools.run_id, PLAIN_TRAINING, key.key, job.charge)
+    request = ReleaseRequest(job.payer.dataset, tools.run_id, PLAIN_TRAINING, key.key, job.charge)
     exposure = tools.ledger.release_once(request, lambda: b"told before a row is opened")
 
     def train(target: Path) -> dict[str, Any]:
-        return train_on_private_rows(tools, job.fingerprint, job.student, job.labels, target)
+        return train_on_private_rows(tools, job.payer.fingerprint, job.student, job.labels, target)
 
     def make() -> ArtifactRef:
         scores: dict[str, Any] = {"not_private": True, "ledger_entry": exposure.entry_hash}
@@ -73,7 +72,7 @@ def _key(tools: Tools, job: PlainJob) -> StepKey:
     parameters: dict[str, object] = {
         "student": settings(job.student),
         "labels": list(job.labels),
-        "private": job.fingerprint,
+        "private": job.payer.fingerprint,
         "rows": where.choice,
         "test": job.test.content if job.test else "",
         "embedder": "" if job.student.kind == "finetune" else tools.embedder.identity,

@@ -18,6 +18,7 @@ from connectors.interfaces.ledger import BudgetPlan
 from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import filter_epsilon
 from tasks.accounting.dp_sgd import Training, calibrate_training
+from tasks.core.refs import Payer
 from tasks.private.training import dp_train
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
@@ -291,7 +292,7 @@ def test_a_training_whose_checkpoint_was_dropped_is_paid_again(tmp_path):
 
     def paid(respend: bool = False):
         how = Recipe(plan, noise.sigma, 0.1)
-        training = PaidTraining(dataset="notes", fingerprint="fingerprint", noise=noise, recipe=how, respend=respend)
+        training = PaidTraining(payer=Payer("notes", "fingerprint", respend), noise=noise, recipe=how)
         return pay(tools, training, "training of payment {}".format)
 
     first = paid()
