@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from connectors.models.base.completion_store import Lengths
 
 
-RELEASE_KEYS: dict[str, Any] = dict.fromkeys(("training", "keyphrases", "words", "density", "opening"))
+RELEASE_KEYS: dict[str, Any] = dict.fromkeys(("training", "keyphrases", "density", "opening"))
 RELEASE_KEYS |= {"beside": []}
 """Keys in the JSON of every plan, with or without such releases."""
 CHARACTERS_PER_TOKEN = 4.0

@@ -1,4 +1,7 @@
-"""Releases of noisy sums: their charge, their audit, and the text of small ones in plan and report."""
+"""Releases of noisy sums: their charge, their audit, and the text of small ones in plan and report.
+
+Label counts, a vocabulary and the answers of teachers can be released next to the release of any method.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,15 @@ from tasks.accounting.sums import SumNoise
 from tasks.reporting.run_record import Touched
 
 if TYPE_CHECKING:
+    from connectors.interfaces.artifacts import ArtifactRef
     from connectors.interfaces.ledger import Charge
+    from flows.engine.run import Run
     from tasks.audit.attacks import Attack
     from tasks.text.prompts import TaskCard
 
 TEXTS = {
     "labels": "the number of private rows in each class",
+    "vocabulary": "the number of private rows with each public term (first {terms} of each)",
     "checks": "the confidence of the teachers in each of {numbers} queries",
     "answers": "the answers of the teachers to {numbers} queries",
 }
@@ -36,7 +42,7 @@ AUDITED = {
 
 @dataclass(frozen=True, slots=True)
 class SumRelease(Release):
-    """One release of noisy sums; label counts and teachers' answers need no further text."""
+    """One release of noisy sums; those of TEXTS need no further text."""
 
     noise: SumNoise[Any]
 
@@ -48,7 +54,12 @@ class SumRelease(Release):
     @property
     def text(self) -> str:
         """Contents of the release."""
-        return TEXTS[self.name].format(numbers=self.noise.privacy.numbers)
+        return TEXTS[self.name].format(**self.sizes)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Public numbers that bound the contribution of a record."""
+        return {field: getattr(self.noise.privacy, field) for field in self.noise.privacy.sizes}
 
     def charges(self) -> tuple[Charge, ...]:
         """Return the charge of all sums together."""
@@ -57,7 +68,7 @@ class SumRelease(Release):
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
         """Return the noise of the sums."""
         noise = self.noise
-        values = noise_values(noise) | {"in_words": self.text, "numbers": noise.privacy.numbers}
+        values = noise_values(noise) | {"in_words": self.text} | self.sizes
         line = (
             f"{self.name:<14}{self.text}: {values['noise']} noise, scale {noise.scale:.4f} at sensitivity "
             f"{noise.sensitivity:.4f}, epsilon stated {epsilon(values['epsilon_stated'])}, exact "
@@ -68,9 +79,12 @@ class SumRelease(Release):
     def outcome(self) -> ReleaseOutcome:
         """Return the release as a sentence, and its values without noise."""
         where = f"{self.name}/release.parquet", "class_balance: exact, or privacy.epsilon: inf"
+        text = f"{self.text} (epsilon {self.noise.epsilon_exact:.4g})"
+        if self.name == "vocabulary":
+            return ReleaseOutcome("vocabulary", text)
         return ReleaseOutcome(
             kind="teachers",
-            text=f"{self.text} (epsilon {self.noise.epsilon_exact:.4g})",
+            text=text,
             affected="the noisy label counts and answers: the selected texts, their number per class, the student",
             unnoised=(Touched(f"{self.text}, without noise", *where),) if self.noise.kind == "none" else (),
         )
@@ -78,6 +92,20 @@ class SumRelease(Release):
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audit of the sums."""
         return sum_audits(self.noise)
+
+
+def release_labels(run: Run) -> list[ArtifactRef]:
+    """Release label counts and set the class proportions of the run's texts; no release if not configured."""
+    from tasks.prefect.runtime import run_step
+    from tasks.steps.label_counts import count_labels, read_shares
+
+    noise = run.prepared.noise.part("labels")
+    if noise is None:
+        return []
+    labels = run.prepared.card.label_names
+    release: ArtifactRef = run_step(count_labels, run.tools, run.payer, noise, labels)
+    run.shares, run.shares_are_noisy = read_shares(run.tools, release), noise.kind != "none"
+    return [release]
 
 
 def noise_values(noise: SumNoise[Any]) -> dict[str, Any]:

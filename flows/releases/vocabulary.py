@@ -1,44 +1,16 @@
-"""Private vocabulary: the noisy number of records with each public term (Nagesh et al. 2025)."""
+"""The public vocabulary of a run, whose terms a release counts (Nagesh et al. 2025)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.vocabulary import terms_ref, vocabulary_of
-from flows.engine.method import ReleaseOutcome, ReleasePlan
-from flows.releases.sums import SumRelease
 from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
 
 if TYPE_CHECKING:
     from flows.engine.run import Run
     from flows.engine.tools import RunTools
-    from tasks.text.prompts import TaskCard
-
-
-@dataclass(frozen=True, slots=True)
-class VocabularyRelease(SumRelease):
-    """The noisy counts of public terms; their audit is that of DP-KPS, which makes the same release."""
-
-    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
-        """Return the number of terms per record and the noise."""
-        noise = self.noise
-        values = {"terms": noise.privacy.terms, "scale": noise.scale, "epsilon_exact": noise.epsilon_exact}
-        line = (
-            f"vocabulary    one release before the votes: number of rows with each public term (first "
-            f"{noise.privacy.terms} of each), sigma {noise.scale:.4f}, epsilon {noise.epsilon_exact:.4f}"
-        )
-        return ReleasePlan({"words": values}, (line,))
-
-    def outcome(self) -> ReleaseOutcome:
-        """Return the counts as a sentence."""
-        noise = self.noise
-        return ReleaseOutcome(
-            kind="vocabulary",
-            text=f"the number of records with each public term (first {noise.privacy.terms} of each; epsilon "
-            f"{noise.epsilon_exact:.4g})",
-        )
 
 
 def vocabulary_spec(run: Run, count: int, threshold: float) -> VocabularySpec:

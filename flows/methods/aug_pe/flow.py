@@ -16,7 +16,7 @@ from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.run import AugPeRun
 from flows.methods.evolution import look_ahead_candidates
 from flows.releases.filter import filter_texts
-from flows.releases.label_counts import release_labels
+from flows.releases.sums import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.runtime import run_step

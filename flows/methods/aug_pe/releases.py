@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flows.engine.method import Release, Releases
 from flows.releases.budget import share_budget
-from flows.releases.vocabulary import VocabularyRelease
+from flows.releases.sums import SumRelease
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.keyphrases import calibrate_words, split_epsilon
 
@@ -20,7 +20,7 @@ def aug_pe_releases(config: AugPeConfig) -> Releases:
     """Return the releases of an Aug-PE run."""
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
-        words = [VocabularyRelease(part) for part in noise.beside if part.privacy.part == "vocabulary"]
+        words = [SumRelease(part) for part in noise.beside if part.privacy.part == "vocabulary"]
         return (*words, VotesRelease(config, noise))
 
     return share_budget(config, _noise, wrap)

@@ -125,8 +125,7 @@ def _noise(config: DpKpsConfig) -> Noise:
 
 
 def _part_values(part: SumNoise[PartPrivacy]) -> dict[str, Any]:
-    sizes = ("terms", "keyphrases", "frequencies", "members")
-    return noise_values(part) | {name: getattr(part.privacy, name) for name in sizes}
+    return noise_values(part) | {size: getattr(part.privacy, size) for size in part.privacy.sizes}
 
 
 def _noise_line(part: SumNoise[PartPrivacy]) -> str:

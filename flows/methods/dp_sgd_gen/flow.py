@@ -14,7 +14,7 @@ from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.run import DpSgdRun
 from flows.releases.filter import filter_texts
-from flows.releases.label_counts import release_labels
+from flows.releases.sums import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate

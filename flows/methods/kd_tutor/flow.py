@@ -13,7 +13,7 @@ from flows.config.files import Changes
 from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
-from flows.releases.label_counts import release_labels
+from flows.releases.sums import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate

@@ -17,7 +17,7 @@ from flows.methods.evolution import look_ahead_candidates
 from flows.methods.pre_text.config import PreTextConfig
 from flows.methods.pre_text.run import PreTextRun
 from flows.releases.filter import filter_texts
-from flows.releases.label_counts import release_labels
+from flows.releases.sums import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.runtime import run_step

@@ -15,7 +15,7 @@ from flows.engine.lifecycle import flow_run_name, running
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
 from flows.releases.filter import filter_texts
-from flows.releases.label_counts import release_labels
+from flows.releases.sums import release_labels
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.runtime import run_step
