@@ -151,9 +151,3 @@ def test_the_tables_of_suites_name_tests_that_exist() -> None:
         path = TESTS / file
         assert path.exists(), beginning
         assert not name or re.search(rf"(def|class) {name.split('[')[0]}", path.read_text(encoding="utf-8")), beginning
-
-
-def test_contributing_names_the_change_that_requires_each_nightly_test() -> None:
-    page = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
-    for change in NIGHTLY:
-        assert change in page, change
