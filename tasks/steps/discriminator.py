@@ -21,9 +21,8 @@ from tasks.core.reuse import make_once, step_key
 from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.private.releases.teachers import CLASSES, PublicTexts
-from tasks.steps.held_out import HeldOut, held_out
 from tasks.steps.students.dp_classifier import shown_to_classifier
-from tasks.steps.teachers import TeacherSpec, embedder_of, queries_of, sure_of, test_rows
+from tasks.steps.teachers import HeldOut, TeacherSpec, embedder_of, held_out, queries_of, sure_of, test_rows
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.students.recipe import ClassifySpec
 from tasks.students.spec import TrainingRows, settings

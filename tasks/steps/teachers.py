@@ -5,9 +5,9 @@ Song et al. 2024, Eq. 1. Only tasks/private/releases/teachers.py reads private r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,11 +20,11 @@ from tasks.core.refs import Payer, Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
+from tasks.metrics.discriminator import LEAST_HELD_OUT
 from tasks.metrics.usefulness import Accuracy
 from tasks.private.diagnostics.teachers import teachers_accuracy
 from tasks.private.releases.sums import SumJob
 from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
-from tasks.steps.held_out import HeldOut, held_out
 from tasks.steps.release_artifact import sum_job, write_sums
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, settings
@@ -70,6 +70,22 @@ class Shown:
 
     queries: tuple[int, ...]
     negatives: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Rows to test a discriminator on: the first half of `texts` are test rows, the second half generated texts."""
+
+    texts: PublicTexts
+
+    @property
+    def is_private(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """The right answers: True for test rows."""
+        return np.arange(len(self.texts.texts)) < len(self.texts.texts) // 2
+
+    def correct(self, answers: np.ndarray[Any, Any]) -> Accuracy:
+        """Return the accuracy of answers, True for private."""
+        return Accuracy(int((answers == self.is_private).sum()), len(answers))
 
 
 def shown_to(samples: int, number: int, spec: TeacherSpec) -> Shown:
@@ -120,6 +136,27 @@ def test_rows(tools: Tools, spec: TeacherSpec, written: Sequence[Written], test:
     """Return test rows and generated texts that no teacher has seen; None if there are too few."""
     used = shown_to_any(sum(entry.samples.rows for entry in written), spec)
     return held_out(tools, written, used, test, spec.seed, spec.student.kind != "finetune")
+
+
+def held_out(
+    tools: Tools, written: Sequence[Written], used: Set[int], test: Reference, seed: int, by_vectors: bool
+) -> HeldOut | None:
+    """Return as many test rows as generated texts without those of `used`; None if there are too few of either.
+
+    `used`: indices of the texts, by sample id, that are queries or in a training set. The seed draws rows and texts.
+    Song et al. 2024 measure on "our constructed test set" (Figures 3, 4) of unknown size; here both halves are equal.
+    """
+    samples = read_samples(tools, written)
+    left = np.setdiff1d(np.arange(len(samples)), sorted(used))
+    frame, real = reference_rows(tools, test)
+    count = min(len(left), len(frame))
+    if count < LEAST_HELD_OUT:
+        return None
+    random = np.random.default_rng(seed_of("held out", seed))
+    rows, texts = (np.sort(random.permutation(part)[:count]) for part in (np.arange(len(frame)), left))
+    both = [*frame["text"].to_numpy()[rows].tolist(), *samples["text"].to_numpy()[texts].tolist()]
+    vectors = np.concatenate([np.asarray(real)[rows], read_vectors(tools, written)[texts]]) if by_vectors else None
+    return HeldOut(PublicTexts(both, vectors))
 
 
 @paid_step("test teachers", stays=in_flow_process)
