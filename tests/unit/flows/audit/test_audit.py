@@ -78,7 +78,7 @@ def test_a_sabotaged_mechanism_makes_the_run_red(pipeline: Pipeline, how: str, m
     assert book["state"] == "failed"
     (run,) = ask(pipeline.api, "/flow_runs/filter", {"flow_runs": {"id": {"any_": [book["prefect_run_id"]]}}})
     assert (run["state"]["type"], "The audit is red" in run["state"]["message"]) == ("FAILED", True)
-    assert json.loads(artifacts(pipeline.api, book["prefect_run_id"])["audit"])[0]["verdict"] == "RED"
+    assert json.loads(artifacts(pipeline.api, book["prefect_run_id"])["audit"]["data"])[0]["verdict"] == "RED"
     assert "RED" in pipeline.call("show", book["run_id"]).stdout
     assert "Audit is red" in (pipeline.home / "runs" / book["run_id"] / "report.html").read_text()
 
