@@ -42,11 +42,6 @@ Kind = Literal["head", "soft"]
 """Student whose gain was measured: adapted by the release, or of the exported texts with soft labels."""
 
 
-def opening_index(rows: int, classes: int, sigma: float) -> float:
-    """Return I = rows / (classes sigma); infinite without noise. `sigma`: of features of length at most 1."""
-    return math.inf if sigma <= 0 else rows / (classes * sigma)
-
-
 @dataclass(frozen=True, slots=True)
 class Curve:
     """Measurements of one data set, by ascending index.
@@ -81,8 +76,8 @@ class Opening:
 
     @property
     def index(self) -> float:
-        """The opening index."""
-        return opening_index(self.rows, self.classes, self.sigma)
+        """I = rows / (classes sigma); infinite without noise. `sigma`: of features of length at most 1."""
+        return math.inf if self.sigma <= 0 else self.rows / (self.classes * self.sigma)
 
     @property
     def opens(self) -> bool:

@@ -88,8 +88,22 @@ class TrainingNoise(Noise):
 
     @property
     def charge(self) -> Charge:
-        """The training as one ledger charge."""
-        return training_charge(self)
+        """The training as a single ledger charge, with its own delta."""
+        plan = self.training
+        assert plan is not None
+        reason = (
+            f"a row's gradient has an L2 norm of at most {plan.clip:g}; it takes part in each of {plan.steps} steps "
+            f"with chance {plan.sample_rate:.6g} ({plan.batch_rows} of {plan.declared_rows} declared rows)"
+        )
+        return Charge(
+            mechanism="none" if self.non_private else "dp_sgd",
+            event=self.event,
+            sensitivity=self.sensitivity,
+            sensitivity_reason=reason,
+            noise_scale=self.sigma,
+            protects="record",
+            adjacency="add_remove",
+        )
 
 
 def calibrate_training(training: Training, epsilon: float, delta: float) -> TrainingNoise:
@@ -105,23 +119,6 @@ def calibrate_training(training: Training, epsilon: float, delta: float) -> Trai
     multiplier = _multiplier(training.sample_rate, training.steps, epsilon, delta)
     first, second = accounted(training.sample_rate, training.steps, multiplier, delta)
     return _noise(training, (epsilon, delta), multiplier, max(first, second), second)
-
-
-def training_charge(noise: TrainingNoise) -> Charge:
-    """Return the single ledger charge of a training, with its own delta."""
-    plan = noise.training
-    assert plan is not None
-    reason = f"a row's gradient has an L2 norm of at most {plan.clip:g}; it takes part in each of {plan.steps} steps "
-    reason += f"with chance {plan.sample_rate:.6g} ({plan.batch_rows} of {plan.declared_rows} declared rows)"
-    return Charge(
-        mechanism="none" if noise.non_private else "dp_sgd",
-        event=noise.event,
-        sensitivity=noise.sensitivity,
-        sensitivity_reason=reason,
-        noise_scale=noise.sigma,
-        protects="record",
-        adjacency="add_remove",
-    )
 
 
 def describe_training(noise: TrainingNoise) -> str:
