@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
-from connectors.artifacts.atomic_files import folder_sha256, write_text_whole
-from connectors.artifacts.hash_cache import current_sha256
+from connectors.artifacts.atomic_files import file_sha256, folder_sha256, write_text_whole
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import canonical
+from connectors.interfaces.errors import ArtifactError
 
 AnyPath = TypeVar("AnyPath", bound=PurePath)
 SHORT = 12
 """Displayed digits of a hash."""
+TICK_NS = 20_000_000
+"""Longer than the clock tick of any system's file times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,31 @@ def content_problem(path: Path, sha256: str) -> str:
     except OSError as error:
         return f"the file cannot be read ({error.strerror})"
     return "" if actual == sha256 else "the file is damaged"
+
+
+def require_content(path: Path, sha256: str, shown: str = "") -> None:
+    """Raise ArtifactError, with the path or its `shown` location, unless the content has this hash."""
+    if problem := content_problem(path, sha256):
+        raise ArtifactError(f"{shown or path}: {problem}. Run the step again: wasp resume RUN_ID")
+
+
+def current_sha256(path: Path) -> str:
+    """Return the hash of a file's current content; an unchanged file is hashed once per process.
+
+    A file is identified by inode, size, and change times in nanoseconds. The system sets the change time at every write
+    and rename, and programs cannot. Silent disk errors remain undetected, but a second read would not detect them
+    either: the pages are in memory since the first. A file that changed within the last clock tick is not cached,
+    because a second change could have the same time. Raises OSError if the file does not exist.
+    """
+    status = path.stat()
+    facts = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return file_sha256(path) if time.time_ns() - facts[-1] <= TICK_NS else _cached(path, facts)
+
+
+@lru_cache(100_000)
+def _cached(path: Path, facts: tuple[int, ...]) -> str:  # noqa: ARG001 - identifies the content
+    # A file that changes during this read has other facts from then on, so that this hash is not found again.
+    return file_sha256(path)
 
 
 def verdict(path: Path, key: StepKey) -> tuple[Manifest | None, str]:

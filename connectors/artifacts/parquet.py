@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from connectors.artifacts.hash_cache import current_sha256
+from connectors.artifacts.manifests import require_content
 from connectors.interfaces.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -149,32 +149,19 @@ def _vectors(chunk: Any, dimension: int) -> Matrix:
 
 def read_json(path: Path, sha256: str) -> dict[str, Any]:
     """Read one JSON object and check its hash."""
-    verify(path, sha256)
+    require_content(path, sha256)
     value: dict[str, Any] = json.loads(path.read_bytes())
-    verify(path, sha256)
+    require_content(path, sha256)
     return value
-
-
-def verify(path: Path, sha256: str) -> None:
-    """Raise ArtifactError unless the file has this hash.
-
-    An unchanged file is hashed once per process.
-    """
-    try:
-        problem = "" if current_sha256(path) == sha256 else "its content changed after it was written"
-    except OSError as error:
-        problem = f"it cannot be read ({error.strerror or 'missing or empty'})"
-    if problem:
-        raise ArtifactError(f"{path}: {problem}. Run the step again: wasp resume RUN_ID")
 
 
 def _arrow(path: Path, sha256: str) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    verify(path, sha256)
+    require_content(path, sha256)
     # Not read_table: it would add the columns of the path itself.
     with pa.memory_map(str(path)) as mapped:
         arrow = pq.ParquetFile(mapped).read()
-    verify(path, sha256)  # another writer could have replaced the file during reading
+    require_content(path, sha256)  # another writer could have replaced the file during reading
     return arrow

@@ -23,6 +23,7 @@ from connectors.artifacts.manifests import (
     manifest_path,
     parse_manifest,
     read_manifest,
+    require_content,
     verdict,
     write_manifest,
 )
@@ -162,8 +163,7 @@ class Artifacts:
     def read_folder(self, ref: ArtifactRef) -> Path:
         """Return the path of a folder or file; ArtifactError if it is missing or its hash differs."""
         location = self._local(ref)
-        if problem := content_problem(location, ref.sha256):
-            raise ArtifactError(f"{self.where(ref.path)}: {problem}. {_AGAIN}")
+        require_content(location, ref.sha256, self.where(ref.path))
         return location
 
     def fetch(self, path: str) -> Path:

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.artifacts import hash_cache
-from connectors.artifacts.hash_cache import TICK_NS, current_sha256
+from connectors.artifacts import manifests
+from connectors.artifacts.manifests import TICK_NS, current_sha256
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import ArtifactError
@@ -27,8 +27,8 @@ def store(tmp_path: Path) -> Artifacts:
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the files that are hashed from now on."""
     names: list[str] = []
-    real = hash_cache.file_sha256
-    monkeypatch.setattr(hash_cache, "file_sha256", lambda path: (names.append(path.name), real(path))[1])
+    real = manifests.file_sha256
+    monkeypatch.setattr(manifests, "file_sha256", lambda path: (names.append(path.name), real(path))[1])
     return names
 
 
@@ -43,7 +43,7 @@ def test_a_file_is_hashed_once_unless_it_has_just_changed(tmp_path: Path, hashed
     file.write_bytes(b"one")
     current_sha256(file)
     file.write_bytes(b"two")
-    assert current_sha256(file) == hash_cache.file_sha256(file)
+    assert current_sha256(file) == manifests.file_sha256(file)
     hashed.clear()
     assert current_sha256(settled(file)) == current_sha256(file)
     assert hashed == ["a"]
@@ -74,7 +74,7 @@ def test_a_table_that_was_read_and_then_changed_on_disk_is_refused(store: Artifa
     assert store.read_table(ref).equals(store.read_table(ref))
     content = (store.home / ref.path).read_bytes()
     (store.home / ref.path).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(ArtifactError, match="changed"):
+    with pytest.raises(ArtifactError, match="damaged"):
         store.read_table(ref)
     assert store.find(ref.path, KEY) is None
 
