@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from flows.publish.classifier_use import classifier_use
-from flows.publish.recipe import describe_recipe, recipe
+from flows.publish.recipe import classifier_use, describe_recipe, recipe
 from flows.storage.audit_findings import AuditLine, describe_audits
 from tasks.core.refs import Overlap
 from tasks.metrics.usefulness import Accuracy
