@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,39 +93,18 @@ def _cell(text: str) -> str:
 
 def commands() -> str:
     """Return the page of all commands with arguments and options."""
-    import typer
+    import typer.cli
 
     from flows.cli.main import app
 
     root = typer.main.get_command(app)
-    parts = [
-        "# Commands",
+    context = root.make_context("wasp", [], resilient_parsing=True)
+    title, _, rest = typer.cli.get_docs_for_click(obj=root, ctx=context, name="wasp", title="Commands").partition("\n")
+    about = (
         "Every command takes `--json`: the last line of standard output is then one object. Exit codes are in the "
-        "[FAQ](../faq.md#exit-codes).",
-    ]
-    for words, command in _commands(root, ("wasp",)):
-        parts += [f"## {' '.join(words)}", command.help or "", *_options(command)]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, inner in getattr(command, "commands", {}).items():
-        if getattr(inner, "commands", None):
-            yield from _commands(inner, (*words, name))
-        elif not inner.hidden:
-            yield (*words, name), inner
-
-
-def _options(command: Any) -> list[str]:
-    lines = ["| argument | default | description |", "|---|---|---|"]
-    for parameter in command.params:
-        if parameter.name == "help" or getattr(parameter, "hidden", False):
-            continue
-        is_argument = parameter.param_type_name == "argument"
-        name = parameter.name.upper() if is_argument else ", ".join(parameter.opts)
-        default = "required" if parameter.required else f"`{_shown(parameter.default)}`"
-        lines.append(f"| `{name}` | {default} | {_cell(getattr(parameter, 'help', '') or '')} |")
-    return ["\n".join(lines)] if len(lines) > 2 else []
+        "[FAQ](../faq.md#exit-codes)."
+    )
+    return f"{title}\n\n{about}\n{rest}"
 
 
 def metrics() -> str:
