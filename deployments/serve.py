@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import ConfigError
-from flows.runtime.server import serve_others
+from flows.engine.server import serve_others
 from flows.runtime.state_folder import state_folder
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ fi
 
 export PREFECT_API_AUTH_STRING="$WASP_AUTH" MLFLOW_TRACKING_USERNAME="$user" MLFLOW_TRACKING_PASSWORD="$password"
 
-# Runs of other people may name registered datasets only (flows/runtime/server.py).
+# Runs of other people may name registered datasets only (flows/engine/server.py).
 if [ -z "$server" ] && [ -w "${WASP_HOME-}" ] && [ ! -e "$WASP_HOME/server.yaml" ]; then
     (umask 077 && echo "keys: {}" >"$WASP_HOME/server.yaml")
 fi

@@ -13,7 +13,7 @@ from deployments.registry import POOL
 from deployments.stack.postgres import url
 from deployments.stack.settings import Settings
 from deployments.stack.supervisor import Service
-from flows.runtime.server import serve_others
+from flows.engine.server import serve_others
 from flows.runtime.state_folder import DEFAULTS
 
 OWN = ("PREFECT_API_", "PREFECT_PROFILE", "PREFECT_SERVER_API_", "PREFECT_SERVER_DATABASE_", "MLFLOW_TRACKING_",

@@ -15,7 +15,7 @@ from flows.config.base import AnyConfig
 from flows.config.files import check_config
 from flows.config.paths import dataset_name, rows_ref
 from flows.config.rows import DatasetView, PrivateRows
-from flows.runtime.server import server_policy
+from flows.engine.server import server_policy
 from flows.runtime.state_folder import who
 from tasks.private.data.quarantine import sealed, write_for_owner, write_table_for_owner
 from tasks.private.data.rows import Zone, check_source, identify

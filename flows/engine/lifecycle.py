@@ -22,13 +22,13 @@ from flows.engine.method import Releases
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.prepare import Prepared, prepare
 from flows.engine.run import Run
+from flows.engine.server import server_policy
 from flows.engine.spending import reserved_lines, return_reservation, stopped_text
 from flows.engine.tools import RunTools
 from flows.engine.tracking import start_tracking
 from flows.runtime.failure import Story, ends_the_process, in_words, told
 from flows.runtime.flow_runs import end_left_tasks, fail_down_models, reported_end
 from flows.runtime.manifest import RunBook, held, in_use, now, open_book
-from flows.runtime.server import server_policy
 from flows.runtime.state_folder import check_room, state_folder, who
 from flows.runtime.terminal_progress import display
 from flows.storage.removal import standing

@@ -1,15 +1,21 @@
-"""Limits of runs on a server for others (`flows/runtime/server.py`); the owner's own commands have none.
+"""Limits of runs on a server for others: its policy is the file `server.yaml`, which no form of a run can change.
 
-They stop mistakes in a form. Whoever has the account of the Prefect server can also change its deployments and work
-pool, hence start any program of the worker: this person is the operator.
+While the file exists, runs that the server starts may name registered datasets only. Commands of the owner of the state
+folder have no limits. The limits stop mistakes in a form. Whoever has the account of the Prefect server can also
+change its deployments and work pool, hence start any program of the worker: this person is the operator.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import ConfigError, PlaceError
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.rows import BUILTIN, RowsRef
@@ -20,13 +26,43 @@ from flows.config.files import check_config
 from flows.config.paths import place, rows_ref
 from flows.config.rows import DatasetView
 from flows.config.task_files import SHIPPED as TASKS
-from flows.runtime.server import server_policy
 from flows.runtime.state_folder import state_path
 from flows.runtime.stores import open_ledger
 
 HUB = "hf://"
 ROWS = {"private", "test", "public", "few_shot"}
 """Fields of rows: `private` names a dataset, `require_public` checks the others."""
+FILE = "server.yaml"
+STARTED = "PREFECT__FLOW_RUN_ID"
+"""Variable of a process that a worker or `wasp serve` started for a run."""
+
+_CONTENT = """# Runs of other people start here: they may name registered datasets only (wasp dataset add).
+# Remove this file to lift the limits. A host other than the vendor's gets a key if it is listed:
+#   keys: {llm.example.org: [env:MY_KEY]}
+keys: {}
+"""
+
+
+class ServerPolicy(BaseModel):
+    """Limits of the runs that a server starts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    keys: dict[str, list[str]] = Field({}, description="References to keys that a host may get.")
+
+
+def server_policy() -> ServerPolicy | None:
+    """Return the policy of this process; None for the owner's own commands. ConfigError if the file is invalid."""
+    path = state_path() / FILE
+    if STARTED not in os.environ or not path.exists():
+        return None
+    return check_config(ServerPolicy, yaml.safe_load(path.read_text(encoding="utf-8")) or {}, str(path))
+
+
+def serve_others(home: Path) -> None:
+    """Limit the runs that a server starts on a state folder; an existing file stays."""
+    if not (home / FILE).exists():
+        write_text_whole(home / FILE, _CONTENT, private=True)
 
 
 def require_public(field: str, where: RowsRef, home: Path) -> None:
@@ -70,7 +106,7 @@ def _require_public_paths(paths: Sequence[tuple[str, Path]], home: Path) -> None
     `paths`: each with its field.
     """
     folder = Path(environment().data or state_path()).expanduser().resolve()
-    closed = [home.resolve() / name for name in ("private", "ledger.db", "server.yaml")]
+    closed = [home.resolve() / name for name in ("private", "ledger.db", FILE)]
     resolved = [(field, path.resolve()) for field, path in paths]
     for field, path in resolved:
         if not path.is_relative_to(folder) or any(path.is_relative_to(part) for part in closed):

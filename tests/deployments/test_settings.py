@@ -10,7 +10,7 @@ from deployments.stack import services
 from deployments.stack.postgres import postgres_service
 from deployments.stack.settings import Settings, settings_of, stack_secrets
 from deployments.stack.supervisor import stack_processes
-from flows.runtime.server import FILE
+from flows.engine.server import FILE
 from tests.support.servers.stack import RunningStack, clean_environment
 
 AUTH = "keeper:a long enough password"

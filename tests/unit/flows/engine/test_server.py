@@ -11,10 +11,9 @@ import pytest
 from connectors.interfaces.errors import ConfigError
 from flows.config.files import check_config, load_config
 from flows.engine.checks import problems_of
-from flows.engine.server import require_listed_keys
+from flows.engine.server import FILE, STARTED, require_listed_keys, serve_others, server_policy
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.wasp.config import WaspConfig
-from flows.runtime.server import FILE, STARTED, serve_others, server_policy
 from tests.support.registered import DEMO, add, demo, write_notes
 
 INLINE = {"path": "notes.csv", "text": "note", "label": "kind"}
