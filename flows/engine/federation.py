@@ -18,7 +18,6 @@ from flows.config.base import AnyConfig
 from flows.config.paths import place
 from flows.config.rows import PartiesChoice
 from flows.config.yaml_files import parse_yaml
-from flows.runtime.stores import open_exchange
 from tasks.accounting.federated import Parties, SharedNoise, guarantees, shared
 from tasks.accounting.no_noise import finite
 from tasks.accounting.votes import Noise
@@ -114,8 +113,10 @@ def check_name(name: str) -> None:
 
 def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
     """Notify the parties in a run's configuration that the run is abandoned."""
+    from connectors.artifacts.remote_files import RemoteFiles
+
     exchange = place(values["parties"]["exchange"], values.get("data_root"))
-    end_run(open_exchange(exchange, ROUNDS), run_id)
+    end_run(RemoteFiles(exchange, ROUNDS), run_id)
 
 
 def parties_planned(config: AnyConfig, noise: Noise) -> dict[str, Any] | None:

@@ -27,7 +27,6 @@ from flows.runtime.stores import (
     SharedStores,
     load_secret,
     open_artifacts,
-    open_exchange,
     open_ledger,
     open_purse,
     open_tracked,
@@ -123,8 +122,10 @@ class RunTools:
         parties = self.config.parties
         if parties is None:
             raise ConfigError("parties: not set, so there is no exchange. Set parties.registry and parties.exchange.")
+        from connectors.artifacts.remote_files import RemoteFiles
+
         address = place(parties.exchange, self.config.data_root)
-        return self._once("exchange", partial(open_exchange, address, ROUNDS))
+        return self._once("exchange", partial(RemoteFiles, address, ROUNDS))
 
     @property
     def coordinator_key(self) -> bytes:

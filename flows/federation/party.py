@@ -33,7 +33,7 @@ from flows.engine.federation import check_name, read_registry
 from flows.engine.prepare import join_group
 from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
-from flows.runtime.stores import open_exchange, open_ledger, open_zone
+from flows.runtime.stores import open_ledger, open_zone
 from tasks.federation.masked_round import RoundId
 from tasks.steps.federation.party import (
     Keys,
@@ -122,7 +122,7 @@ def load_party(path: Path) -> Party:
     return Party(
         home=home,
         member=_member(config, Path(place(config.registry, folder)).expanduser(), home, ledger),
-        exchange=open_exchange(place(config.exchange, folder), own_folder(config.name)),
+        exchange=RemoteFiles(place(config.exchange, folder), own_folder(config.name)),
         artifacts=Artifacts(home),
         ledger=ledger,
         embedder=embedder_of(config.embedder),

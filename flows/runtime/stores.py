@@ -17,7 +17,6 @@ from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.runtime.state_folder import ledger_address
 
 if TYPE_CHECKING:
-    from connectors.artifacts.remote_files import RemoteFiles
     from connectors.artifacts.store import Artifacts
     from connectors.embedders.vector_cache import VectorCache
     from connectors.ledger.ledger import PrivacyLedger
@@ -89,20 +88,6 @@ def open_artifacts(home: Path, address: str | None = None) -> Artifacts:
     return Artifacts(home, address or artifacts_address())
 
 
-def open_exchange(address: str, prefix: str) -> RemoteFiles:
-    """Open the message exchange of coordinator and parties; this process writes below `prefix` only."""
-    from connectors.artifacts.remote_files import RemoteFiles
-
-    return RemoteFiles(address, prefix)
-
-
-def open_key(home: Path) -> bytes:
-    """Return the key for hashes of private rows, `private/ledger.key` of the state folder."""
-    from connectors.security.record_hashes import open_secret
-
-    return open_secret(home)
-
-
 def load_secret(reference: str) -> None:
     """Copy the value of a Prefect Secret block into the variable WASP_SECRET_<BLOCK>.
 
@@ -129,19 +114,19 @@ def open_zone(home: Path) -> Zone:
     """Return the private zone's access to rows: reader, hash functions and keys."""
     from connectors.rows.places import places_of
     from connectors.rows.reader import read_rows
-    from connectors.security.record_hashes import choice_key, dataset_fingerprint, key_name, mark_hash, record_hash
+    from connectors.security import record_hashes as hashes
     from tasks.private.data.marks import Marker
     from tasks.private.data.rows import Zone
 
-    secret = open_key(home)
+    secret = hashes.open_secret(home)
     return Zone(
         read=read_rows,
-        record_hash=partial(record_hash, secret),
-        fingerprint=partial(dataset_fingerprint, secret),
+        record_hash=partial(hashes.record_hash, secret),
+        fingerprint=partial(hashes.dataset_fingerprint, secret),
         folder=home / "private" / "problems",
-        key=key_name(secret),
-        choice=choice_key(secret),
-        marker=Marker(partial(mark_hash, secret), places_of),
+        key=hashes.key_name(secret),
+        choice=hashes.choice_key(secret),
+        marker=Marker(partial(hashes.mark_hash, secret), places_of),
     )
 
 
@@ -191,6 +176,6 @@ def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:
 
 
 def _key_name(home: Path) -> str:
-    from connectors.security.record_hashes import key_name
+    from connectors.security.record_hashes import key_name, open_secret
 
-    return key_name(open_key(home))
+    return key_name(open_secret(home))
