@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connectors.interfaces.errors import ConfigError
 from flows.cli.common import Output
 from flows.runtime.manifest import alone
 from flows.runtime.state_folder import state_folder
@@ -21,7 +19,6 @@ AGE_HELP = "Age like 90m, 12h, 30d, 4w"
 
 
 def clean(
-    context: typer.Context,
     intermediate: Annotated[
         str | None,
         typer.Option(
@@ -42,7 +39,11 @@ def clean(
 
     Releases, the privacy ledger, its key, manifests, summaries and reports are never removed.
     """
-    return Output(clean_folder(rules_of(intermediate, runs, context.args), yes), cleaned)
+    from flows.config.files import check_config
+    from flows.storage.retention import Retention
+
+    ages = {"intermediate_older_than": intermediate, "runs_older_than": runs}
+    return Output(clean_folder(check_config(Retention, ages, "wasp clean"), yes), cleaned)
 
 
 def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
@@ -76,22 +77,6 @@ def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
         "staying": list(choice.staying),
         "bytes": sum(_size_of(file.kind, [file]) or 0 for file in removed),
     }
-
-
-def rules_of(intermediate: str | None, runs: str | None, others: Sequence[str]) -> Retention:
-    """Return the retention rules of the command's options; ConfigError for an invalid age or any other argument."""
-    from flows.storage.retention import AGE, REPLACED, Retention
-
-    for argument in others:
-        name = argument.partition("=")[0].removeprefix("--").removesuffix("-older-than")
-        if name in REPLACED:
-            option = f"--{REPLACED[name]}-older-than"
-            raise ConfigError(f"--{name}-older-than: removed in 0.3. Write {option} AGE")
-        raise ConfigError(f"clean: unknown argument '{argument}'. Show the options with: wasp clean --help")
-    for name, age in (("intermediate", intermediate), ("runs", runs)):
-        if age is not None and not re.fullmatch(AGE, age):
-            raise ConfigError(f"--{name}-older-than: '{age}' is not an age. Write an age such as 90m, 12h, 30d or 4w.")
-    return Retention(intermediate_older_than=intermediate, runs_older_than=runs)
 
 
 def cleaned(value: dict[str, Any]) -> str:

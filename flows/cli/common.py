@@ -54,11 +54,11 @@ class Output(dict[str, Any]):
 Function = TypeVar("Function", bound=Callable[..., Output])
 
 
-def command(group: typer.Typer, name: str | None = None, **settings: Any) -> Callable[[Function], Function]:
+def command(group: typer.Typer, name: str | None = None) -> Callable[[Function], Function]:
     """Make a function a command of a group, which prints its output; the function itself stays as it is."""
 
     def register(function: Function) -> Function:
-        group.command(name, **settings)(_printing(function))
+        group.command(name)(_printing(function))
         return function
 
     return register

@@ -43,11 +43,10 @@ app.command()(operation.serve)
 SHOWN = (
     *(start.init, start.doctor, start.advise, start.plan, start.preview, start.run, start.compare, start.audit),
     *(start.resume, stored_runs.runs, stored_runs.show, stored_runs.report, stored_runs.export),
-    *(stored_runs.verify_bundle, stored_runs.push, stored_runs.abandon, operation.partition),
+    *(stored_runs.verify_bundle, stored_runs.push, stored_runs.abandon, operation.partition, clean),
 )
 for function in SHOWN:
     command(app)(function)
-command(app, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(clean)
 
 
 def _print_version(requested: bool) -> None:

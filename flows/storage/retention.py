@@ -7,13 +7,14 @@ so a run that a schedule reuses each night stays.
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from connectors.artifacts.atomic_files import STALE_SECONDS
 from flows.config.form import Strict
@@ -22,7 +23,16 @@ from flows.storage import inventory as kinds
 from flows.storage.inventory import Item, RunState, read_json, run_states, state_files
 
 AGE = r"^[0-9]{1,5}[mhdw]$"
-Age = Annotated[str, Field(pattern=AGE)]
+
+
+def _check_age(age: str) -> str:
+    """Return an age; ValueError for any other text."""
+    if not re.fullmatch(AGE, age):
+        raise ValueError("is not an age. Write an age such as 90m, 12h, 30d or 4w")
+    return age
+
+
+Age = Annotated[str, AfterValidator(_check_age), WithJsonSchema({"type": "string", "pattern": AGE})]
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 REMOVED = "removed.json"
 """File in a run's folder with the paths that `wasp clean` removed."""

@@ -13,7 +13,7 @@ from connectors.interfaces.errors import ConfigError, LostArtifactsError
 from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_store import CompletionStore
-from flows.cli.clean import rules_of
+from flows.cli.clean import clean
 from flows.runtime.manifest import alone, held_here, in_use
 from flows.storage.inventory import kind_of
 from flows.storage.removal import lost, remove, standing
@@ -99,17 +99,11 @@ def test_a_rule_takes_what_is_older_and_nothing_else(home: Path, rule: str, gone
 def test_a_rule_of_an_earlier_version_is_refused_with_its_successor(old: str, new: str) -> None:
     with pytest.raises(ValidationError, match=f"{old}_older_than: removed in 0.3. Write {new}_older_than"):
         Retention(**{f"{old}_older_than": "30d"})
-    with pytest.raises(ConfigError, match=f"--{old}-older-than: removed in 0.3. Write --{new}-older-than AGE"):
-        rules_of(None, None, [f"--{old}-older-than", "30d"])
 
 
-@pytest.mark.parametrize(
-    ("runs", "others", "message"),
-    [("30d", ["--yess"], "unknown argument '--yess'"), ("1.5h", [], "--runs-older-than: '1.5h' is not an age.*30d")],
-)
-def test_a_wrong_argument_is_refused_by_name(runs: str, others: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        rules_of(None, runs, others)
+def test_a_wrong_age_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="runs_older_than: is not an age. Write an age such as 90m.*1.5h"):
+        clean(runs="1.5h")
 
 
 def test_every_rule_together_leaves_releases_and_records_alone(home: Path) -> None:
