@@ -6,6 +6,7 @@ Standard library only.
 from __future__ import annotations
 
 import errno
+import fcntl
 import glob
 import hashlib
 import os
@@ -63,6 +64,20 @@ def make_folder(folder: Path, private: bool = False, mode: int = 0o777) -> None:
         folder.chmod(0o700)
     for created in missing:
         sync_folder(created.parent)
+
+
+@contextmanager
+def locked(path: Path, wait: bool = True, shared: bool = False) -> Iterator[None]:
+    """Lock a folder, or a file created if missing, among processes; a killed process releases the lock.
+
+    BlockingIOError if another process holds it and `wait` is false. `shared`: any number of processes hold it so.
+    """
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

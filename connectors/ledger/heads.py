@@ -6,16 +6,14 @@ between a commit and the file leaves an older entry in it. The ledger contains t
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sqlalchemy import Connection, select
 
-from connectors.artifacts.atomic_files import make_folder, write_text_whole
+from connectors.artifacts.atomic_files import locked, make_folder, write_text_whole
 from connectors.interfaces.errors import LedgerError
 from connectors.ledger.tables import DATASETS, ENTRIES
 
@@ -26,7 +24,7 @@ Heads = dict[str, tuple[int, str]]
 def compare_and_store(file: Path, read: Callable[[], AbstractContextManager[Connection]]) -> None:
     """Raise LedgerError if the ledger lacks an entry of the file; then write its newest entries to the file."""
     make_folder(file.parent, private=True)
-    with _locked(file.parent):
+    with locked(file.parent):
         stored = _stored(file)
         with read() as db:  # opened after the file was read: it contains all that any process wrote to the file
             for dataset, (number, hash_) in stored.items():
@@ -52,14 +50,3 @@ def _stored(file: Path) -> Heads:
         raise LedgerError(
             f"{file}: is damaged. If the privacy ledger is complete, move this file away; it is written again."
         ) from None
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time compare and write; a killed process releases the lock."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shlex
@@ -10,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from connectors.artifacts.atomic_files import write_text_whole
+from connectors.artifacts.atomic_files import locked, write_text_whole
 from connectors.interfaces.errors import ConfigError, WaspError
 from connectors.tracking.address import redact
 from deployments.registry import POOL
@@ -100,10 +99,10 @@ def status() -> Iterator[str]:
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            stack.enter_context(locked(folder / ".lock", wait=False))
+        except BlockingIOError:
             raise ConfigError(f"{folder}: another make up or make down is active. Wait for it") from None
         yield
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.metadata
 import json
 import os
@@ -14,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connectors.artifacts.atomic_files import locked
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from connectors.interfaces.redaction import redact
 
@@ -128,10 +128,10 @@ def held_here(home: Path, run_id: str) -> Iterator[None]:
     """Lock the files of a run on this machine."""
     folder = home / "runs" / run_id
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            stack.enter_context(locked(folder / ".lock", wait=False))
+        except BlockingIOError:
             raise ConfigError(TAKEN.format(run_id=run_id, by="process")) from None
         yield
 
@@ -144,7 +144,7 @@ def is_held_here(home: Path, run_id: str) -> bool:
 @contextmanager
 def in_use(home: Path) -> Iterator[None]:
     """Hold a shared lock on the caches of all runs; waits for a running cleanup."""
-    with _locked(home, fcntl.LOCK_SH):
+    with locked(home / ".lock", shared=True):
         yield
 
 
@@ -153,18 +153,11 @@ def alone(home: Path) -> Iterator[bool]:
     """Block the start of runs, for a cleanup of caches; False if a run is active."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(_locked(home, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            stack.enter_context(locked(home / ".lock", wait=False))
         except BlockingIOError:
             yield False
         else:
             yield True
-
-
-@contextmanager
-def _locked(home: Path, how: int) -> Iterator[None]:
-    with (home / ".lock").open("a") as file:
-        fcntl.flock(file, how)
-        yield
 
 
 def is_held(home: Path, run_id: str, ledger: PrivacyLedger) -> bool:
