@@ -168,7 +168,10 @@ def listed(card: TaskCard, label: str, attribute: str, good: Sequence[str], bad:
     avoided = ["Not like these:", *(f"- {_one_line(text)}" for text in bad)] if bad else []
     entries = [f"{number}. {_one_line(text)}" for number, text in enumerate(good, start=1)]
     draft = Prompt("", label, attribute=attribute, good=tuple(good), bad=tuple(bad), seed=seed, end="\n")
-    heading = _prompt(card, card.list_heading or LIST_HEADING, draft)
+    words = () if good or card.attribute else card.label(label).words
+    if words:  # without examples a small model needs a word to start from
+        draft = replace(draft, attribute=attribute or words[seed % len(words)])
+    heading = replace(_prompt(card, card.list_heading or LIST_HEADING, draft), attribute=attribute)
     return replace(heading, text="\n".join([*avoided, heading.text, *entries, f"{len(good) + 1}."]))
 
 

@@ -260,9 +260,7 @@ def test_a_damaged_report_is_refused(damage):
         from_json(to_json(made_up_report()) | damage)
 
 
-@pytest.mark.parametrize(
-    "plot", [plots.fid_accuracy_plot, plots.weights_plot, plots.epsilon_plot, map_plot]
-)
+@pytest.mark.parametrize("plot", [plots.fid_accuracy_plot, plots.weights_plot, plots.epsilon_plot, map_plot])
 def test_a_figure_comes_as_picture_too_and_equal_input_gives_equal_bytes(plot):
     import matplotlib as mpl
 

@@ -1,5 +1,7 @@
 """What a language model is asked."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,6 +59,9 @@ def test_a_listed_prompt_is_the_beginning_of_a_list_of_good_examples():
     assert (lines[5], asked.end) == ("3.", "\n")
     first = prompt_for(CARD, call(good=(), listed=True))
     assert first.text.splitlines()[1:] == ["1."]
+    assert "sencha" not in first.text  # the task varies an attribute instead
+    plain = replace(CARD, attribute="", values=())
+    assert ' about "sencha". Topic: about green tea.' in prompt_for(plain, call(good=(), listed=True)).text
     assert first.key != zero_shot(CARD, first.label, "", first.seed).key
 
 
