@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -53,11 +54,11 @@ def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
     """
     from flows.storage.inventory import KINDS
     from flows.storage.removal import remove
-    from flows.storage.retention import choose, now
+    from flows.storage.retention import choose
 
     home = state_folder()
     with alone(home) as free:
-        choice = choose(home, rules, now(), free)
+        choice = choose(home, rules, datetime.now(UTC), free)
         removed = remove(home, choice.going) if apply else choice.going
     rows = []
     for kind in KINDS:

@@ -199,17 +199,8 @@ def _manifest(facts: BundleFacts) -> dict[str, Any]:
         "task": report.task,
         "made": facts.made,
         "license": facts.license,
-        "privacy": {
-            "unit": facts.unit,
-            "adjacency": report.adjacency,
-            "epsilon_stated": report.epsilon,
-            "epsilon_exact": report.epsilon_exact,
-            "epsilon_spent": report.epsilon_spent,
-            "epsilon_added": report.epsilon_added,
-            "delta": report.delta,
-            "releases": report.releases,
-            "releases_charged": report.releases_charged,
-        },
+        "privacy": {"unit": facts.unit, "epsilon_stated": report.epsilon}
+        | {name: getattr(report, name) for name in ("adjacency", "epsilon_exact", *SPENT)},
         "overlap_check": _searched(facts),
         "approval": _approved(facts),
         "audit": {

@@ -185,8 +185,3 @@ def _tracked(home: Path, old: Mapping[str, datetime], staying: list[str]) -> Ite
 def _day(when: datetime) -> str:
     """Return a time as shown in reasons, in UTC to the minute."""
     return when.astimezone(UTC).isoformat(sep=" ", timespec="minutes")[:16]
-
-
-def now() -> datetime:
-    """Return the current UTC time."""
-    return datetime.now(UTC)

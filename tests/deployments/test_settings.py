@@ -122,15 +122,6 @@ def test_a_taken_port_is_refused_before_anything_starts(tmp_path) -> None:
     assert stack_processes(home / "stack") == []
 
 
-def test_an_open_door_is_refused_by_the_command(tmp_path) -> None:
-    home = tmp_path / "home"
-    running = RunningStack(home, "", "", clean_environment(home, WASP_BIND="0.0.0.0"))
-    done = running.word("up")
-    assert done.returncode == 2
-    assert "WASP_AUTH" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_down_where_nothing_runs_is_no_error(tmp_path) -> None:
     home = tmp_path / "home"
     running = RunningStack(home, "", "", clean_environment(home))
