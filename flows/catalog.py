@@ -6,13 +6,12 @@ value the path of a `flows.engine.method.Method`. A flow is imported on its firs
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, cast
 
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from flows.engine.method import FlowEntry, Method
@@ -59,9 +58,8 @@ def find_flow(name: str) -> FlowEntry:
     if name in method_names():
         (point,) = entry_points(group=GROUP, name=name)
         return cast("FlowEntry", point.load())
-    near = difflib.get_close_matches(name, flow_names(), n=1)
-    hint = f"Did you mean '{near[0]}'? " if near else ""
-    raise ConfigError(f"Unknown flow '{name}'. {hint}Flows: {', '.join(flow_names())}")
+    hint = nearest(name, flow_names())
+    raise ConfigError(f"Unknown flow '{name}'.{hint} Flows: {', '.join(flow_names())}")
 
 
 def find_method(name: str) -> Method:

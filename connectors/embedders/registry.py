@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.embedding import Embedder
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, nearest
 from connectors.interfaces.progress import chunks
 from connectors.interfaces.text_forms import encodable
 
@@ -39,7 +38,7 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
         return SentenceEmbedder(model or EMBEDDED, SentenceOptions(**settings))
     known = ", ".join(CONNECTORS)
     raise ConfigError(
-        f"embedder.connector: unknown embedder '{connector}'. Known: {known}.{_near(connector, CONNECTORS)}"
+        f"embedder.connector: unknown embedder '{connector}'. Known: {known}.{nearest(connector, CONNECTORS)}"
     )
 
 
@@ -58,13 +57,8 @@ def _check_options(connector: str, options: Mapping[str, Any], names: Sequence[s
     for name in options:
         if name not in names:
             raise ConfigError(
-                f"embedder.{name}: unknown option of '{connector}'. Known: {', '.join(names)}.{_near(name, names)}"
+                f"embedder.{name}: unknown option of '{connector}'. Known: {', '.join(names)}.{nearest(name, names)}"
             )
-
-
-def _near(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f" Did you mean '{near[0]}'?" if near else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from connectors.interfaces.packages import install_command
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return a question with the name that resembles a misspelt one, with a space before it; empty if none does."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f" Did you mean '{near[0]}'?" if near else ""
 
 
 class WaspError(Exception):

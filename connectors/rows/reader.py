@@ -6,14 +6,13 @@ never row content. Only `check_public` may quote labels.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.errors import InputError, NoRowsError
+from connectors.interfaces.errors import InputError, NoRowsError, nearest
 from connectors.interfaces.rows import OTHERS, RowsRef
 from connectors.interfaces.text_forms import encodable, plain_text
 from connectors.rows.sources import Columns, display_path, open_source
@@ -96,10 +95,10 @@ def _column_names(where: RowsRef) -> dict[str, str]:
 
 def _texts(where: RowsRef, column: str, source: Columns) -> list[str | None]:
     if column not in source:
-        near = difflib.get_close_matches(column, list(source), n=1, cutoff=0.5)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
         exist = ", ".join(f"'{name}'" for name in source) or "none"
-        raise InputError(f"{display_path(where)} has no column '{column}'. Columns: {exist}.{hint}")
+        raise InputError(
+            f"{display_path(where)} has no column '{column}'. Columns: {exist}.{nearest(column, source, 0.5)}"
+        )
     values = source[column]
     for position, value in enumerate(values if not where.any_cells else ()):
         if _is_container(value):
@@ -159,9 +158,7 @@ def _reason(name: str, value: Any, known_labels: set[str], labels: Sequence[str]
     if not value.strip():
         return "is empty"
     if name == "label" and value not in known_labels:
-        near = difflib.get_close_matches(value, labels, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        return f"unknown label '{value}'; known labels: {', '.join(labels)}{hint}"
+        return f"unknown label '{value}'; known labels: {', '.join(labels)}.{nearest(value, labels)}"
     return ""
 
 

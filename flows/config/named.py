@@ -6,21 +6,14 @@ file, or `wasp`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, nearest
 from flows.config.extends import find_config, is_config, merge, read_layers, split_setting
 
 DEFAULT_FLOW = "wasp"
 FLOW_KEY = "flow"
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """Return a question with the name that resembles a misspelt one, with a space before it; empty if none does."""
-    near = difflib.get_close_matches(name, known, n=1)
-    return f" Did you mean '{near[0]}'?" if near else ""
 
 
 def flow_and_file(name: str, config: Path | None, flows: Sequence[str]) -> tuple[str, Path]:

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, nearest
 from flows.config.files import check_config
 from flows.config.form import NoBooleans
-from flows.config.named import nearest
 from flows.config.yaml_files import line_of, read_yaml
 from tasks.text import prompts
 from tasks.text.prompts import Label, TaskCard

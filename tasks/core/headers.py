@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
-from connectors.interfaces.errors import InputError, PlaceError, ProblemsError
+from connectors.interfaces.errors import InputError, PlaceError, ProblemsError, nearest
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import Header, HeaderReader, RowsRef
 
@@ -37,11 +35,11 @@ def check_header(field: str, where: RowsRef, read: HeaderReader, is_public: bool
 def _describe(field: str, column: str, where: RowsRef, header: Header, is_public: bool) -> str:
     start = f"{field}: {redact(where.path)} has no column '{column}'"
     if is_public or header.is_schema:
-        near = difflib.get_close_matches(column, header.columns, n=1, cutoff=0.5)
         listed = ", ".join(f"'{name}'" for name in header.columns) or "none"
-        return f"{start}. Columns: {listed}.{_hint(near)} Name one of them."
+        return f"{start}. Columns: {listed}.{nearest(column, header.columns, 0.5)} Name one of them."
     same = [name for name in header.columns if _plain(name) == _plain(column)]
-    return f"{start} in its first line.{_hint(same)} Write the name as the first line has it; a file needs a header."
+    hint = nearest(column, same, 0.0)
+    return f"{start} in its first line.{hint} Write the name as the first line has it; a file needs a header."
 
 
 def _duplicates(field: str, where: RowsRef, header: Header) -> list[str]:
@@ -57,10 +55,6 @@ def _duplicates(field: str, where: RowsRef, header: Header) -> list[str]:
                 f"{field}.{named}: {redact(where.path)} has one name{which} for columns {listed}. Rename one."
             )
     return problems
-
-
-def _hint(names: list[str]) -> str:
-    return f" Did you mean '{names[0]}'?" if names else ""
 
 
 def _plain(name: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, nearest
 from connectors.interfaces.models import ModelSpec
 
 Options = TypeVar("Options")
@@ -78,5 +77,5 @@ def refuse_names(who_has: str, names: Iterable[str], known: Sequence[str]) -> No
     """
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1, 0.0)[0]
-            raise ConfigError(f"{who_has} no option '{name}'. Did you mean '{near}'? Options: {', '.join(known)}.")
+            hint = nearest(str(name), known, 0.0)
+            raise ConfigError(f"{who_has} no option '{name}'.{hint} Options: {', '.join(known)}.")

@@ -7,12 +7,11 @@ ConfigError for every problem that can be detected before a run without calling 
 
 from __future__ import annotations
 
-import difflib
 import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, nearest
 from connectors.interfaces.models import LanguageModel, ModelSpec
 
 GROUP = "wasp.connectors"
@@ -36,9 +35,8 @@ def check_connector(name: str, connector: str) -> None:
     _installed.cache_clear()  # it may have been installed meanwhile
     known = sorted(connectors())
     if connector not in known:
-        near = difflib.get_close_matches(connector, known, n=1)
-        hint = f"Did you mean '{near[0]}'? " if near else ""
-        raise ConfigError(f"plms '{name}': no connector '{connector}'. {hint}Connectors: {', '.join(known)}")
+        hint = nearest(connector, known)
+        raise ConfigError(f"plms '{name}': no connector '{connector}'.{hint} Connectors: {', '.join(known)}")
 
 
 def check_model(spec: ModelSpec) -> None:
