@@ -11,6 +11,7 @@ from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import ConfigError, nearest
 from connectors.interfaces.progress import chunks
 from connectors.interfaces.text_forms import encodable
+from connectors.models.base.options import refuse_names
 
 if TYPE_CHECKING:
     from connectors.interfaces.embedding import Matrix
@@ -29,12 +30,12 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
     """
     settings = dict(options or {})
     if connector == "hashing":
-        _check_options(connector, settings, ("dimension",))
+        refuse_names("embedder: hashing has", settings, ("dimension",))
         return HashingEmbedder(**settings)
     if connector == "sentence_transformers":
         from connectors.embedders.sentence import OPTIONS, SentenceEmbedder, SentenceOptions
 
-        _check_options(connector, settings, OPTIONS)
+        refuse_names("embedder: sentence_transformers has", settings, OPTIONS)
         return SentenceEmbedder(model or EMBEDDED, SentenceOptions(**settings))
     known = ", ".join(CONNECTORS)
     raise ConfigError(
@@ -51,14 +52,6 @@ def check_embedder(connector: str, model: str = "", options: Mapping[str, Any] |
     check = getattr(embedder, "check", None)
     if check is not None:
         check()
-
-
-def _check_options(connector: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
-    for name in options:
-        if name not in names:
-            raise ConfigError(
-                f"embedder.{name}: unknown option of '{connector}'. Known: {', '.join(names)}.{nearest(name, names)}"
-            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ class TestOpen:
         ("connector", "options", "message"),
         [
             ("hashin", {}, r"'hashin'. Known: sentence_transformers, hashing. .*'hashing'\?"),
-            ("hashing", {"dimensions": 3}, r"embedder.dimensions: .*'dimension'\?"),
+            ("hashing", {"dimensions": 3}, r"embedder: hashing has no option 'dimensions'. Did you mean 'dimension'\?"),
             ("sentence_transformers", {"normalise": True}, "normalise"),
             *(("hashing", {"dimension": size}, "embedder.dimension") for size in (0, 1, -3, "512", 1.5)),
         ],
