@@ -347,7 +347,7 @@ def test_a_local_language_model_is_opened_as_far_as_that_is_cheap(home: Path, tm
     [
         ({"plms": [{"name": "a", "connector": "hf", "model": "no/such-model"}]}, "the hub is disabled"),
         (
-            {"plms": [{"name": "a", "connector": "ngram", "options": {"order": 99}}]},
+            {"plms": [{"name": "a", "connector": "ngram", "model": "helpdesk", "options": {"order": 99}}]},
             "the ngram connector has no options (order)",
         ),
         (
