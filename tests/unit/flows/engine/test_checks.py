@@ -356,7 +356,7 @@ def test_a_local_language_model_is_opened_as_far_as_that_is_cheap(home: Path, tm
         ),
         ({"plms": [{"name": "a", "connector": "openai", "model": "m"}]}, "OPENAI_API_KEY is not set"),
         ({"embedder": {"connector": "sentence_transformers", "model": "no/such-model"}}, "embedder.model: 'no/such"),
-        ({"embedder": {"connector": "hashing", "model": "", "options": {"dimensions": 9}}}, "embedder.dimensions"),
+        ({"embedder": {"connector": "hashing", "model": "", "options": {"dimensions": 9}}}, "no option 'dimensions'"),
     ],
 )
 def test_models_that_a_run_could_not_have_are_named(home: Path, change: dict[str, Any], words: str) -> None:
