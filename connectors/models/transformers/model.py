@@ -28,6 +28,8 @@ VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would get another completion."""
 
 CPU_ROWS, GPU_ROWS = 64, 256
+STRETCH = 24
+"""New tokens after which finished rows leave a batch; most texts of a list are shorter."""
 SHARE_OF_MEMORY = 0.4
 """Share of the accelerator's free memory, or the machine's memory, for one batch's keys and values."""
 
@@ -208,28 +210,72 @@ class HfModel:
             self._run(loaded, batch[start : start + rows], deliver)
 
     def _generate(self, loaded: Loaded, batch: Sequence[SamplingRequest]) -> list[Completion]:
+        """Generate a batch; rows that are finished after a stretch of tokens leave it."""
+        import torch
+
+        ids, mask = _pad(loaded, batch)
+        width, cache, rows = ids.shape[1], None, list(range(len(batch)))
+        start = 1 if loaded.seq2seq else width
+        longest = max(request.new for request in batch)
+        gumbel = Gumbel([request.seed for request in batch], loaded.device) if self._options.temperature > 0 else None
+        completions: dict[int, Completion] = {}
+        while rows:
+            requests = [batch[row] for row in rows]
+            new = longest if loaded.seq2seq else min(STRETCH, longest - (ids.shape[1] - width))
+            output = self._stretch(loaded, requests, (ids, mask, cache), gumbel, (start, new))
+            tokens = output.sequences[:, start:].tolist()
+            left = (
+                [] if loaded.seq2seq else [n for n, row in enumerate(tokens) if self._goes_on(loaded, requests[n], row)]
+            )
+            completions |= {
+                rows[n]: self._completion(loaded, requests[n], row) for n, row in enumerate(tokens) if n not in left
+            }
+            if left:
+                indices, cache = torch.tensor(left, device=ids.device), output.past_key_values
+                cache.batch_select_indices(indices)
+                ids = output.sequences[indices]
+                mask = torch.cat([mask[indices], mask.new_ones(len(left), ids.shape[1] - mask.shape[1])], dim=1)
+                if gumbel is not None:
+                    gumbel.select(left)
+            rows = [rows[n] for n in left]
+        return [completions[row] for row in range(len(batch))]
+
+    def _stretch(
+        self,
+        loaded: Loaded,
+        requests: Sequence[SamplingRequest],
+        state: tuple[Any, Any, Any],
+        gumbel: Gumbel | None,
+        length: tuple[int, int],
+    ) -> Any:
+        """Return the library's output for tokens, mask and cache; `length`: first position and number of new tokens."""
         import torch
         from transformers import StoppingCriteriaList
 
-        ids, mask = _pad(loaded, batch)
-        start = 1 if loaded.seq2seq else ids.shape[1]
+        (ids, mask, cache), (start, new), stop = state, length, requests[0].stop
         processors = filters(self._options)
-        if self._options.temperature > 0:
-            processors.append(Gumbel([request.seed for request in batch], loaded.device))
-        stops = {"stop_strings": list(batch[0].stop), "tokenizer": loaded.tokenizer} if batch[0].stop else {}
+        if gumbel is not None:
+            processors.append(gumbel)
         with torch.inference_mode():
             # The largest score after the last processor is the draw.
-            output = loaded.model.generate(
+            return loaded.model.generate(
                 input_ids=ids,
                 attention_mask=mask,
-                max_new_tokens=max(request.new for request in batch),
+                max_new_tokens=new,
                 do_sample=False,
                 logits_processor=processors,
-                stopping_criteria=StoppingCriteriaList([RowLimit(batch, start, ids.device)]),
-                **stops,
+                stopping_criteria=StoppingCriteriaList([RowLimit(requests, start, ids.device)]),
+                return_dict_in_generate=True,
+                **({"past_key_values": cache} if cache is not None else {}),
+                **({"stop_strings": list(stop), "tokenizer": loaded.tokenizer} if stop else {}),
             )
-        rows = output[:, start:].tolist()
-        return [self._completion(loaded, request, row) for request, row in zip(batch, rows, strict=True)]
+
+    def _goes_on(self, loaded: Loaded, request: SamplingRequest, row: Sequence[int]) -> bool:
+        """Return whether a row has neither reached its length nor an end."""
+        if len(row) >= request.new or not set(row).isdisjoint(loaded.eos):
+            return False
+        text = loaded.tokenizer.decode(row, skip_special_tokens=True) if request.stop else ""
+        return not any(stop in text for stop in request.stop)
 
     def _completion(self, loaded: Loaded, request: SamplingRequest, row: Sequence[int]) -> Completion:
         tokens = list(row[: request.new])

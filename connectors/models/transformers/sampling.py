@@ -63,6 +63,10 @@ class Gumbel:
         else:
             self._streams = [torch.Generator(device).manual_seed(seed & (2**63 - 1)) for seed in seeds]
 
+    def select(self, rows: Sequence[int]) -> None:
+        """Continue with the streams of these rows alone."""
+        self._streams = [self._streams[row] for row in rows]
+
     def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ARG002
         """Return the scores, shape (rows, vocabulary), plus noise."""
         import torch

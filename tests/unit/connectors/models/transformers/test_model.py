@@ -15,6 +15,7 @@ from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
+from connectors.models.transformers import model as library
 from connectors.models.transformers.model import HfModel
 from tests.support.models.tiny import tiny_models as tiny_models
 from wasp.testing import LanguageModelContract
@@ -44,6 +45,16 @@ class TestHfModel(LanguageModelContract):
     def test_a_very_long_prompt_has_an_answer(self, model):
         (answer,) = model.complete([Prompt("long " * 3000, "positive", max_tokens=4)])
         assert answer.finish_reason in {"stop", "length", "error"}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_leave_a_batch_change_no_other(kind, temperature, tiny_models, monkeypatch):
+    model = opened(tiny_models[kind], temperature=temperature)
+    mixed = [replace(prompt, end=" " if n % 3 == 0 else "") for n, prompt in enumerate(prompts())]
+    whole = model.complete(mixed)
+    monkeypatch.setattr(library, "STRETCH", 3)
+    assert model.complete(mixed) == whole
 
 
 @pytest.mark.parametrize("kind", KINDS)
