@@ -52,7 +52,7 @@ test: $(READY) ## the fast suite: offline, real parts, the main flow from start 
 ci: check ## what CI runs: checks, then the fast suite and all further tests but the nightly ones
 	$(PYTEST) -m "not slow and not gpu and not live"
 
-test-nightly: $(READY) ## the nightly tests alone: see CONTRIBUTING.md for when
+test-nightly: $(READY) ## the nightly tests alone: tests/support/suites.py says when
 	$(PYTEST) -m "slow and not gpu and not live"
 
 mutants: $(READY) ## mutations of the privacy code, each of which its tests must catch (minutes, two processes)

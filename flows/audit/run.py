@@ -30,7 +30,7 @@ from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.audit.attacks import Attack, run_attack
-from tasks.prefect.runtime import step
+from tasks.prefect.runtime import task_step
 from tasks.reporting.audit_report import audit_page, pictures
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def auditing(config: AuditConfig) -> Iterator[AuditRun]:
             raise
 
 
-@step("attack {job.name}", retries=0)
+@task_step("attack {job.name}", retries=0)
 def attack(job: Attack) -> Any:
     """Infer from releases of one mechanism whether a synthetic record took part."""
     with shown(f"attack {job.name}", 2 * job.trials) as advance:

@@ -31,7 +31,7 @@ from flows.runtime.stores import open_artifacts, tracking_store
 from flows.runtime.terminal_progress import display
 from tasks.metrics.comparison import CellResult, is_unnoised, mean_of
 from tasks.metrics.usefulness import BESIDE
-from tasks.prefect.runtime import step
+from tasks.prefect.runtime import task_step
 from tasks.reporting.compare_report import NOT_PRIVATE, Comparison, drawings, markdown, page
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def compare_name() -> str:
     return f"compare-{_slug(values['title'] if isinstance(values, dict) else values.title)}"
 
 
-@step("cell {cell.name}", retries=0)
+@task_step("cell {cell.name}", retries=0)
 def run_cell(run: CompareRun, cell: Cell) -> Any:
     """Run one cell as a sub-flow; an error becomes its answer."""
     return run.run_cell(cell)

@@ -13,6 +13,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from connectors.interfaces.money import format_dollars
+from connectors.models.transformers.smollm2 import NAME as SMOLLM2
 from connectors.security.secret_patterns import REFERENCE
 from flows.config.form import Rule, Rules, Strict, connectors
 from flows.config.removed import explain_removed
@@ -129,7 +130,7 @@ class Plm(Strict):
     @property
     def is_listed(self) -> bool:
         """True if prompts for new texts are the beginnings of lists."""
-        return self.style == "list" or (self.style == "auto" and (self.connector, self.model) == ("hf", "smollm2"))
+        return self.style == "list" or (self.style == "auto" and (self.connector, self.model) == ("hf", SMOLLM2))
 
     @property
     def stated_price(self) -> Price | None:

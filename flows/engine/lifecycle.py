@@ -141,7 +141,7 @@ def _record_failure(run: AnyRun, story: Story) -> Iterator[AnyRun]:
 
 
 def _tag(run: Run) -> None:
-    """Tag the flow run; its task runs stay untagged (see tasks.prefect.runtime.step)."""
+    """Tag the flow run; its task runs stay untagged (see tasks.prefect.runtime.task_step)."""
     flow_run_id = runtime.flow_run.id
     if flow_run_id is None:
         return

@@ -112,7 +112,7 @@ def outcome(value: Any, ref: ArtifactRef | None, why: str) -> State[Any]:
     return Completed(name="Reused" if ref is None or ref.reused else "Completed", message=why, data=value)
 
 
-def step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
+def task_step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
     """Declare a function that returns a state as a task without Prefect cache; the artifact store decides reuse.
 
     `stays`: as of StepOptions. No tags: for each tagged task run Prefect requests a slot from its server, 2 seconds on
@@ -142,7 +142,7 @@ def task_of(function: Any) -> Task[Any, Any]:
         return outcome(value, options.artifact(made) if options.artifact else made, why)
 
     more = {} if options.retries is None else {"retries": options.retries}
-    return step(options.name, options.stays, **more)(run)
+    return task_step(options.name, options.stays, **more)(run)
 
 
 def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:

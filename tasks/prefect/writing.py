@@ -15,7 +15,7 @@ from prefect.states import Completed
 
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
-from tasks.prefect.runtime import MODEL_DOWN, outcome, results, step, submit_step, value_of
+from tasks.prefect.runtime import MODEL_DOWN, outcome, results, submit_step, task_step, value_of
 from tasks.steps.texts import WriteJob, embed_samples, write_samples
 
 
@@ -36,13 +36,13 @@ def uses_remote_model(parameters: Mapping[str, Any]) -> bool:
     return _is_remote(parameters["tools"], parameters["job"].plm)
 
 
-@step("generate {job.plm} t={job.iteration}", stays=uses_remote_model)
+@task_step("generate {job.plm} t={job.iteration}", stays=uses_remote_model)
 def generate(tools: Tools, job: WriteJob) -> Any:
     """Generate one PLM's texts of one iteration."""
     return write(tools, job)
 
 
-@step("vary {job.plm} t={job.iteration} {job.part}", stays=uses_remote_model)
+@task_step("vary {job.plm} t={job.iteration} {job.part}", stays=uses_remote_model)
 def vary(tools: Tools, job: WriteJob) -> Any:
     """Generate variations of texts with one model (Aug-PE, PrE-Text)."""
     return write(tools, job)

@@ -212,70 +212,45 @@ class HfModel:
     def _generate(self, loaded: Loaded, batch: Sequence[SamplingRequest]) -> list[Completion]:
         """Generate a batch; rows that are finished after a stretch of tokens leave it."""
         import torch
-
-        ids, mask = _pad(loaded, batch)
-        width, cache, rows = ids.shape[1], None, list(range(len(batch)))
-        start = 1 if loaded.seq2seq else width
-        longest = max(request.new for request in batch)
-        gumbel = Gumbel([request.seed for request in batch], loaded.device) if self._options.temperature > 0 else None
-        completions: dict[int, Completion] = {}
-        while rows:
-            requests = [batch[row] for row in rows]
-            new = longest if loaded.seq2seq else min(STRETCH, longest - (ids.shape[1] - width))
-            output = self._stretch(loaded, requests, (ids, mask, cache), gumbel, (start, new))
-            tokens = output.sequences[:, start:].tolist()
-            left = (
-                [] if loaded.seq2seq else [n for n, row in enumerate(tokens) if self._goes_on(loaded, requests[n], row)]
-            )
-            completions |= {
-                rows[n]: self._completion(loaded, requests[n], row) for n, row in enumerate(tokens) if n not in left
-            }
-            if left:
-                indices, cache = torch.tensor(left, device=ids.device), output.past_key_values
-                cache.batch_select_indices(indices)
-                ids = output.sequences[indices]
-                mask = torch.cat([mask[indices], mask.new_ones(len(left), ids.shape[1] - mask.shape[1])], dim=1)
-                if gumbel is not None:
-                    gumbel.select(left)
-            rows = [rows[n] for n in left]
-        return [completions[row] for row in range(len(batch))]
-
-    def _stretch(
-        self,
-        loaded: Loaded,
-        requests: Sequence[SamplingRequest],
-        state: tuple[Any, Any, Any],
-        gumbel: Gumbel | None,
-        length: tuple[int, int],
-    ) -> Any:
-        """Return the library's output for tokens, mask and cache; `length`: first position and number of new tokens."""
-        import torch
         from transformers import StoppingCriteriaList
 
-        (ids, mask, cache), (start, new), stop = state, length, requests[0].stop
+        ids, mask = _pad(loaded, batch)
+        start = 1 if loaded.seq2seq else ids.shape[1]
+        end = ids.shape[1] + max(request.new for request in batch)
+        gumbel = Gumbel([request.seed for request in batch], loaded.device)
         processors = filters(self._options)
-        if gumbel is not None:
-            processors.append(gumbel)
-        with torch.inference_mode():
-            # The largest score after the last processor is the draw.
-            return loaded.model.generate(
-                input_ids=ids,
-                attention_mask=mask,
-                max_new_tokens=new,
-                do_sample=False,
-                logits_processor=processors,
-                stopping_criteria=StoppingCriteriaList([RowLimit(requests, start, ids.device)]),
-                return_dict_in_generate=True,
-                **({"past_key_values": cache} if cache is not None else {}),
-                **({"stop_strings": list(stop), "tokenizer": loaded.tokenizer} if stop else {}),
-            )
-
-    def _goes_on(self, loaded: Loaded, request: SamplingRequest, row: Sequence[int]) -> bool:
-        """Return whether a row has neither reached its length nor an end."""
-        if len(row) >= request.new or not set(row).isdisjoint(loaded.eos):
-            return False
-        text = loaded.tokenizer.decode(row, skip_special_tokens=True) if request.stop else ""
-        return not any(stop in text for stop in request.stop)
+        if self._options.temperature > 0:
+            processors.append(gumbel)  # the largest score after the last processor is the draw
+        stop = list(batch[0].stop)
+        more: dict[str, Any] = {"stop_strings": stop, "tokenizer": loaded.tokenizer} if stop else {}
+        completions: dict[int, Completion] = {}
+        rows = list(range(len(batch)))
+        while rows:
+            requests = [batch[row] for row in rows]
+            left_over = end - ids.shape[1]
+            with torch.inference_mode():
+                output = loaded.model.generate(
+                    input_ids=ids,
+                    attention_mask=mask,
+                    max_new_tokens=left_over if loaded.seq2seq else min(STRETCH, left_over),
+                    do_sample=False,
+                    logits_processor=processors,
+                    stopping_criteria=StoppingCriteriaList([RowLimit(requests, start, ids.device)]),
+                    return_dict_in_generate=True,
+                    **more,
+                )
+            tokens = output.sequences[:, start:].tolist()
+            made = [self._completion(loaded, *pair) for pair in zip(requests, tokens, strict=True)]
+            completions |= dict(zip(rows, made, strict=True))  # a row that goes on is replaced later
+            on = [n for n, row in enumerate(tokens) if made[n].finish_reason == "length" and len(row) < requests[n].new]
+            rows = [rows[n] for n in on]
+            if rows:
+                indices, width = torch.tensor(on, device=ids.device), mask.shape[1]
+                ids = output.sequences[indices]
+                mask = torch.cat([mask[indices], mask.new_ones(len(on), ids.shape[1] - width)], dim=1)
+                gumbel.select(on)
+                more |= _cache_of(output, indices)
+        return [completions[row] for row in range(len(batch))]
 
     def _completion(self, loaded: Loaded, request: SamplingRequest, row: Sequence[int]) -> Completion:
         tokens = list(row[: request.new])
@@ -289,6 +264,16 @@ class HfModel:
                 tokens.pop()
             count, stopped = len(tokens), True
         return Completion(first.strip(), "stop" if stopped else "length", tokens_in=len(request.ids), tokens_out=count)
+
+
+def _cache_of(output: Any, rows: Any) -> dict[str, Any]:
+    """Return the cache of these rows for the next tokens; none, to compute it again, where it cannot drop rows."""
+    cache = getattr(output, "past_key_values", None)
+    layers = getattr(cache, "layers", ())
+    if not layers or not all(hasattr(layer, "batch_select_indices") for layer in layers):
+        return {}
+    cache.batch_select_indices(rows)
+    return {"past_key_values": cache}
 
 
 def _too_long(length: int, answer: int, context: int) -> Completion:

@@ -6,13 +6,19 @@ the state folder, in float16, loads in one.
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from connectors.artifacts.atomic_files import file_sha256, folder_sha256, make_folder, write_folder_whole, write_whole
+from connectors.artifacts.atomic_files import (
+    file_sha256,
+    folder_sha256,
+    locked,
+    make_folder,
+    write_folder_whole,
+    write_text_whole,
+)
 from connectors.interfaces.errors import ConfigError, FinalError, MissingPackageError
 from connectors.models.transformers.hub_files import loading
 
@@ -44,11 +50,10 @@ def converted(home: Path) -> Path:
     folder = home / "models" / f"{NAME}-{SHA256[:12]}"
     mark = folder.with_suffix(".sha256")
     make_folder(folder.parent)
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder.with_suffix(".lock")):
         if not (folder.is_dir() and mark.is_file() and mark.read_text() == folder_sha256(folder)):
             content, _, _ = write_folder_whole(folder, partial(_convert, _source()))
-            write_whole(mark, lambda file: file.write(content.encode()))
+            write_text_whole(mark, content)
     return folder
 
 

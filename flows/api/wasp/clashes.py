@@ -16,14 +16,16 @@ APART = "Rename it, or install the command in an environment of its own: uv tool
 def find_clashes() -> tuple[list[str], list[str]]:
     """Return messages about files that hide our packages, and about files that our packages hide."""
     hiding, hidden = [], []
+    folders = dict.fromkeys(Path(entry or ".").resolve() for entry in sys.path)
+    others = [folder for folder in folders if not _is_ours(folder)]
     for name in PACKAGES:
         spec = find_spec(name)
         if spec and spec.origin and not _is_ours(Path(spec.origin).parent.parent):
             hiding.append(f"{spec.origin}: Python imports it in place of the package '{name}' of wasp-synth. {APART}")
             continue
-        for folder in dict.fromkeys(Path(entry or ".").resolve() for entry in sys.path):
+        for folder in others:
             files = [folder / f"{name}.py", *(folder / name).glob("*.py")]
-            clash = next((file for file in files if file.is_file() and not _is_ours(folder)), None)
+            clash = next((file for file in files if file.is_file()), None)
             if clash:
                 hidden.append(f"{clash}: Python imports the package '{name}' of wasp-synth in its place. {APART}")
     return hiding, hidden

@@ -9,7 +9,7 @@ from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, te
 
 from connectors.interfaces.errors import WaspError
 from flows.runtime.failure import Story, told
-from tasks.prefect.runtime import step
+from tasks.prefect.runtime import task_step
 from tests.support.runs.served_flow import ask
 from tests.support.waits import wait_until
 
@@ -20,7 +20,7 @@ def test_a_key_in_an_error_that_nobody_foresaw(api: str, tmp_path: Path, monkeyp
     monkeypatch.setenv("DESK_API_KEY", KEY)
     ids: list[str] = []
 
-    @step("ask the desk")
+    @task_step("ask the desk")
     def fail() -> None:
         raise RuntimeError(f"the desk does not know {KEY}")
 

@@ -22,7 +22,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
 from tasks.prefect import page as page_steps
 from tasks.prefect.page import Page
-from tasks.prefect.runtime import run_step, step, submit_step
+from tasks.prefect.runtime import run_step, submit_step, task_step
 from tasks.steps.students.evaluation import MeasureJob
 from tests.support.runs.served_flow import artifacts, ask
 from tests.support.servers.ports import free_port
@@ -133,17 +133,17 @@ def ref(path: str) -> ArtifactRef:
     return ArtifactRef(path, f"{path:0>64}", "", f"generate {path}", 1)
 
 
-@step("write {name}")
+@task_step("write {name}")
 def write(name: str) -> Written:
     return Written(name, 0, ref(name))
 
 
-@step("weigh")
+@task_step("weigh")
 def weigh() -> dict[str, float]:
     return {"a model of two words": 0.5}
 
 
-@step("measure")
+@task_step("measure")
 def measure(job: MeasureJob, weights: dict[str, float]) -> int:
     return len(job.written)
 

@@ -20,7 +20,7 @@ from flows.methods.wasp.config import WaspConfig
 from flows.runtime import stores
 from flows.runtime.stores import SharedStores
 from flows.runtime.task_runners import ConfiguredTaskRunner
-from tasks.prefect.runtime import run_step, step, submit_step, task_of, value_of
+from tasks.prefect.runtime import run_step, submit_step, task_of, task_step, value_of
 from tasks.prefect.writing import generate
 from tasks.steps.teachers import teach
 from tests.support.runs.pipeline import values
@@ -97,11 +97,11 @@ class Elsewhere(ConfiguredTaskRunner):
 def test_a_flow_carries_out_the_step_that_it_waits_for_unless_steps_belong_to_a_cluster(api: str) -> None:
     seen: dict[str, Any] = {}
 
-    @step("say {word}")
+    @task_step("say {word}")
     def say(word: str) -> Any:
         return Completed(name="Reused", message="it was there", data=(word, threading.get_ident()))
 
-    @step("refuse")
+    @task_step("refuse")
     def refuse() -> Any:
         raise ConfigError("it cannot be")
 
