@@ -268,7 +268,7 @@ class HfModel:
 
 def _cache_of(output: Any, rows: Any) -> dict[str, Any]:
     """Return the cache of these rows for the next tokens; none, to compute it again, where it cannot drop rows."""
-    cache = getattr(output, "past_key_values", None)
+    cache: Any = getattr(output, "past_key_values", None)
     layers = getattr(cache, "layers", ())
     if not layers or not all(hasattr(layer, "batch_select_indices") for layer in layers):
         return {}
