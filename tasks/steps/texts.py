@@ -262,6 +262,7 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
         seeding=_seeding(tools, job.seeds) if job.seeds else None,
         words=tuple(tools.artifacts.read_table(job.words)["term"].tolist()) if job.words else (),
         words_per_prompt=job.words_per_prompt,
+        listed=job.listed,
     )
 
 

@@ -43,8 +43,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
         yield running
 
 
-def opened(home: Path, server: VendorServer, flow: str = "wasp", **method: Any) -> Run:
-    values = SMALL | FURTHER.get(flow, {}) | {"plms": [server.plm()], "test": None}
+def opened(home: Path, server: VendorServer, flow: str = "wasp", style: str = "auto", **method: Any) -> Run:
+    values = SMALL | FURTHER.get(flow, {}) | {"plms": [server.plm(style=style)], "test": None}
     values["method"] = (SHORT if flow == "wasp" else METHODS[flow]) | method
     if method.get("guidance") == "kernel":
         del values["method"]["votes"]
@@ -93,6 +93,14 @@ def test_a_vote_over_no_texts_is_not_paid(tmp_path: Path, server: VendorServer, 
     with pytest.raises(TooFewTextsError, match=r"6 of 6 classes .*'login_problem' has 0 of 4"):
         release(run, written)
     assert kinds(run) == ["register", "reserve"]
+
+
+def test_a_model_of_style_list_continues_lists(tmp_path: Path, server: VendorServer) -> None:
+    run = opened(tmp_path, server, style="list")
+
+    assert written_by(run)
+
+    assert all(prompt.endswith("\n1.") for prompt in server.prompts)
 
 
 def test_reasoning_that_uses_all_tokens_is_stopped_early_with_advice(tmp_path: Path, server: VendorServer) -> None:
