@@ -1,8 +1,7 @@
-"""The commands of operation: party, partition, serve and `wasp answers ...`."""
+"""The commands of operation: party, partition, serve and `wasp answers export`."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from connectors.interfaces.errors import ConfigError
 from flows.cli.common import Output, command, command_group
 from flows.runtime.state_folder import ended_in_order, state_folder
 
-answers = command_group("Export or repair the stored completions of language models.")
+answers = command_group("Export the stored completions of language models.")
 
 
 def party(config: Annotated[Path, typer.Option("--config", "-c", help="The party's file (party.yaml).")]) -> None:
@@ -78,16 +77,3 @@ def export(file: Path) -> Output:
     count = CompletionStore(state_folder() / "completions").export_parquet(file)
     value = {"file": str(file), "answers": count}
     return Output(value, lambda value: f"{value['answers']} completions in {value['file']}")
-
-
-@command(answers)
-def repair() -> Output:
-    """Rewrite damaged files of completions from what can be read; keep the damaged ones."""
-    from connectors.models.base.store_repair import repair as repair_files
-
-    repaired = repair_files(state_folder() / "completions")
-    lines = [
-        f"{file.file}: {file.kept} completions kept, {file.lost} lost; before: {file.damaged}" for file in repaired
-    ]
-    value = {"files": [asdict(file) for file in repaired]}
-    return Output(value, lambda _: "\n".join(lines) or "No file is damaged.")

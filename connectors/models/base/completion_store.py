@@ -28,8 +28,11 @@ from connectors.interfaces.progress import chunks
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.claims import is_running
 
-REPAIR = "Run: wasp answers repair. It keeps the readable ones; the others are requested and paid again."
-"""Advice about a damaged file."""
+DAMAGED = (
+    "If it is damaged, move it and its -wal and -shm files to another folder, then resume the run: its completions are "
+    "requested and paid again."
+)
+"""Advice about a file that SQLite cannot read."""
 
 WAIT_SECONDS = 60.0
 """Time that a writer waits for another process."""
@@ -155,7 +158,9 @@ class CompletionStore:
         row |= {"prompt_key": key, "prompt": canonical(prompt), "label": prompt.label, "plm": plm, "created": now}
         with self._open(identity) as database, _transaction(database):
             _count(database, key, "answers")
-            if insert(database, row):
+            marks = ", ".join("?" * len(row))
+            sql = f"INSERT OR IGNORE INTO answers ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
+            if database.execute(sql, list(row.values())).rowcount:
                 return completion
         return self.lookup_many(identity, [key])[key]
 
@@ -259,7 +264,7 @@ class CompletionStore:
         try:
             with self._lock:
                 if name not in self._connections:
-                    self._connections[name] = connect(file, identity)
+                    self._connections[name] = _connect(file, identity)
                 yield self._connections[name]
         except sqlite3.Error as error:
             raise ArtifactError(f"{file} cannot be used ({error}). {_advice(error)}") from error
@@ -278,13 +283,7 @@ def _advice(error: sqlite3.Error) -> str:
             f"Another process has locked it for {WAIT_SECONDS:g} seconds. End that process, or wait for it; then "
             "continue the run: its stored completions are not paid again."
         )
-    return "Free space, then continue the run." if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else REPAIR
-
-
-def insert(database: sqlite3.Connection, row: Mapping[str, Any]) -> bool:
-    """Store a row of `answers`; False if its prompt has one."""
-    sql = f"INSERT OR IGNORE INTO answers ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
-    return bool(database.execute(sql, list(row.values())).rowcount)
+    return "Free space, then continue the run." if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else DAMAGED
 
 
 def _select(database: sqlite3.Connection, columns: str, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
@@ -305,7 +304,7 @@ def _moment(when: datetime) -> str:
     return when.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
-def connect(file: Path, identity: str | None) -> sqlite3.Connection:
+def _connect(file: Path, identity: str | None) -> sqlite3.Connection:
     """Open a file of completions, of this version or an earlier one; create it with mode 0600 if it does not exist."""
     with explained(file), _CREATION_LOCK, suppress(FileExistsError):
         # SQLite copies the mode of the main file to its side files. Never open an existing file outside SQLite:

@@ -259,8 +259,19 @@ class TestStore:
 
     def test_a_file_that_is_no_database_is_told_with_its_path(self, store):
         store.file("m").write_bytes(b"not a database, but long enough to be looked at" * 50)
-        with pytest.raises(ArtifactError, match=r"\.db cannot be used .*wasp answers repair"):
+        with pytest.raises(ArtifactError, match=r"\.db cannot be used .*move it .* paid again"):
             store.put("m", "plm", prompt(0), Completion("x"))
+        store.file("m").rename(store.folder.parent / "damaged.db")
+        assert store.put("m", "plm", prompt(0), Completion("x")).text == "x"
+
+    def test_a_file_of_an_earlier_version_is_read_and_extended(self, store):
+        store.put("m", "plm", prompt(0), Completion("x"))
+        store.close()
+        with sqlite3.connect(store.file("m")) as database:
+            database.execute("ALTER TABLE answers ADD COLUMN checksum TEXT NOT NULL DEFAULT ''")
+            database.execute("ALTER TABLE answers DROP COLUMN request_id")
+        store.put("m", "plm", prompt(1), Completion("y"))
+        assert [entry.completion.text for entry in store.since("m", 0)] == ["x", "y"]
 
     def test_a_folder_that_cannot_be_made_is_told_with_its_path(self, tmp_path):
         (tmp_path / "file").write_text("")
