@@ -200,9 +200,6 @@ class RunConfig(AnyConfig):
     )
 
     rules: ClassVar[Rules] = AnyConfig.rules | {
-        Rule("discriminator.test_teachers", (True,), "test", SET): (
-            "discriminator.test_teachers needs test rows. Set test, or remove it"
-        ),
         Rule("parties", SET, "evaluation.fid_reference", ("test", "public", "none")): (
             "evaluation.fid_reference is 'private', but parties hold the rows. Write test or none"
         ),

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from flows.config.execution import Recipe
 from flows.config.form import SET, Rule, Rules
-from tasks.metrics.discriminator import LEAST_HELD_OUT
 from tasks.students.spec import StudentSpec
 
 
@@ -52,13 +51,6 @@ class Discriminator(Recipe):
     )
     model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo model.")
     epochs: int = Field(3, ge=1, le=1000, description="Epochs, without a validation split. Not for linear.")
-    test_teachers: bool = Field(
-        False,
-        exclude_if=partial(is_, False),
-        description="Also measure the teachers on test rows, without noise and with that of their answers. NOT "
-        "PRIVATE: a researcher's figure, marked in the report and recorded in the ledger.",
-    )
-
     rules: ClassVar[Rules] = Recipe.rules | {
         Rule("answers", SET, "sure", SET): (
             "answers needs sure: without it every query is labelled. Remove answers, or set sure"
@@ -80,19 +72,11 @@ class Discriminator(Recipe):
         return StudentSpec(self.kind, self.model, epochs=self.epochs, validation_share=0.0, seed=seed, **self.recipe)
 
     def need_texts(self, texts: int) -> None:
-        """Raise ValueError if there are too few texts for queries and teachers, or for a test of the teachers."""
+        """Raise ValueError if there are too few texts for queries and teachers."""
         if self.queries >= texts:
             raise ValueError(
                 f"discriminator.queries ({self.queries}) must be below the number of texts ({texts}): the teachers "
                 "learn from the remaining texts"
-            )
-        rest = texts - self.queries
-        unseen = rest * (1 - min(self.negatives / rest, 1)) ** self.teachers
-        if self.test_teachers and unseen < LEAST_HELD_OUT:
-            raise ValueError(
-                f"discriminator.test_teachers: about {unseen:.0f} of {texts} generated texts would be neither queries "
-                f"nor taught to a teacher, but the test needs {LEAST_HELD_OUT}. Lower discriminator.negatives, or "
-                "generate more texts"
             )
 
 

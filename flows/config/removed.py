@@ -13,6 +13,7 @@ REMOVED_FIELDS: Final = {
     "method.class_shares": "Remove it",
     "method.final_set": "Remove it; all texts are in the final data set",
     "method.keep": "Remove it; all texts are in the final data set",
+    "discriminator.test_teachers": "Remove it; test rows measure the classifier that selects texts",
     "discriminator.choose": "Remove it; the texts with the highest scores are chosen",
     "method.ambiguous": "Remove it; half of the candidates are ambiguous",
     "method.block": "Remove it; the sampling sets it",

@@ -20,7 +20,6 @@ from flows.catalog import find_method
 from flows.engine.approval import Approval
 from flows.engine.federation import parties_happened
 from flows.engine.run_page import result_line
-from flows.engine.spending import TEACHERS_TESTED
 from flows.engine.summary import elapsed, outgoing, summary
 from flows.engine.tracking import describe, page_url, serving
 from flows.engine.usefulness import advice, usefulness
@@ -202,11 +201,8 @@ def _map(run: Run, results: RunResults) -> MapPoints | None:
 
 
 def _discriminator(run: Run) -> tuple[Section, ...]:
-    """Return the accuracy of the discriminator as a section; a data card gets its text and not its table."""
-    if run.discriminator is None:
-        return ()
-    heads = ("classifier", "accuracy") if run.discriminator.not_private else ()
-    return (Section("Discriminator", run.discriminator.sentence, heads, run.discriminator.not_private),)
+    """Return the accuracy of the discriminator as a section."""
+    return (Section("Discriminator", run.discriminator.sentence),) if run.discriminator else ()
 
 
 def _next(run: Run, useful: Usefulness | None) -> tuple[tuple[str, str], ...]:
@@ -331,8 +327,6 @@ def _touched(run: Run) -> tuple[Touched, ...]:
         touched.append(
             Touched("FID against the private rows", "iterations and measures.json", "evaluation.fid_reference: private")
         )
-    if run.discriminator is not None and run.discriminator.teachers is not None:
-        touched.append(Touched(TEACHERS_TESTED, "report and teachers_accuracy.json", "discriminator.test_teachers"))
     return (*touched, *(exposed for release in run.prepared.releases.items for exposed in release.outcome().unnoised))
 
 

@@ -146,14 +146,10 @@ def require_noise(config: AnyConfig) -> None:
     """
     if server_policy() is None or config.private is None:
         return
-    refused = {
-        "evaluation.fid_reference: is 'private'": config.evaluation.fid_reference == "private",
-        "discriminator.test_teachers: is true": config.filtering is not None and config.filtering.test_teachers,
-    }
-    for setting in (name for name, is_set in refused.items() if is_set):
+    if config.evaluation.fid_reference == "private":
         raise ConfigError(
-            f"{setting}, which is computed without noise. A server for others does not measure private rows. Change "
-            "it, or let their owner run it."
+            "evaluation.fid_reference: is 'private', which is computed without noise. A server for others does not "
+            "measure private rows. Change it, or let their owner run it."
         )
 
 

@@ -143,17 +143,9 @@ def look_for_fid(run: Run, iteration: int) -> Look:
     )
 
 
-def look_at_teachers(run: Run) -> Look:
-    """Return the ledger entry for the accuracy of the teachers on held-out rows."""
-    return _look(run, TEACHERS_TESTED, "teachers_accuracy.json and report", "teachers")
-
-
 def _look(run: Run, what: str, where: str, slot: str) -> Look:
     name = run.tools.called
     return Look(name.dataset, who(), name.flow, name.run_id, what, where, slot)
-
-
-TEACHERS_TESTED = "accuracy of the teachers, which learned from the private rows"
 
 
 HIGH_BUDGET = "wasp.budget.high"

@@ -84,7 +84,7 @@ def _of_run(metric: Metric, report: RunRecord) -> float | None:
     if metric.summary == "student":
         return report.scores.value(metric.name) if report.scores else None
     if metric.summary == "discriminator":
-        return report.discriminator.values.get(metric.name) if report.discriminator else None
+        return report.discriminator.student.value if report.discriminator else None
     values = [facts.value(metric.name) for facts in report.iterations]
     if metric.summary == "last":
         return values[-1] if values else None

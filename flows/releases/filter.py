@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.method import ReleasePlan
-from flows.engine.spending import look_at_teachers
 from flows.releases.sums import SumRelease
 from tasks.accounting.teachers import affordable_answers, survival
 from tasks.core.refs import Written
@@ -97,20 +96,15 @@ def distil(run: Run, written: Sequence[Written]) -> tuple[ArtifactRef, list[Arti
 
 
 def measure(run: Run, spec: TeacherSpec | ClassifySpec, written: Sequence[Written], student: ArtifactRef) -> None:
-    """Measure the discriminator on test rows, and its teachers if the configuration asks for that."""
+    """Measure the discriminator on test rows."""
     if run.prepared.test is None:
         return
     from tasks.prefect.runtime import run_step
     from tasks.steps.discriminator import measure_discriminator
-    from tasks.steps.teachers import test_teachers
 
     job, read = DiscriminatorTestJob(spec, run.prepared.test), run.tools.artifacts.read_json
     correct = read(run_step(measure_discriminator, run.tools, job, written, student))
-    parts = {"student": Accuracy(**correct)} if correct else {}
-    if isinstance(spec, TeacherSpec) and spec.test is not None:
-        counts = read(run_step(test_teachers, run.tools, spec, written, look_at_teachers(run)))
-        parts |= {name: Accuracy(**counts[name]) for name in ("teachers", "noisy_teachers") if name in counts}
-    run.discriminator = DiscriminatorTest(**parts) if parts else None
+    run.discriminator = DiscriminatorTest(Accuracy(**correct)) if correct else None
 
 
 def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
@@ -148,6 +142,5 @@ def _teacher_spec(run: Run) -> TeacherSpec:
         sure=discriminator.sure or 0.0,
         student=discriminator.student(config.execution.seed),
         seed=config.execution.seed,
-        test=run.prepared.test if discriminator.test_teachers else None,
         public=run.prepared.public,
     )

@@ -42,7 +42,6 @@ VERSIONS = {
     "distill": 1,
     "select_texts": 1,
     "measure_discriminator": 1,
-    "test_teachers": 1,
     "classify": 2,
     "test_classifier": 1,
 }

@@ -14,21 +14,10 @@ LEAST_HELD_OUT = 20
 class DiscriminatorTest:
     """Accuracies of a discriminator on test rows and equally many generated texts that took no part in its training.
 
-    Chance is one half. `student`: the classifier that selects texts. `teachers`: the sum of the teachers' predictions,
-    `noisy_teachers`: the same with the noise of their release; both are computed without noise for the result, NOT
-    PRIVATE, and None unless they were asked for (Song et al. 2024, Figures 3 and 4).
+    Chance is one half. `student`: the classifier that selects texts (Song et al. 2024, Figure 3).
     """
 
     student: Accuracy
-    teachers: Accuracy | None = None
-    noisy_teachers: Accuracy | None = None
-
-    @property
-    def values(self) -> dict[str, float | None]:
-        """The accuracies by the name of their metric."""
-        parts = (self.student, self.teachers, self.noisy_teachers)
-        names = ("discriminator_accuracy", "teachers_accuracy", "noisy_teachers_accuracy")
-        return {name: None if part is None else part.value for name, part in zip(names, parts, strict=True)}
 
     @property
     def sentence(self) -> str:
@@ -49,9 +38,3 @@ class DiscriminatorTest:
             "it selects almost at random. Set public rows, or use more private rows, a larger epsilon or fewer "
             "discriminator.queries.",
         )
-
-    @property
-    def not_private(self) -> tuple[tuple[str, str], ...]:
-        """The accuracies of the teachers as (name, value); empty if they were not measured."""
-        parts = (("teachers", self.teachers), ("teachers with the noise of their release", self.noisy_teachers))
-        return tuple((f"{name} (NOT PRIVATE)", str(part)) for name, part in parts if part is not None)

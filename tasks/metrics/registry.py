@@ -177,20 +177,12 @@ METRICS = (
         )
         for name, title in (("precision", "Precision"), ("recall", "Recall"), ("f1", "F1"))
     ),
-    *(
-        Metric(
-            name=name,
-            title=f"Accuracy of {title}: test rows against generated texts (chance 0.5)",
-            percent=True,
-            higher_is_better=True,
-            summary="discriminator",
-            unnoised=unnoised,
-        )
-        for name, title, unnoised in (
-            ("discriminator_accuracy", "the discriminator", False),
-            ("teachers_accuracy", "the teachers", True),
-            ("noisy_teachers_accuracy", "the teachers with noise", True),
-        )
+    Metric(
+        name="discriminator_accuracy",
+        title="Accuracy of the discriminator: test rows against generated texts (chance 0.5)",
+        percent=True,
+        higher_is_better=True,
+        summary="discriminator",
     ),
 )
 FIRST_METRICS = frozenset({"fid", "fid_equal", "mmd", "text_precision", "text_recall", "probe_accuracy"})

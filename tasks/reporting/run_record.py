@@ -239,10 +239,9 @@ class RunRecord:
     @property
     def unnoised_metrics(self) -> tuple[str, ...]:
         """Names of the metrics that were computed on private rows without noise."""
-        fid = [metric.name for metric in all_metrics() if metric.unnoised and metric.needs == "reference"]
-        parts = self.discriminator.values if self.discriminator else {}
-        teachers = [metric.name for metric in all_metrics() if metric.unnoised and parts.get(metric.name) is not None]
-        return (*(fid if any(facts.not_private for facts in self.iterations) else ()), *teachers)
+        if not any(facts.not_private for facts in self.iterations):
+            return ()
+        return tuple(metric.name for metric in all_metrics() if metric.unnoised)
 
     @property
     def unnoised(self) -> tuple[Touched, ...]:

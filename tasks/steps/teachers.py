@@ -6,23 +6,21 @@ Song et al. 2024, Eq. 1. Only tasks/private/releases/teachers.py reads private r
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import InputError
-from connectors.interfaces.ledger import Look
 from tasks.accounting.sums import SumNoise
 from tasks.accounting.teachers import TeacherPrivacy
 from tasks.core.refs import Payer, Reference, Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import step_key
 from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
 from tasks.metrics.discriminator import LEAST_HELD_OUT
 from tasks.metrics.usefulness import Accuracy
-from tasks.private.diagnostics.teachers import teachers_accuracy
 from tasks.private.releases.sums import SumJob
 from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
 from tasks.steps.release_artifact import sum_job, write_sums
@@ -42,8 +40,7 @@ class TeacherSpec:
     There are `teachers` (M). Each learns from at most `negatives` generated texts and labels `queries` other texts,
     half of them `public` rows if there are any. `checks`: noise of an optional first release of their agreement. With
     it, only queries whose noisy sum reaches the share `sure` of all teachers are answered, up to the number that the
-    noise of `answers` covers. `student`: training settings of teachers and student. `test`: rows to test the teachers
-    on without noise, None without such a test.
+    noise of `answers` covers. `student`: training settings of teachers and student.
     """
 
     payer: Payer
@@ -55,7 +52,6 @@ class TeacherSpec:
     sure: float
     student: StudentSpec
     seed: int
-    test: Reference | None = None
     public: Reference | None = None
 
     @property
@@ -113,11 +109,8 @@ def shown_to_any(samples: int, spec: TeacherSpec) -> set[int]:
 
 @paid_step("teacher {number}", value=lambda *_: None, stays=in_flow_process)
 def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> tuple[ArtifactRef | None, str]:
-    """Train teacher `number` and store its answers, unless they are released.
-
-    Both are stored in the private zone, with its answers to the rows of a test.
-    """
-    if spec.test is None and tools.ledger.released(spec.payer.dataset, _answers_job(tools, spec, written).key.key):
+    """Train teacher `number` and store its answers, unless they are released; both in the private zone."""
+    if tools.ledger.released(spec.payer.dataset, _answers_job(tools, spec, written).key.key):
         return None, "not needed: the answers of all teachers are already released"
     require_usable(tools, written)
     samples = read_samples(tools, written)
@@ -126,9 +119,6 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
     job = TeacherJob(spec.payer.fingerprint, number, spec.teachers, spec.student, spec.seed, key)
     teacher, why = train_teacher(tools, job, texts_of(tools, spec, written, samples, shown.negatives))
     ask_teacher(tools, teacher, queries, _answers_path(tools, spec, number, written))
-    rows = None if spec.test is None else test_rows(tools, spec, written, spec.test)
-    if rows is not None:
-        ask_teacher(tools, teacher, rows.texts, _test_path(tools, spec, number, written))
     return teacher, why
 
 
@@ -157,31 +147,6 @@ def held_out(
     both = [*frame["text"].to_numpy()[rows].tolist(), *samples["text"].to_numpy()[texts].tolist()]
     vectors = np.concatenate([np.asarray(real)[rows], read_vectors(tools, written)[texts]]) if by_vectors else None
     return HeldOut(PublicTexts(both, vectors))
-
-
-@paid_step("test teachers", stays=in_flow_process)
-def test_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written], look: Look) -> tuple[ArtifactRef, str]:
-    """Write the accuracies of the teachers, without noise and with that of their answers, marked NOT PRIVATE.
-
-    `look` is written to the ledger first. The file teachers_accuracy.json is empty if there were too few texts.
-    """
-    test = spec.test
-    assert test is not None
-    path = f"runs/{tools.run_id}/teachers_accuracy.json"
-    keys = [_teacher_key(tools, spec, number, written).key for number in range(spec.teachers)]
-    noise = {"kind": spec.answers.kind, "scale": spec.answers.scale_int}
-    key = step_key("test_teachers", {"teachers": keys, "noise": noise}, {"test": test.content})
-
-    def make() -> ArtifactRef:
-        rows = test_rows(tools, spec, written, test)
-        if rows is None:
-            return tools.artifacts.write_json(path, {}, key)
-        paths = [_test_path(tools, spec, number, written) for number in range(spec.teachers)]
-        shares, count = teachers_accuracy(tools, paths, rows.is_private, spec.answers, look), len(rows.is_private)
-        values = {name: asdict(Accuracy(round(share.value * count), count)) for name, share in shares.items()}
-        return tools.artifacts.write_json(path, values | {"not_private": True}, key)
-
-    return make_once(tools.artifacts, path, key, make)
 
 
 @paid_step("check teachers", stays=in_flow_process)
@@ -259,12 +224,6 @@ def _teacher_key(tools: Tools, spec: TeacherSpec, number: int, written: Sequence
 
 def _answers_path(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> str:
     return f"private/teachers/{_teacher_key(tools, spec, number, written).key[:32]}.npz"
-
-
-def _test_path(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> str:
-    assert spec.test is not None
-    key = step_key("teach", {"teacher": _teacher_key(tools, spec, number, written).key}, {"test": spec.test.content})
-    return f"private/teachers/{key.key[:32]}.npz"
 
 
 def texts_of(

@@ -120,7 +120,6 @@ MEANING = {
     "distill": ["tasks/steps/discriminator.py", "tasks/steps/teachers.py", "tasks/private/releases/teachers.py"],
     "select_texts": ["tasks/steps/discriminator.py", "tasks/text/class_balance.py"],
     "measure_discriminator": ["tasks/steps/discriminator.py", "tasks/steps/teachers.py"],
-    "test_teachers": ["tasks/steps/teachers.py", "tasks/private/diagnostics/teachers.py"],
     "classify": [
         "tasks/private/training/tuned_classifier.py",
         "tasks/private/training/dp_train.py",

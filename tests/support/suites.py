@@ -93,7 +93,6 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
     "the methods of the papers": (
         "e2e/methods/test_methods.py::test_a_lost_cache",
         "e2e/methods/test_methods.py::test_texts_are_chosen",
-        "e2e/methods/test_methods.py::test_the_accuracy_of_teachers",
         "e2e/methods/test_methods.py::test_the_parts_of_the_paper",
         "e2e/methods/test_methods.py::test_the_phrases_alone",
         "e2e/methods/test_methods.py::test_the_seed_of_a_run",

@@ -318,30 +318,6 @@ def test_each_class_has_its_part_of_what_is_written_and_kept(finish: Finish) -> 
     assert json.loads((folder / "discriminator" / "told.json").read_text())["queries"] == 20
 
 
-def test_the_accuracy_of_teachers_is_marked_wherever_it_is_shown_and_leaves_no_bundle(api: str, tmp_path: Path) -> None:
-    import mlflow
-
-    pipeline = Pipeline(tmp_path / "home", api, method="kd_tutor")
-    summary = pipeline.run(discriminator={"test_teachers": True}, method={"written": 96})
-    assert not summary["not_private"], "the releases keep their epsilon"
-    assert summary["unnoised"] == ["teachers_accuracy", "noisy_teachers_accuracy"]
-    assert all(0 <= summary[name] <= 1 for name in ("discriminator_accuracy", *summary["unnoised"]))
-    shown = Path(summary["report"]).read_text()
-    assert "took no part in its training" in shown
-    assert "<td>teachers (NOT PRIVATE)</td>" in re.sub(r' class="\w+"', "", shown)
-    looks = pipeline.answer("budget", "report", "desk")["touched"]
-    assert [look["what"] for look in looks] == ["accuracy of the teachers, which learned from the private rows"]
-    pipeline.answer("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc0-1.0")
-    for file in (tmp_path / "bundle").rglob("*"):
-        if file.is_file() and file.suffix in {".md", ".json"}:
-            assert "teachers_accuracy" not in (text := file.read_text()), file
-            assert "teachers with the noise" not in text, file
-    assert "took no part in its training" in (tmp_path / "bundle" / "README.md").read_text()
-    run = mlflow.MlflowClient(f"sqlite:///{pipeline.home}/mlflow.db").get_run(summary["mlflow_run_id"])
-    assert run.data.metrics["discriminator/accuracy"] == pytest.approx(summary["discriminator_accuracy"])
-    assert not [name for name in run.data.metrics if "teachers" in name]
-
-
 @pytest.mark.slow
 def test_exact_counts_mark_the_run_as_not_private(api: str, tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path / "home", api, method="kd_tutor")

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from flows.config.files import check_config, load_config
+from flows.config.files import load_config
 from flows.engine.checks import problems_of
 from flows.engine.server import FILE, STARTED, require_listed_keys, serve_others, server_policy
-from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.wasp.config import WaspConfig
 from tests.support.registered import DEMO, add, demo, write_notes
 
@@ -70,10 +69,6 @@ def test_the_owners_own_commands_have_no_limits(home: Path, monkeypatch: pytest.
 def test_private_rows_are_not_measured_without_noise(home: Path) -> None:
     problems = shown(demo("clinic", evaluation={"fid_reference": "private"}), home)
     assert [problem.partition(":")[0] for problem in problems] == ["evaluation.fid_reference"]
-    values = load_config(KdTutorConfig, DEMO.with_name("kd_tutor_here.yaml")).model_dump(mode="json")
-    values["discriminator"]["test_teachers"] = True
-    problems = shown(check_config(KdTutorConfig, values | {"private": "clinic"}, "kd"), home)  # type: ignore[arg-type]
-    assert "discriminator.test_teachers" in [problem.partition(":")[0] for problem in problems]
 
 
 @pytest.mark.parametrize(

@@ -115,15 +115,6 @@ def test_a_discriminator_near_chance_is_warned_about(right: int, warns: bool) ->
     measured = DiscriminatorTest(Accuracy(right, 100))
     assert bool(measured.warnings) == warns
     assert "50 test rows and 50 generated texts" in measured.sentence
-    teachers = {"teachers_accuracy": None, "noisy_teachers_accuracy": None}
-    assert measured.values == {"discriminator_accuracy": right / 100} | teachers
-    assert measured.not_private == ()
-
-
-def test_only_the_accuracies_of_teachers_are_not_private() -> None:
-    measured = DiscriminatorTest(Accuracy(60, 100), Accuracy(90, 100), Accuracy(80, 100))
-    assert all("NOT PRIVATE" in name for name, _ in measured.not_private)
-    assert "90" not in measured.sentence
 
 
 class Desk:

@@ -212,7 +212,7 @@ def test_a_report_survives_json_and_marks_texts_of_stubs_and_estimated_money():
         degraded=("x",),
         balance=(ClassShare("a & b", 0.4, 0.25, None),),
         usefulness=FULL,
-        discriminator=DiscriminatorTest(Accuracy(60, 100), Accuracy(90, 100)),
+        discriminator=DiscriminatorTest(Accuracy(60, 100)),
         stubs=("clerk", "novelist"),
         iterations=(one_iteration(0, usage={"gpt-4o": estimated}),),
     )

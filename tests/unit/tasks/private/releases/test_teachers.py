@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.interfaces.artifacts import StepKey
-from connectors.interfaces.errors import ArtifactError, ConfigError, InputError
-from flows.engine.spending import look_at_teachers
+from connectors.interfaces.errors import ArtifactError, InputError
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.filter import _teacher_spec as teacher_spec
 from tasks.accounting.sums import calibrate_sums
@@ -195,7 +194,7 @@ def with_test_rows(
     """Return a run whose test rows are drawn like its private rows, after its teachers."""
     rows = save_rows(folder / "test.jsonl", texts(60, 9))
     more = {"written": 96, "samples": 24}
-    chosen = {"queries": 20, "negatives": 12, "test_teachers": True} | changes
+    chosen = {"queries": 20, "negatives": 12} | changes
     run = opened(folder, test=rows, method=more, discriminator=chosen, **(groups or {}))
     return run, *taught(run)
 
@@ -211,7 +210,7 @@ def test_half_of_the_queries_are_public_rows_and_teach_the_student_both_kinds(tm
         assert len(set(queries) & {text for text, _ in public}) == (10 if rows else 0)
         warned = any("all discriminator.queries are generated" in warning for warning in run.prepared.warnings)
         assert warned != bool(rows)
-        job = DiscriminatorTestJob(spec, spec.test)
+        job = DiscriminatorTestJob(spec, run.prepared.test)
         measured, _ = discriminator.measure_discriminator(run.tools, job, written, student_of(run, spec, written))
         counts = run.tools.artifacts.read_json(measured)
         accuracies.append(counts["right"] / counts["rows"])
@@ -227,7 +226,7 @@ def test_too_few_public_rows_are_refused_before_a_teacher_is_trained(tmp_path: P
 def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(tmp_path: Path) -> None:
     run, spec, written = with_test_rows(tmp_path)
     used = teaching.shown_to_any(96, spec)
-    rows = teaching.test_rows(run.tools, spec, written, spec.test)
+    rows = teaching.test_rows(run.tools, spec, written, run.prepared.test)
     half = len(rows.texts.texts) // 2
     assert half == min(60, 96 - len(used))
     samples = discriminator.read_samples(run.tools, written)["text"].tolist()
@@ -235,36 +234,16 @@ def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(t
     assert set(rows.texts.texts[half:]) <= set(samples)
     assert set(rows.texts.texts[:half]) <= {text for text, _ in texts(60, 9)}
     assert rows.correct(rows.is_private).value == 1.0
-    job = DiscriminatorTestJob(spec, spec.test)
+    job = DiscriminatorTestJob(spec, run.prepared.test)
     ref, _ = discriminator.measure_discriminator(run.tools, job, written, student_of(run, spec, written))
     assert run.tools.artifacts.read_json(ref)["rows"] == 2 * half
 
 
-def test_the_accuracy_of_teachers_is_recorded_before_it_is_computed_and_once(tmp_path: Path) -> None:
-    run, spec, written = with_test_rows(tmp_path)
-    look = look_at_teachers(run)
-    ref, _ = teaching.test_teachers(run.tools, spec, written, look)
-    counts = run.tools.artifacts.read_json(ref)
-    assert counts["not_private"] is True
-    places = [teaching._test_path(run.tools, spec, number, written) for number in range(spec.teachers)]
-    answers = [run.tools.artifacts.read_private_arrays(place) for place in places]
-    sums = sum(one["answers"] for one in answers if one is not None)
-    right = np.arange(len(sums)) < len(sums) // 2
-    assert counts["teachers"]["right"] == int(((sums > spec.teachers / 2) == right).sum())
-    assert counts["teachers"]["right"] > len(sums) * 0.5, "private texts differ from generated ones"
-    again, _ = teaching.test_teachers(run.tools, spec, written, look)
-    assert again.sha256 == ref.sha256
-    assert [entry.kind for entry in run.tools.ledger.history("desk")].count("look") == 1
-    assert not releases(run), "nothing is released, nothing charged"
-
-
 def test_a_discriminator_without_enough_unseen_texts_is_not_measured(tmp_path: Path) -> None:
-    run, spec, written = with_test_rows(tmp_path, negatives=76, test_teachers=False)
+    run, spec, written = with_test_rows(tmp_path, negatives=76)
     where = run.prepared.test
     assert where is not None
     assert teaching.test_rows(run.tools, spec, written, where) is None
-    with pytest.raises(ConfigError, match=r"discriminator\.test_teachers: about 0 of 96 generated texts"):
-        with_test_rows(tmp_path / "x", negatives=76)
 
 
 @pytest.mark.parametrize("best", [True, False], ids=["best", "accepted"])
