@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.models.base.options import PACE_OPTIONS
+from connectors.models.base.options import VENDOR_OPTIONS
 
 REMOVED_FIELDS: Final = {
     "method.appraise": "Remove it",
@@ -47,7 +47,7 @@ REMOVED_FIELDS: Final = {
     "plms.batch_api": "Remove it; calls are made one by one, and stored as they arrive",
     "plms.batch_seconds": "Remove it",
     "plms.price.batch": "Remove it",
-    **{f"plms.options.{name}": advice for name, advice in PACE_OPTIONS.items()},
+    **{f"plms.options.{name}": advice for name, advice in VENDOR_OPTIONS.items()},
     "parties.only": "Remove it; write a registry of these parties",
     "poll_seconds": "Remove it; parties meet in the exchange",
     "student.adaptation_directions": "Remove it",

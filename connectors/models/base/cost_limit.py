@@ -45,7 +45,7 @@ class CallPrice:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Money reserved for calls in flight, about `prompts` prompts.
+    """Money reserved for a call in flight.
 
     `until`: time at which a process on another machine has ended or settled it; calls without outcome count as spent.
     `name` is '' for free calls.
@@ -54,7 +54,6 @@ class Hold:
     dollars: float = 0.0
     until: float = 0.0
     name: str = ""
-    prompts: int = 1
 
 
 @dataclass(slots=True)
@@ -160,10 +159,10 @@ class Purse:
         with self.current():
             self._write({"model": model, "prompt": prompt_key, "dollars": dollars, **flags})
 
-    def hold(self, dollars: float, seconds: float, prompts: int) -> Hold:
+    def hold(self, dollars: float, seconds: float) -> Hold:
         """Reserve money for a call of at most `seconds`, within `current`."""
         self._numbers += 1
-        hold = Hold(dollars, round(time.time() + seconds, 1), f"{self._owner}.{self._numbers}", prompts)
+        hold = Hold(dollars, round(time.time() + seconds, 1), f"{self._owner}.{self._numbers}")
         self._write({"hold": hold.name, "reserved": dollars, "until": hold.until})
         return hold
 
@@ -260,7 +259,7 @@ class Admission:
         self.claimed += len(claimed)
         return [position for position in positions if self.keys[position] in claimed]
 
-    def reserve(self, prompts: int, worst: float, seconds: float) -> Hold | None:
+    def reserve(self, worst: float, seconds: float) -> Hold | None:
         """Reserve the worst price of one call of at most `seconds`; None: try again when calls have ended.
 
         Raises MoneyError if the limit does not allow it and no call is in flight that could return money.
@@ -269,16 +268,16 @@ class Admission:
         if purse is None or purse.most is None or worst <= 0:
             return Hold()
         with purse.current() as account:
-            self.worst = max(self.worst, worst / prompts)
-            if worst > purse.left + ROUNDING or self._has_had_its_share(purse, prompts):
+            self.worst = max(self.worst, worst)
+            if worst > purse.left + ROUNDING or self._has_had_its_share(purse):
                 account.sweep()
                 if account.holds:
                     return None
                 if worst > purse.left + ROUNDING:
                     raise MoneyError(purse.refusal(worst))
-            self.started += prompts
+            self.started += 1
             self.held += worst
-            return purse.hold(worst, seconds + GRACE_SECONDS, prompts)
+            return purse.hold(worst, seconds + GRACE_SECONDS)
 
     def settle(self, hold: Hold, position: int, price: CallPrice) -> None:
         """Replace a hold by the price of its call."""
@@ -288,17 +287,17 @@ class Admission:
             if hold.name:
                 self.held -= hold.dollars
                 self.paid += price.dollars
-                self.priced += hold.prompts if price.is_answer else 0
-                self.started -= 0 if price.is_answer else hold.prompts
+                self.priced += price.is_answer
+                self.started -= not price.is_answer
             self.purse.pay(self.model, self.keys[position], price.dollars, price.estimated, hold)
 
-    def _has_had_its_share(self, purse: Purse, prompts: int) -> bool:
+    def _has_had_its_share(self, purse: Purse) -> bool:
         """Return True if the money is too small for all lists, and this one is ahead of the others."""
         if len(purse.lists) < 2:
             return False
         money = purse.left + sum(other.paid + other.held for other in purse.lists)
         total = sum(len(other.keys) * other.mean for other in purse.lists)
-        return money < total and self.started + prompts > len(self.keys) * money / total
+        return money < total and self.started + 1 > len(self.keys) * money / total
 
     @property
     def mean(self) -> float:

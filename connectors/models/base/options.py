@@ -15,12 +15,16 @@ Options = TypeVar("Options")
 
 CHECKED = ConfigDict(strict=True, extra="forbid")
 
-PACE_OPTIONS = {
+VENDOR_OPTIONS = {
+    "schema": "Remove it",
+    "several": "Remove it; each text is requested by a call of its own",
     "pace": "Remove it; the calls in flight follow the server's refusals",
     **dict.fromkeys(
         ("rpm", "tpm", "input_tpm", "output_tpm"), "Remove it; a refused call costs nothing and lowers the pace"
     ),
 }
+"""Options that paid models of earlier versions had."""
+
 REMOVED_OPTIONS = {
     "chat_options": "Remove it",
     "labels": "Rename the labels in the file",
@@ -29,7 +33,7 @@ REMOVED_OPTIONS = {
     "shuffle": "Remove it",
     "trust_remote_code": "Remove it; serve a model that needs its authors' code with vLLM and use the connector openai",
     "where": "Name a file of the wanted rows alone",
-    **PACE_OPTIONS,
+    **VENDOR_OPTIONS,
 }
 """Options that earlier versions had, with what to write instead."""
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
-from connectors.models.vendors.answers import SCHEMA
 from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.options import Address, TokenPrice, VendorOptions
 from connectors.models.vendors.responses import count_of, count_tokens, joined_texts, json_object, part, source_of
@@ -35,19 +34,18 @@ class AnthropicModel(VendorModel[VendorOptions]):
         arguments = self.client_arguments(secret)
         return self.load_sdk().AsyncAnthropic(base_url=address.url, default_headers=version, **arguments)
 
-    async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
+    async def send(self, client: Any, prompt: Prompt) -> Completion:
         """Send one request; see `VendorModel.send`."""
-        body = self.request(prompt, count)
+        body = self.request(prompt)
         response = await client.post("/v1/messages", body=body, cast_to=object)
         return read_message(response, body, self.options.price)
 
-    def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
+    def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the body of a messages request."""
         options = self.options
         body = options.body("stop_sequences", system=options.system or None)
-        schema = SCHEMA if count > 1 and options.schema else options.response_format
-        if schema:
-            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        if options.response_format:
+            body["output_config"] = {"format": {"type": "json_schema", "schema": options.response_format}}
         messages = [{"role": "user", "content": prompt.text}]
         return {"model": self.model, "max_tokens": prompt.max_tokens, "messages": messages, **body}
 

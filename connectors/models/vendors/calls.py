@@ -146,16 +146,15 @@ class VendorModel(ABC, Generic[Options]):
         self.others_served.append(served)
         _log.warning("Model '%s': '%s' was asked for, and '%s' answers. Check `model`.", self.name, self.model, served)
 
-    def worst_dollars(self, prompt: Prompt, count: int = 1) -> float:
-        """Return the maximum cost of one call with this prompt; `count` as in `send`.
+    def worst_dollars(self, prompt: Prompt) -> float:
+        """Return the maximum cost of one call with this prompt.
 
         No token is shorter than a byte; a hundred more allow for roles and formatting.
         """
         if not self.options.price.worst_dollars(1, 1):
             return 0.0
-        tokens_in = request_bytes(self.request(replace(prompt, text=encodable(prompt.text)), count)) + 100
-        tokens_out = (self.options.max_tokens or prompt.max_tokens) if count == 1 else prompt.max_tokens
-        return self.options.price.worst_dollars(tokens_in, tokens_out)
+        tokens_in = request_bytes(self.request(replace(prompt, text=encodable(prompt.text)))) + 100
+        return self.options.price.worst_dollars(tokens_in, self.options.max_tokens or prompt.max_tokens)
 
     def load_sdk(self) -> Any:
         """Return the module of the SDK; MissingPackageError if it is not installed."""
@@ -189,12 +188,9 @@ class VendorModel(ABC, Generic[Options]):
         """Return an async client of an endpoint, with `close` and without retries."""
 
     @abstractmethod
-    def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
-        """Return the body of a request; `count` as in `send`."""
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the body of a request."""
 
     @abstractmethod
-    async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
-        """Send one request; return the raw text with finish reason, tokens and price; raise one of `failures`.
-
-        `count` > 1: the prompt requests this many texts as JSON.
-        """
+    async def send(self, client: Any, prompt: Prompt) -> Completion:
+        """Send one request; return the raw text with finish reason, tokens and price; raise one of `failures`."""

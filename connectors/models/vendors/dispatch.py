@@ -19,7 +19,7 @@ from connectors.interfaces.models import Completion, Keep
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.cost_limit import Admission, CallPrice, Hold
-from connectors.models.vendors.answers import plain_text, request_several, several_texts
+from connectors.models.vendors.answers import plain_text
 from connectors.models.vendors.errors import CallFailed, EndpointRefusal, explain
 from connectors.models.vendors.gate import MOST_DOUBTS, backoff
 from connectors.security.secrets import Secret
@@ -57,9 +57,9 @@ def run_here(work: Coroutine[Any, Any, None]) -> None:
 
 @dataclass(slots=True)
 class _Request:
-    """Positions of prompts that share a call; the failures by kind, tokens and price of its calls so far."""
+    """Position of a prompt; the failures by kind, tokens and price of its calls so far."""
 
-    group: tuple[int, ...]
+    position: int
     failures: Counter[str] = field(default_factory=Counter)
     tokens: tuple[int, int] = (0, 0)
     dollars: float = 0.0
@@ -75,13 +75,6 @@ class _Request:
             or number["failed"] + number["timed_out"] + number["empty"] >= tries
         )
 
-    def texts(self, raw: Completion) -> list[str]:
-        """Return the texts of a raw completion, at most one per prompt of the group."""
-        if len(self.group) > 1:
-            return several_texts(raw.text, len(self.group))
-        text = plain_text(raw.text)
-        return [text] if text else []
-
 
 @dataclass(frozen=True, slots=True)
 class _Call:
@@ -96,7 +89,7 @@ class _Call:
 class Dispatch:
     """One call of `complete_admitted`.
 
-    `unclaimed`: requests of which no prompt is claimed; `ready`: claimed ones; `later`: those that wait for a retry.
+    `unclaimed`: requests whose prompt is not claimed; `ready`: claimed ones; `later`: those that wait for a retry.
     `clock`: seconds in which the event loop ran. While another process has locked the store, responses arrive unread;
     they are not late, and a second call would be paid twice.
     """
@@ -110,7 +103,7 @@ class Dispatch:
         admission: Admission,
     ) -> None:
         self.model, self.prompts, self.keep, self.secrets, self.admission = model, prompts, keep, secrets, admission
-        self.unclaimed = deque(map(_Request, group_positions(prompts, model.options.several)))
+        self.unclaimed = deque(map(_Request, range(len(prompts))))
         self.ready: deque[_Request] = deque()
         self.later: list[tuple[float, int, _Request]] = []
         self.running: dict[asyncio.Task[Completion | WaspError], _Call] = {}
@@ -170,10 +163,8 @@ class Dispatch:
         while not self.ready and self.unclaimed:
             most = min(len(self.unclaimed), self.model.options.concurrency * len(self.model.gates))
             part = [self.unclaimed.popleft() for _ in range(most)]
-            claimed = set(self.admission.claim([position for request in part for position in request.group]))
-            for request in part:
-                request.group = tuple(position for position in request.group if position in claimed)
-            self.ready.extend(request for request in part if request.group)
+            claimed = set(self.admission.claim([request.position for request in part]))
+            self.ready.extend(request for request in part if request.position in claimed)
         return self.ready.popleft() if self.ready else None
 
     def start_calls(self) -> None:
@@ -195,9 +186,9 @@ class Dispatch:
     def start(self, request: _Request, endpoint: int) -> bool:
         """Reserve money and start a call; False if other calls must end first."""
         timeout, hold = self.model.options.timeout, None
-        worst = self.model.worst_dollars(self.prompt(request), len(request.group))
+        worst = self.model.worst_dollars(self.prompt(request))
         try:
-            hold = self.admission.reserve(len(request.group), worst, timeout)
+            hold = self.admission.reserve(worst, timeout)
         finally:
             if hold is None:
                 self.model.gates[endpoint].give_back()
@@ -216,7 +207,7 @@ class Dispatch:
             if isinstance(outcome, Completion):
                 request.tokens = request.tokens[0] + outcome.tokens_in, request.tokens[1] + outcome.tokens_out
                 request.estimated |= outcome.estimated
-                has_text = outcome.finish_reason != "stop" or bool(request.texts(outcome))
+                has_text = outcome.finish_reason != "stop" or bool(plain_text(outcome.text))
                 price = CallPrice(outcome.dollars, outcome.estimated, is_answer=has_text)
             elif not (isinstance(outcome, CallFailed) and outcome.is_billed):
                 price = CallPrice(0.0, is_answer=False)
@@ -224,7 +215,7 @@ class Dispatch:
             # A cancelled call was sent, too.
             request.dollars += price.dollars
             request.estimated |= price.estimated and price.dollars > 0
-            self.admission.settle(hold, request.group[0], price)
+            self.admission.settle(hold, request.position, price)
         if price.is_answer or not isinstance(outcome, Completion):
             return outcome
         return CallFailed(f"{self.model.options.endpoints[endpoint]}: the completion has no text.", "empty")
@@ -233,19 +224,18 @@ class Dispatch:
         """Return the raw completion, or the meaning of the error of this call."""
         model = self.model
         try:
-            return await model.send(self.clients[endpoint], self.prompt(request), len(request.group))
+            return await model.send(self.clients[endpoint], self.prompt(request))
         except model.failures as error:
             failure = model.read_failure(error)
             return explain(error, failure, model.options.endpoints[endpoint], self.secrets[endpoint].reveal())
 
     def prompt(self, request: _Request) -> Prompt:
-        """Return a group's prompt; after an empty completion with another seed."""
-        prompt, size = self.prompts[request.group[0]], len(request.group)
-        text, limit = encodable(prompt.text), self.model.options.max_tokens or prompt.max_tokens
+        """Return the prompt of a request; after an empty completion with another seed."""
+        prompt = self.prompts[request.position]
         return replace(
             prompt,
-            text=request_several(text, size) if size > 1 else text,
-            max_tokens=limit if size == 1 else size * (limit + 16),
+            text=encodable(prompt.text),
+            max_tokens=self.model.options.max_tokens or prompt.max_tokens,
             seed=(prompt.seed + request.failures["empty"]) % 2**31,
         )
 
@@ -298,37 +288,25 @@ class Dispatch:
         if request.is_over(self.model.options.tries):
             self.land(request, Completion("", "error", error=str(error)))
         else:
-            heapq.heappush(self.later, (time.monotonic() + seconds, request.group[0], request))
+            heapq.heappush(self.later, (time.monotonic() + seconds, request.position, request))
 
     def land(self, request: _Request, outcome: Completion) -> None:
-        """Deliver the outcome of a request: a text per prompt, and the cost of all calls.
-
-        Prompts whose text is missing in a list of texts are requested alone.
-        """
+        """Deliver the outcome of a request, with the cost of all its calls."""
         self.model.check_served(outcome.served_model)
-        group, texts = request.group, request.texts(outcome)
-        if outcome.finish_reason == "length" and not texts:
+        text = plain_text(outcome.text)
+        if outcome.finish_reason == "length" and not text:
             outcome = replace(outcome, finish_reason="error", error=NO_ROOM)
-        is_several = len(group) > 1
-        done = group[: len(texts)] if is_several and texts else group
-        self.ready.extend(_Request((position,)) for position in group[len(done) :])
-        for index, position in enumerate(done):
-            text = texts[index] if index < len(texts) else ""
-            # The parsed strings are complete even if the list was truncated.
-            reason = "stop" if is_several and text else outcome.finish_reason
-            read, written = (total // len(done) + (index < total % len(done)) for total in request.tokens)
-            cost = (request.dollars / len(done), outcome.error, request.estimated)
-            source = (outcome.request_id, outcome.served_model)
-            # A caller that must stop has received the completion; the calls in flight still land.
-            try:
-                self.keep(position, Completion(text, reason, read, written, *cost, *source))
-            except cancellation.ProcessEnds:
-                self.is_stopped = True
-
-
-def group_positions(prompts: Sequence[Prompt], size: int) -> list[tuple[int, ...]]:
-    """Group positions whose prompts differ only in their seed, in order; at most `size` in a group."""
-    groups: dict[Prompt | int, list[int]] = {}
-    for position, prompt in enumerate(prompts):
-        groups.setdefault(position if size == 1 else replace(prompt, seed=0), []).append(position)
-    return sorted(tuple(group[i : i + size]) for group in groups.values() for i in range(0, len(group), size))
+        read, written = request.tokens
+        completion = replace(
+            outcome,
+            text=text,
+            tokens_in=read,
+            tokens_out=written,
+            dollars=request.dollars,
+            estimated=request.estimated,
+        )
+        # A caller that must stop has received the completion; the calls in flight still land.
+        try:
+            self.keep(request.position, completion)
+        except cancellation.ProcessEnds:
+            self.is_stopped = True

@@ -62,14 +62,14 @@ class LiteLlmModel(VendorModel[VendorOptions]):
 
         return SimpleNamespace(post=post, close=partial(asyncio.sleep, 0))
 
-    async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
+    async def send(self, client: Any, prompt: Prompt) -> Completion:
         """Send one request; see `VendorModel.send`."""
-        body = self.request(prompt, count)
+        body = self.request(prompt)
         return read_chat(await client.post(body), body, self.options.price)
 
-    def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
+    def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the arguments of a call."""
-        return chat_request(self.model, self.options, prompt, count)
+        return chat_request(self.model, self.options, prompt)
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:

@@ -13,7 +13,6 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.options import CHECKED
-from connectors.models.vendors.answers import SCHEMA
 from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.errors import ReportedError, sanitize
 from connectors.models.vendors.options import Address, TokenPrice, VendorOptions
@@ -85,10 +84,10 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         if not self.options.azure:
             super().check_served(served)
 
-    async def send(self, client: Any, prompt: Prompt, count: int) -> Completion:
+    async def send(self, client: Any, prompt: Prompt) -> Completion:
         """Send one request; see `VendorModel.send`. If a server demands the newer limit field, switch to it."""
         used, is_chat = self._limit_field, self.options.api == "chat"
-        body = self.request(prompt, count)
+        body = self.request(prompt)
         path, read = ("/chat/completions", read_chat) if is_chat else ("/completions", read_legacy)
         try:
             return read(await client.post(path, body=body, cast_to=object), body, self.options.price)
@@ -98,14 +97,14 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
             if not is_limit or self.options.limit_field != "auto" or used != "max_tokens":
                 raise
         self._limit_field = "max_completion_tokens"
-        return await self.send(client, prompt, count)
+        return await self.send(client, prompt)
 
-    def request(self, prompt: Prompt, count: int = 1) -> dict[str, Any]:
+    def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the body of a request."""
         options, limit = self.options, self._limit_field
         if options.api == "completions":
             return {**decoding_fields(self.model, options, prompt, limit), "prompt": prompt.text}
-        return chat_request(self.model, options, prompt, count, limit)
+        return chat_request(self.model, options, prompt, limit)
 
 
 def decoding_fields(model: str, options: VendorOptions, prompt: Prompt, limit_field: str) -> dict[str, Any]:
@@ -114,14 +113,11 @@ def decoding_fields(model: str, options: VendorOptions, prompt: Prompt, limit_fi
     return options.body("stop", model=model, seed=seed, **{limit_field: prompt.max_tokens})
 
 
-def chat_request(
-    model: str, options: VendorOptions, prompt: Prompt, count: int, limit_field: str = "max_tokens"
-) -> dict[str, Any]:
-    """Return the body of a chat request; for several texts the server may enforce their JSON."""
-    body, is_list = decoding_fields(model, options, prompt, limit_field), count > 1 and options.schema
-    schema = SCHEMA if is_list else options.response_format
-    if schema:
-        named = {"name": "texts" if is_list else "completion", "strict": True, "schema": schema}
+def chat_request(model: str, options: VendorOptions, prompt: Prompt, limit_field: str = "max_tokens") -> dict[str, Any]:
+    """Return the body of a chat request."""
+    body = decoding_fields(model, options, prompt, limit_field)
+    if options.response_format:
+        named = {"name": "completion", "strict": True, "schema": options.response_format}
         body["response_format"] = {"type": "json_schema", "json_schema": named}
     messages = [{"role": "system", "content": options.system}] if options.system else []
     return {**body, "messages": [*messages, {"role": "user", "content": prompt.text}]}

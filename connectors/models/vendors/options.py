@@ -83,9 +83,8 @@ class VendorOptions:
     """Options of a configuration that all vendors share.
 
     temperature, top_p, top_k: decoding; None uses the endpoint's default. max_tokens: per completion; None uses the
-    task's value. stop: texts that end a completion. seeded: send each prompt's seed if the API supports it. several:
-    texts requested in one call for equal prompts. system: the system message. schema: let the server enforce the JSON
-    of several texts. extra: further fields of the request body, as documented by the endpoint. response_format: JSON
+    task's value. stop: texts that end a completion. seeded: send each prompt's seed if the API supports it. system:
+    the system message. extra: further fields of the request body, as documented by the endpoint. response_format: JSON
     schema of an object that the endpoint enforces; the completion is then JSON. edition: any text; change it when the
     same model name gets new weights, to request all completions again.
 
@@ -100,9 +99,7 @@ class VendorOptions:
     max_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     stop: Stops = ()
     seeded: bool = True
-    several: Annotated[int, Field(ge=1, le=100)] = 1
     system: str = ""
-    schema: bool = True
     extra: dict[str, Any] = field(default_factory=dict)
     response_format: dict[str, Any] = field(default_factory=dict)
     edition: str = ""
@@ -117,9 +114,10 @@ class VendorOptions:
     @property
     def decoding(self) -> dict[str, Any]:
         """The settings besides prompt and model that affect a completion."""
-        names = ["temperature", "top_p", "top_k", "max_tokens", "stop", "seeded", "several", "system", "extra"]
-        names += ["edition", *(["response_format"] if self.response_format else [])]
-        return {name: getattr(self, name) for name in names}
+        names = ["temperature", "top_p", "top_k", "max_tokens", "stop", "seeded", "system", "extra", "edition"]
+        names += ["response_format"] if self.response_format else []
+        # Completions that earlier versions stored have `several` in their identity.
+        return {name: getattr(self, name) for name in names} | {"several": 1}
 
     def body(self, stop_field: str, **fields: Any) -> dict[str, Any]:
         """Return the fields of a request's body that are set: sampling, stops, `fields`, and `extra`, which wins."""
@@ -147,8 +145,6 @@ def read_vendor_options(kind: type[Options], spec: ModelSpec, vendor_url: str, k
             f"{where}: response_format must be a JSON schema of an object. Write "
             "{type: object, properties: {...}, required: [...], additionalProperties: false}."
         )
-    if checked.response_format and checked.several > 1:
-        raise ConfigError(f"{where}: response_format asks for one object per call. Remove several.")
     if not spec.model:
         raise ConfigError(f"{where}: set `model` to the vendor's name of the model.")
     return checked

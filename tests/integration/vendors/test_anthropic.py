@@ -50,11 +50,3 @@ class TestAnthropicModel(VendorPromises):
         server.script.append(lambda request: ok(request, "A text", "model_context_window_exceeded"))
         (answer,) = self.open(server).complete([Prompt("Write.", "a")])
         assert answer.finish_reason == "length"
-
-    def test_several_texts_are_asked_for_with_a_schema(self, server):
-        server.script.append(lambda request: ok(request, '{"texts": ["one text", "another text"]}'))
-        prompts = [Prompt("Write.", "a", max_tokens=30, seed=i) for i in range(2)]
-        assert [a.text for a in self.open(server, several=2).complete(prompts)] == ["one text", "another text"]
-        body = server.requests[0].body
-        assert body["output_config"]["format"]["type"] == "json_schema"
-        assert body["max_tokens"] >= 60

@@ -70,12 +70,6 @@ class TestChat(VendorPromises):
         self.open(server, seeded=False).complete(writings(1))
         assert "seed" not in server.requests[0].body
 
-    def test_several_texts_are_asked_for_with_a_schema(self, server):
-        server.script.append(lambda request: ok(request, '{"texts": ["one text", "another text"]}'))
-        prompts = [Prompt("Write.", "a", max_tokens=30, seed=i) for i in range(2)]
-        assert [a.text for a in self.open(server, several=2).complete(prompts)] == ["one text", "another text"]
-        assert server.requests[0].body["response_format"]["json_schema"]["strict"] is True
-
     def test_azure_is_asked_by_deployment_and_version(self, server):
         azure = {"api_version": "2024-10-21", "deployment": "our-gpt"}
         (answer,) = self.open(endpoints=[server.url], azure=azure).complete(writings(1))
@@ -128,5 +122,4 @@ class TestLegacyCompletions(TestChat):
         assert server.requests[0].path == "/openai/deployments/some-model/completions?api-version=2024-10-21"
 
     test_a_refusal_field_is_a_refusal = None
-    test_several_texts_are_asked_for_with_a_schema = None
     test_openai_itself_is_asked_with_the_newer_limit = None

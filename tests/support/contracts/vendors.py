@@ -333,19 +333,6 @@ class VendorPromises(LanguageModelContract):
         assert "Raise max_tokens, or lower the reasoning effort" in answer.error
         assert answer.dollars == pytest.approx(18e-6)
 
-    # --- several texts in one call
-    def test_several_texts_come_from_one_call_and_missing_ones_are_asked_for_alone(self, server):
-        prompts = [Prompt("Write one.", "a", seed=i) for i in range(6)]
-        body = '{"texts": ["first one", "second one", "third one"]}'
-        server.script.append(lambda request: ok(request, body, tokens=(10, 31)))
-        server.script.append(lambda request: ok(request, '{"texts": ["fourth one", "fif', "length"))
-        answers = self.open(server, several=3).complete(prompts)
-        assert [answer.text for answer in answers[:4]] == ["first one", "second one", "third one", "fourth one"]
-        assert all(answer.finish_reason == "stop" for answer in answers)
-        assert server.count == 2 + 2
-        assert sum(answer.tokens_out for answer in answers[:3]) == 31
-        assert sum(answer.tokens_in for answer in answers[:3]) == 10
-
     # --- keys and options
     def test_a_missing_key_is_named_before_anything_is_writings(self, server, monkeypatch):
         monkeypatch.delenv(self.variable)

@@ -39,7 +39,7 @@ class Paid:
 
     def complete_admitted(self, prompts, keep, admission):
         for position in admission.claim(range(len(prompts))):
-            while (hold := admission.reserve(1, 2.0, 60.0)) is None:
+            while (hold := admission.reserve(2.0, 60.0)) is None:
                 time.sleep(0.001)
             self.calls += 1
             admission.settle(hold, position, CallPrice(1.0))
@@ -124,17 +124,17 @@ def test_the_estimated_part_survives_restarts_and_other_machines(tmp_path: Path)
 
 def test_a_refusal_shows_small_amounts_exactly(tmp_path: Path) -> None:
     with pytest.raises(MoneyError, match=r"may cost 0\.0062 dollars, but only 0\.005 of 0\.005 are left"):
-        listed(Purse(tmp_path / "money.jsonl", most=0.005), 1).reserve(1, 0.0062, 60.0)
+        listed(Purse(tmp_path / "money.jsonl", most=0.005), 1).reserve(0.0062, 60.0)
 
 
 def test_two_purses_of_one_journal_share_its_money(tmp_path: Path) -> None:
     first, second = (Purse(tmp_path / "money.jsonl", most=10.0) for _ in range(2))
     with listed(first, 9) as mine, listed(second, 9) as other:
-        hold = mine.reserve(1, 6.0, 60.0)
+        hold = mine.reserve(6.0, 60.0)
         assert hold is not None
-        assert other.reserve(1, 6.0, 60.0) is None, "the first may still return some"
+        assert other.reserve(6.0, 60.0) is None, "the first may still return some"
         mine.settle(hold, 0, CallPrice(3.0))
-        assert other.reserve(1, 6.0, 60.0) is not None
+        assert other.reserve(6.0, 60.0) is not None
         assert second.left == 1.0
     assert Purse(first.journal, most=10.0).left == 1.0
 
@@ -145,10 +145,10 @@ def test_the_worst_case_of_a_killed_call_counts_as_spent(tmp_path: Path) -> None
     def start_calls() -> None:
         purse = Purse(journal, most=10.0)
         with listed(purse, 3) as need:
-            paid = need.reserve(1, 2.0, 60.0)
+            paid = need.reserve(2.0, 60.0)
             assert paid is not None
             need.settle(paid, 0, CallPrice(0.5))
-            need.reserve(1, 2.0, 60.0)
+            need.reserve(2.0, 60.0)
             os._exit(9)
 
     child = multiprocessing.get_context("fork").Process(target=start_calls)
@@ -163,30 +163,30 @@ def test_lists_share_money_that_is_too_small_for_all(tmp_path: Path) -> None:
     purse = Purse(tmp_path / "money.jsonl", most=60.0)
     calls = {"quick": 0, "slow": 0}
     with listed(purse, 100) as quick, listed(purse, 100) as slow:
-        waiting = slow.reserve(1, 1.0, 60.0)
+        waiting = slow.reserve(1.0, 60.0)
         assert waiting is not None
-        while (hold := quick.reserve(1, 1.0, 60.0)) is not None:
+        while (hold := quick.reserve(1.0, 60.0)) is not None:
             quick.settle(hold, 0, CallPrice(1.0))
             calls["quick"] += 1
         assert calls["quick"] == 30, "half of the money"
         slow.settle(waiting, 0, CallPrice(1.0))
-        while calls["slow"] < 29 and (hold := slow.reserve(1, 1.0, 60.0)) is not None:
+        while calls["slow"] < 29 and (hold := slow.reserve(1.0, 60.0)) is not None:
             slow.settle(hold, 0, CallPrice(1.0))
             calls["slow"] += 1
     assert calls == {"quick": 30, "slow": 29}
     with listed(purse, 100) as quick, pytest.raises(MoneyError):
-        quick.reserve(1, 1.0, 60.0)
+        quick.reserve(1.0, 60.0)
 
 
 def test_what_one_list_does_not_need_is_for_the_others(tmp_path: Path) -> None:
     purse = Purse(tmp_path / "money.jsonl", most=60.0)
     with listed(purse, 100) as large:
         with listed(purse, 10) as small:
-            hold = small.reserve(1, 1.0, 60.0)
+            hold = small.reserve(1.0, 60.0)
             assert hold is not None
             small.settle(hold, 0, CallPrice(1.0))
         for _ in range(59):
-            hold = large.reserve(1, 1.0, 60.0)
+            hold = large.reserve(1.0, 60.0)
             assert hold is not None
             large.settle(hold, 0, CallPrice(1.0))
 
