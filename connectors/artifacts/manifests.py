@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -17,8 +17,6 @@ from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError
 
 AnyPath = TypeVar("AnyPath", bound=PurePath)
-SHORT = 12
-"""Displayed digits of a hash."""
 TICK_NS = 20_000_000
 """Longer than the clock tick of any system's file times."""
 
@@ -147,43 +145,10 @@ def verdict(path: Path, key: StepKey) -> tuple[Manifest | None, str]:
     if isinstance(manifest, str):
         return None, f"recomputed because {manifest}"
     if manifest.key != key.key:
-        return None, "recomputed because " + ("; ".join(_changes(manifest, key)) or "its key changed")
+        stored = asdict(manifest)
+        changed = [name for name, value in asdict(key).items() if canonical(value) != canonical(stored[name])]
+        return None, f"recomputed because its {' and '.join(changed) or 'key'} changed"
     problem = content_problem(path, manifest.sha256)
     if problem:
         return None, f"recomputed because {problem}"
-    return manifest, f"reused because nothing it depends on changed (key {key.key[:SHORT]})"
-
-
-def _changes(old: Manifest, key: StepKey) -> Iterator[str]:
-    if old.step != key.step:
-        yield f"another step wrote it ({old.step} → {key.step})"
-    if old.version != key.version:
-        yield f"its version is now {key.version} (was {old.version})"
-    now = json.loads(canonical(dict(key.parameters)))
-    yield from _differences("parameter", _flat(old.parameters), _flat(now), 40)
-    yield from _differences("input", dict(old.inputs), dict(key.inputs), SHORT)
-
-
-def _differences(kind: str, old: Mapping[str, Any], new: Mapping[str, Any], width: int) -> Iterator[str]:
-    for name in sorted({*old, *new}):
-        if name not in old:
-            yield f"{kind} {name} is new ({_short(new[name], width)})"
-        elif name not in new:
-            yield f"{kind} {name} is gone (was {_short(old[name], width)})"
-        elif canonical(old[name]) != canonical(new[name]):
-            yield f"{kind} {name} changed ({_short(old[name], width)} → {_short(new[name], width)})"
-
-
-def _short(value: Any, width: int) -> str:
-    text = value if isinstance(value, str) else canonical(value)
-    return text if len(text) <= width else text[:width] + ("" if width == SHORT else "…")
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, inner in value.items():
-        if isinstance(inner, dict) and inner:
-            flat |= _flat(inner, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = inner
-    return flat
+    return manifest, f"reused because nothing it depends on changed (key {key.key[:12]})"

@@ -109,13 +109,10 @@ def test_paths_outside_the_state_folder_are_refused(store, path):
     ("changes", "why"),
     [
         ({}, f"reused because nothing it depends on changed (key {KEY.key[:12]})"),
-        ({"inputs": {"samples": "b" * 64}}, f"recomputed because input samples changed ({'a' * 12} → {'b' * 12})"),
-        ({"parameters": {"votes": 4, "method": {"examples": 4}}}, "parameter votes changed (8 → 4)"),
-        ({"parameters": {"votes": 8, "method": {"examples": 5}}}, "parameter method.examples changed (4 → 5)"),
-        ({"parameters": {**KEY.parameters, "z": True}}, "parameter z is new (true)"),
-        ({"parameters": {"method": {"examples": 4}}}, "parameter votes is gone (was 8)"),
-        ({"version": 2}, "recomputed because its version is now 2 (was 1)"),
-        ({"step": "weigh"}, "another step wrote it (vote → weigh)"),
+        ({"inputs": {"samples": "b" * 64}}, "recomputed because its inputs changed"),
+        ({"parameters": {"votes": 8, "method": {"examples": 5}}}, "recomputed because its parameters changed"),
+        ({"version": 2, "parameters": {}}, "recomputed because its version and parameters changed"),
+        ({"step": "weigh"}, "recomputed because its step changed"),
     ],
 )
 def test_the_reason_names_what_changed(store, changes, why):
