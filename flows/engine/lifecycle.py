@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from prefect import get_client, runtime
+from prefect import Flow, flow, get_client, runtime
 
 from connectors.interfaces.errors import ConfigError, ModelsDownError, TooFewTextsError, WaspError
 from flows.catalog import find_flow
@@ -30,6 +32,7 @@ from flows.runtime.failure import Story, ends_the_process, in_words, told
 from flows.runtime.flow_runs import end_left_tasks, fail_down_models, reported_end
 from flows.runtime.manifest import RunBook, held, in_use, now, open_book
 from flows.runtime.state_folder import check_room, state_folder, who
+from flows.runtime.task_runners import ConfiguredTaskRunner
 from flows.runtime.terminal_progress import display
 from flows.storage.removal import standing
 from tasks.prefect import page
@@ -41,57 +44,98 @@ if TYPE_CHECKING:
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
+PARAMETERS = """
+
+Args:
+    config: the settings of the run: task, rows, language models, privacy, method, student and evaluation.
+    resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
+    changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
+
+Returns:
+    The summary of the run, as printed by `wasp run --json`.
+"""
+"""The end of every flow's description; Prefect shows it in the form of the parameters."""
+
 
 def flow_run_name() -> str:
     """Return the name of a flow run: flow, dataset or task, epsilon, seed, start.
 
     For an invalid configuration, which the flow itself refuses, it has flow and start only.
     """
-    parameters, flow = runtime.flow_run.parameters, str(runtime.flow_run.flow_name)
+    parameters, name = runtime.flow_run.parameters, str(runtime.flow_run.flow_name)
     started = f"{datetime.now():%Y-%m-%d-%H%M}"
     try:
-        config: Any = check_config(find_flow(flow).config, dict(parameters["config"]), "config")
+        config: Any = check_config(find_flow(name).config, dict(parameters["config"]), "config")
         config = with_changes(config, parameters.get("changes"))
     except (ConfigError, TypeError, ValueError):
-        return f"{flow}-{started}"
+        return f"{name}-{started}"
     data = dataset_name(config.private).rpartition("/")[2] if config.private else Path(config.task).stem
-    return f"{flow}-{data}-e{config.epsilon:g}-s{config.execution.seed}-{started}"
+    return f"{name}-{data}-e{config.epsilon:g}-s{config.execution.seed}-{started}"
 
 
-@contextmanager
-def running(
-    flow: str, config: AnyConfig, resumes: str | None, kind: type[AnyRun], changes: Changes = None
-) -> Iterator[AnyRun]:
-    """Open a run of the class `kind`: check everything, lock the run, reserve its budget, show its plan.
+def method_flow(
+    config: type[AnyConfig], kind: type[AnyRun]
+) -> Callable[[Callable[[AnyRun], dict[str, Any]]], Flow[..., dict[str, Any]]]:
+    """Make the Prefect flow of a method from its algorithm, a function of the run.
+
+    The flow has the name and docstring of the function. Its parameters are a configuration of the class `config`, the
+    id of a run to resume, and changes of single values; it returns the summary, as printed by `wasp run --json`. The
+    function receives a run of the class `kind`, which is prepared, locked and reserved, and returns `run.finish(...)`.
+    """
+
+    def decorate(algorithm: Callable[[AnyRun], dict[str, Any]]) -> Flow[..., dict[str, Any]]:
+        def shell(config: AnyConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
+            return _execute(algorithm, kind, config, resumes, changes)
+
+        update_wrapper(shell, algorithm)
+        del shell.__wrapped__  # type: ignore[attr-defined]  # Prefect would read the algorithm's parameters
+        shell.__doc__ = f"{inspect.getdoc(algorithm)}{PARAMETERS}"
+        # Types, not names: Prefect pickles a served flow without names that only annotations use.
+        shell.__annotations__ = {"config": config, "resumes": str | None, "changes": Changes, "return": dict[str, Any]}
+        runner = ConfiguredTaskRunner()
+        decorator = flow(name=shell.__name__, flow_run_name=flow_run_name, validate_parameters=True, task_runner=runner)
+        return decorator(shell)
+
+    return decorate
+
+
+def _execute(
+    algorithm: Callable[[AnyRun], dict[str, Any]],
+    kind: type[AnyRun],
+    config: AnyConfig,
+    resumes: str | None,
+    changes: Changes,
+) -> dict[str, Any]:
+    """Execute a run: check everything, lock the run, reserve its budget, show its plan, follow the algorithm.
 
     If configured, a person approves the plan before private data is opened. A failure is reported with step, cause and
     next command, and is stored in the manifest. The reservation remains until the run is resumed or abandoned, so no
-    other run can spend it. A run that stops for too few texts before its first release returns its reservation.
+    other run can spend it. A run that stops for too few texts before its first release returns its reservation. For a
+    finished run whose texts were removed nothing is generated again: its summary is returned.
     """
-    started, home, story = time.monotonic(), state_folder(), Story()
+    flow_name, started, home, story = algorithm.__name__, time.monotonic(), state_folder(), Story()
     with told(story), reported_end():
         config = with_changes(config, changes)
         check_room(home)
-        prepared = prepare(flow, config, home, _approver(flow, config, resumes))
+        prepared = prepare(flow_name, config, home, _approver(flow_name, config, resumes))
         name = prepared.tools.called
         if resumes not in (None, name.run_id):
             raise ConfigError(
                 f"Run {resumes} cannot be resumed: its task file, data or models changed since it started. Restore "
-                f"them, or start a new run with its own budget ({name.run_id}): wasp run {flow}"
+                f"them, or start a new run with its own budget ({name.run_id}): wasp run {flow_name}"
             )
         story.folder = home / "runs" / name.run_id
         with in_use(home), held(home, name.run_id, prepared.tools.ledger):
             finished_summary = standing(prepared.tools.artifacts, name.run_id, config.privacy.respends)
-            book = open_book(flow, prepared, keep_choice=resumes is not None)
+            book = open_book(flow_name, prepared, keep_choice=resumes is not None)
             if finished_summary is not None:
-                yield kind(prepared, book, started, finished_summary)
-                return
+                return finished_summary
             if prepared.plan.charges:
                 prepared.tools.ledger.reserve(name.dataset, prepared.plan, _reserved_by(prepared))
             story.begun = True
             with _record_failure(kind(prepared, book, started), story) as run:
                 _announce(run, prepared, book)
-                yield run
+                return algorithm(run)
 
 
 def _approver(flow: str, config: AnyConfig, resumes: str | None) -> Ask | None:

@@ -31,9 +31,9 @@ from tasks.reporting.run_record import Touched
 from tasks.steps.density import Shift
 from tasks.steps.federation.coordinator import Dropped, FederatedVote, federated_vote
 from tasks.steps.selection import shares
-from tasks.steps.students.evaluation import MeasureJob, TrainJob
+from tasks.steps.students.evaluation import MeasureJob, TrainJob, train_and_test
 from tasks.steps.students.soft_labels import SoftJob, label_softly
-from tasks.steps.texts import WriteJob
+from tasks.steps.texts import WriteJob, collect
 from tasks.steps.vote import VoteSpec, vote
 from tasks.students.spec import StudentSpec
 from tasks.text.class_balance import Shares
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 class Run:
     """A run of a flow, with its configuration, opened connectors and results so far; methods subclass it.
 
-    `finished_summary`: the summary of a finished run whose texts were removed; nothing is generated again for it.
     `shares`: the part of each class in all texts, set by released label counts. `trained`: the training job of the
     student, once it ran on texts. `guides_all`: every text depends on a release, also in the first iteration.
     """
@@ -62,12 +61,9 @@ class Run:
     discriminator: DiscriminatorTest | None = None
     """Accuracy of the discriminator that selects texts, once it is measured."""
 
-    def __init__(
-        self, prepared: Prepared, book: RunBook, started: float, finished_summary: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, prepared: Prepared, book: RunBook, started: float) -> None:
         self.prepared = prepared
         self.started = started
-        self.finished_summary = finished_summary
         self.book = book
         self.config = prepared.config
         self.tools: RunTools = prepared.tools
@@ -357,6 +353,17 @@ class Run:
         purse = self.tools.purse
         spent = (purse.spent, purse.estimated) if purse else (0.0, 0.0)
         return dict(zip(("dollars", "dollars_estimated"), spent, strict=True))
+
+    def train_and_finish(
+        self, written: Sequence[Written], releases: Sequence[ArtifactRef], generated: Sequence[Written] = ()
+    ) -> dict[str, Any]:
+        """Collect the texts of the result, train and test the student on them, and finish the run.
+
+        `generated`: all texts that models wrote, if there are more.
+        """
+        synthetic = run_step(collect, self.tools, written, self.label_texts(written))
+        student = run_step(train_and_test, self.tools, self.train_job(written))
+        return self.finish(written, releases, synthetic, student, generated)
 
     def finish(
         self,

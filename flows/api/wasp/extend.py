@@ -23,32 +23,25 @@ from tasks.metrics.registry import LabelledRows, Metric, MetricInput
 from tasks.reporting.run_record import Section
 
 if TYPE_CHECKING:
-    from flows.engine.lifecycle import flow_run_name, running
+    from flows.engine.lifecycle import method_flow
     from flows.engine.run import Run
-    from flows.runtime.task_runners import ConfiguredTaskRunner
     from tasks.prefect.runtime import run_step
     from tasks.prefect.writing import embedded, generate
-    from tasks.steps.students.evaluation import measure_iteration, train_and_test
-    from tasks.steps.texts import collect
+    from tasks.steps.students.evaluation import measure_iteration
 
 __all__ = ["AnyConfig", "AnyMethod", "ArtifactRef", "Casting", "Changes", "ConfigError", "Method", "OwnRowsConfig"]
 __all__ += ["Releases", "RoundsMethod", "RunConfig", "Section", "WaspError", "Written", "no_release", "vote_releases"]
 __all__ += ["Completion", "LanguageModel", "MissingPackageError", "ModelSpec", "Prompt", "keep_nothing"]
 __all__ += ["LabelledRows", "Metric", "MetricInput", "read_options"]
-__all__ += ["ConfiguredTaskRunner", "Run", "collect", "embedded", "flow_run_name", "generate", "measure_iteration"]
-__all__ += ["run_step", "running", "train_and_test"]
+__all__ += ["Run", "embedded", "generate", "measure_iteration", "method_flow", "run_step"]
 
 _MODULES = {
-    "ConfiguredTaskRunner": "flows.runtime.task_runners",
     "Run": "flows.engine.run",
-    "collect": "tasks.steps.texts",
     "embedded": "tasks.prefect.writing",
-    "flow_run_name": "flows.engine.lifecycle",
     "generate": "tasks.prefect.writing",
     "measure_iteration": "tasks.steps.students.evaluation",
+    "method_flow": "flows.engine.lifecycle",
     "run_step": "tasks.prefect.runtime",
-    "running": "flows.engine.lifecycle",
-    "train_and_test": "tasks.steps.students.evaluation",
 }
 
 

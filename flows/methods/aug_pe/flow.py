@@ -4,53 +4,35 @@ Xie et al. 2024 (style original), and the baseline of that name in the WASP pape
 papers: T iterations, N samples, L - 1 variations, K models.
 """
 
-# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
+from __future__ import annotations
+
 from typing import Any
 
-from prefect import flow
-
 from connectors.interfaces.artifacts import ArtifactRef
-from flows.config.files import Changes
-from flows.engine.lifecycle import flow_run_name, running
+from flows.engine.lifecycle import method_flow
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.run import AugPeRun
 from flows.methods.evolution import look_ahead_candidates
 from flows.releases.filter import filter_texts
 from flows.releases.sums import release_labels
-from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate, vary
 from tasks.steps.evolution import survive
-from tasks.steps.students.evaluation import measure_iteration, train_and_test
-from tasks.steps.texts import collect
+from tasks.steps.students.evaluation import measure_iteration
 
 
-@flow(name="aug_pe", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
-def aug_pe(config: AugPeConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
-    """Write a synthetic training set by Aug-PE under differential privacy, train and test a student.
-
-    Args:
-        config: task, rows, language models, privacy, method, student and evaluation of the run.
-        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
-        changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
-
-    Returns:
-        The summary of the run, as printed by `wasp run --json`.
-    """
-    with running("aug_pe", config, resumes, AugPeRun, changes) as run:
-        if run.finished_summary is not None:
-            return run.finished_summary
-        # optional: noisy label counts for the class proportions, and a noisy private vocabulary for the prompts
-        labels = release_labels(run)
-        vocabulary = run.release_words()
-        evolve_texts = accumulate if config.method.accumulates else evolve
-        written, generated, releases = evolve_texts(run, [*labels, *vocabulary])
-        # optional filter: texts that teachers trained on the private records classify as private
-        selected, answers = filter_texts(run, written)
-        synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
-        student = run_step(train_and_test, run.tools, run.train_job(selected))
-        return run.finish(selected, [*releases, *answers], synthetic, student, generated)
+@method_flow(AugPeConfig, AugPeRun)
+def aug_pe(run: AugPeRun) -> dict[str, Any]:
+    """Write a synthetic training set by Aug-PE under differential privacy, train and test a student."""
+    # optional: noisy label counts for the class proportions, and a noisy private vocabulary for the prompts
+    labels = release_labels(run)
+    vocabulary = run.release_words()
+    evolve_texts = accumulate if run.config.method.accumulates else evolve
+    written, generated, releases = evolve_texts(run, [*labels, *vocabulary])
+    # optional filter: texts that teachers trained on the private records classify as private
+    selected, answers = filter_texts(run, written)
+    return run.train_and_finish(selected, [*releases, *answers], generated)
 
 
 def evolve(run: AugPeRun, first: list[ArtifactRef]) -> tuple[list[Written], list[Written], list[ArtifactRef]]:

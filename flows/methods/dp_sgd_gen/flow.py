@@ -4,55 +4,38 @@ The classical alternative to private evolution (Yue et al. 2023, "Synthetic Text
 A control text with the class precedes each training text; after training it is the prompt for texts of the class.
 """
 
-# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
+from __future__ import annotations
+
 from typing import Any
 
-from prefect import flow
-
-from flows.config.files import Changes
-from flows.engine.lifecycle import flow_run_name, running
+from flows.engine.lifecycle import method_flow
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.run import DpSgdRun
 from flows.releases.filter import filter_texts
 from flows.releases.sums import release_labels
-from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
 from tasks.steps.dp_sgd import tune
-from tasks.steps.students.evaluation import measure_iteration, train_and_test
-from tasks.steps.texts import collect
+from tasks.steps.students.evaluation import measure_iteration
 
 
-@flow(name="dp_sgd_gen", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
-def dp_sgd_gen(config: DpSgdGenConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
+@method_flow(DpSgdGenConfig, DpSgdRun)
+def dp_sgd_gen(run: DpSgdRun) -> dict[str, Any]:
     """Tune a local language model on private records by DP-SGD and write texts; train and test a student.
 
     The trained weights are one release. All planned steps are charged before the first row is opened, as one (epsilon,
     delta) with a separate delta. A step is counted before it runs. A killed run resumes from its checkpoint with the
     stored count, so steps lost in a crash are still counted as spent.
-
-    Args:
-        config: task, rows, language model, privacy, method, student and evaluation of the run.
-        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
-        changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
-
-    Returns:
-        The summary of the run, as printed by `wasp run --json`.
     """
-    with running("dp_sgd_gen", config, resumes, DpSgdRun, changes) as run:
-        if run.finished_summary is not None:
-            return run.finished_summary
-        # train on the private records once; later steps use the noisy weights only
-        tuned = run_step(tune, run.tools, run.tune_spec())
-        releases = [tuned.release, *release_labels(run)]
+    # train on the private records once; later steps use the noisy weights only
+    tuned = run_step(tune, run.tools, run.tune_spec())
+    releases = [tuned.release, *release_labels(run)]
 
-        written = embedded(run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ()))
-        run.require_texts(0, written)
-        measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
-        run.record(0, written, {}, measured, releases)
+    written = embedded(run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ()))
+    run.require_texts(0, written)
+    measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
+    run.record(0, written, {}, measured, releases)
 
-        # optional filter: texts that teachers trained on the private records classify as private
-        selected, answers = filter_texts(run, written)
-        synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
-        student = run_step(train_and_test, run.tools, run.train_job(selected))
-        return run.finish(selected, [*releases, *answers], synthetic, student, written)
+    # optional filter: texts that teachers trained on the private records classify as private
+    selected, answers = filter_texts(run, written)
+    return run.train_and_finish(selected, [*releases, *answers], written)

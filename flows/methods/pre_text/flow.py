@@ -5,76 +5,58 @@ comparison with WASP needs. Its steps: look ahead, vote, threshold, draw survivo
 model, and expand the survivors of all iterations.
 """
 
-# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
+from __future__ import annotations
+
 from typing import Any
 
-from prefect import flow
-
 from connectors.interfaces.artifacts import ArtifactRef
-from flows.config.files import Changes
-from flows.engine.lifecycle import flow_run_name, running
+from flows.engine.lifecycle import method_flow
 from flows.methods.evolution import look_ahead_candidates
 from flows.methods.pre_text.config import PreTextConfig
 from flows.methods.pre_text.run import PreTextRun
 from flows.releases.filter import filter_texts
 from flows.releases.sums import release_labels
-from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate, vary
 from tasks.steps.evolution import survive, unite
-from tasks.steps.students.evaluation import measure_iteration, train_and_test
-from tasks.steps.texts import collect
+from tasks.steps.students.evaluation import measure_iteration
 
 
-@flow(name="pre_text", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
-def pre_text(config: PreTextConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
-    """Write a synthetic training set by PrE-Text under differential privacy, train and test a student.
+@method_flow(PreTextConfig, PreTextRun)
+def pre_text(run: PreTextRun) -> dict[str, Any]:
+    """Write a synthetic training set by PrE-Text under differential privacy, train and test a student."""
+    generated: list[Written] = []
+    # optional: class proportions from noisy label counts
+    releases: list[ArtifactRef] = release_labels(run)
+    survivors: list[Written] = []
 
-    Args:
-        config: task, rows, language models, filler, privacy, method, student and evaluation of the run.
-        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
-        changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
+    for iteration in range(run.iterations):
+        # the PLMs write the first population; later populations are variations of the survivors
+        if iteration == 0:
+            population = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
+        else:
+            population = embedded(run.tools, vary, run.children_jobs(iteration, survivors[-1]))
+        run.require_texts(iteration, population)
+        measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, population))
 
-    Returns:
-        The summary of the run, as printed by `wasp run --json`.
-    """
-    with running("pre_text", config, resumes, PreTextRun, changes) as run:
-        if run.finished_summary is not None:
-            return run.finished_summary
-        generated: list[Written] = []
-        # optional: class proportions from noisy label counts
-        releases: list[ArtifactRef] = release_labels(run)
-        survivors: list[Written] = []
+        # look ahead: the mean vector of its variations represents a text in the vote
+        votable, ahead = look_ahead_candidates(run, iteration, population)
+        generated += [*population, *ahead]
 
-        for iteration in range(run.iterations):
-            # the PLMs write the first population; later populations are variations of the survivors
-            if iteration == 0:
-                population = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
-            else:
-                population = embedded(run.tools, vary, run.children_jobs(iteration, survivors[-1]))
-            run.require_texts(iteration, population)
-            measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, population))
+        # each private record votes for the nearest text of its class; survivors are drawn in proportion to votes
+        release = run.vote(iteration, votable)
+        releases.append(release)
+        survivors.append(run_step(survive, run.tools, run.survive_job(iteration), release, population))
+        run.record(iteration, [*population, *ahead], {}, measured, releases)
 
-            # look ahead: the mean vector of its variations represents a text in the vote
-            votable, ahead = look_ahead_candidates(run, iteration, population)
-            generated += [*population, *ahead]
+    # expansion: the PLMs write texts like the survivors; these are the result
+    seeds = run_step(unite, run.tools, survivors)
+    written = embedded(run.tools, generate, run.write_jobs(run.iterations, run.equal_weights(), seeds, ()))
+    run.require_texts(run.iterations, written)
+    measured = run_step(measure_iteration, run.tools, run.measure_job(run.iterations, written))
+    run.record(run.iterations, written, {}, measured, releases)
 
-            # each private record votes for the nearest text of its class; survivors are drawn in proportion to votes
-            release = run.vote(iteration, votable)
-            releases.append(release)
-            survivors.append(run_step(survive, run.tools, run.survive_job(iteration), release, population))
-            run.record(iteration, [*population, *ahead], {}, measured, releases)
-
-        # expansion: the PLMs write texts like the survivors; these are the result
-        seeds = run_step(unite, run.tools, survivors)
-        written = embedded(run.tools, generate, run.write_jobs(run.iterations, run.equal_weights(), seeds, ()))
-        run.require_texts(run.iterations, written)
-        measured = run_step(measure_iteration, run.tools, run.measure_job(run.iterations, written))
-        run.record(run.iterations, written, {}, measured, releases)
-
-        # optional filter: texts that teachers trained on the private records classify as private
-        selected, answers = filter_texts(run, written)
-        synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
-        student = run_step(train_and_test, run.tools, run.train_job(selected))
-        return run.finish(selected, [*releases, *answers], synthetic, student, [*generated, *written])
+    # optional filter: texts that teachers trained on the private records classify as private
+    selected, answers = filter_texts(run, written)
+    return run.train_and_finish(selected, [*releases, *answers], [*generated, *written])

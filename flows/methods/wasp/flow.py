@@ -4,68 +4,50 @@ Zou et al. 2025, Algorithm 1 (one data party). Symbols of the paper: K models, T
 S examples, M private rows, C classes.
 """
 
-# No `from __future__ import annotations`: Prefect pickles a served flow without names that only annotations use.
+from __future__ import annotations
+
 from typing import Any
 
-from prefect import flow
-
 from connectors.interfaces.artifacts import ArtifactRef
-from flows.config.files import Changes
-from flows.engine.lifecycle import flow_run_name, running
+from flows.engine.lifecycle import method_flow
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
 from flows.releases.filter import filter_texts
 from flows.releases.sums import release_labels
-from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.core.refs import Written
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
 from tasks.steps.density import select_examples, weigh_models
-from tasks.steps.students.evaluation import measure_iteration, train_and_test
-from tasks.steps.texts import collect
+from tasks.steps.students.evaluation import measure_iteration
 
 
-@flow(name="wasp", flow_run_name=flow_run_name, validate_parameters=True, task_runner=ConfiguredTaskRunner())
-def wasp(config: WaspConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
-    """Write a training set guided by private records under differential privacy; train and test a student.
+@method_flow(WaspConfig, WaspRun)
+def wasp(run: WaspRun) -> dict[str, Any]:
+    """Write a training set guided by private records under differential privacy; train and test a student."""
+    written: list[Written] = []
+    # optional: class proportions from noisy label counts
+    releases: list[ArtifactRef] = release_labels(run)
+    examples, weights = None, run.equal_weights()
 
-    Args:
-        config: task, rows, language models, privacy, method, student and evaluation of the run.
-        resumes: the id of a run to resume; a changed configuration, file or model is refused before any charge.
-        changes: single values to change, such as `privacy.epsilon=2`; a schedule can set these alone.
+    for iteration in range(run.iterations):
+        # all models write their shares concurrently
+        jobs = run.write_jobs(iteration, weights, examples, written)
+        written += embedded(run.tools, generate, jobs)
+        run.require_texts(iteration, written)
 
-    Returns:
-        The summary of the run, as printed by `wasp run --json`.
-    """
-    with running("wasp", config, resumes, WaspRun, changes) as run:
-        if run.finished_summary is not None:
-            return run.finished_summary
-        written: list[Written] = []
-        # optional: class proportions from noisy label counts
-        releases: list[ArtifactRef] = release_labels(run)
-        examples, weights = None, run.equal_weights()
+        # measure all texts so far (uses private records only if configured)
+        measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, written))
 
-        for iteration in range(run.iterations):
-            # all models write their shares concurrently
-            jobs = run.write_jobs(iteration, weights, examples, written)
-            written += embedded(run.tools, generate, jobs)
-            run.require_texts(iteration, written)
+        # private records vote in every iteration except the last (its vote has no use), or their density guides;
+        # rows that are too few for any release stay closed
+        if run.guided and iteration < run.iterations - 1:
+            releases = run.release_guidance(iteration, written, releases)
+            select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
+            examples = run_step(select_examples, run.tools, select, releases[-1], written)
+            weights = run_step(weigh_models, run.tools, weigh, releases[-1], written)
 
-            # measure all texts so far (uses private records only if configured)
-            measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, written))
+        run.record(iteration, written, weights, measured, releases)
 
-            # private records vote in every iteration except the last (its vote has no use), or their density guides;
-            # rows that are too few for any release stay closed
-            if run.guided and iteration < run.iterations - 1:
-                releases = run.release_guidance(iteration, written, releases)
-                select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
-                examples = run_step(select_examples, run.tools, select, releases[-1], written)
-                weights = run_step(weigh_models, run.tools, weigh, releases[-1], written)
-
-            run.record(iteration, written, weights, measured, releases)
-
-        # optional filter: texts that teachers trained on the private records classify as private
-        selected, answers = filter_texts(run, written)
-        synthetic = run_step(collect, run.tools, selected, run.label_texts(selected))
-        student = run_step(train_and_test, run.tools, run.train_job(selected))
-        return run.finish(selected, [*releases, *answers], synthetic, student, written)
+    # optional filter: texts that teachers trained on the private records classify as private
+    selected, answers = filter_texts(run, written)
+    return run.train_and_finish(selected, [*releases, *answers], written)

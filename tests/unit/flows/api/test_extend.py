@@ -6,10 +6,9 @@ import sys
 from wasp import extend
 
 EXPORTS = """
-AnyConfig AnyMethod ArtifactRef Casting Changes Completion ConfigError ConfiguredTaskRunner LabelledRows LanguageModel
-Method Metric MetricInput MissingPackageError ModelSpec OwnRowsConfig Prompt Releases RoundsMethod Run RunConfig Section
-WaspError Written collect embedded flow_run_name generate keep_nothing measure_iteration no_release read_options
-run_step running train_and_test vote_releases
+AnyConfig AnyMethod ArtifactRef Casting Changes Completion ConfigError LabelledRows LanguageModel Method Metric
+MetricInput MissingPackageError ModelSpec OwnRowsConfig Prompt Releases RoundsMethod Run RunConfig Section WaspError
+Written embedded generate keep_nothing measure_iteration method_flow no_release read_options run_step vote_releases
 """
 
 
