@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.packages import install_command
 from connectors.interfaces.redaction import redact
-from flows.cli.stored_secrets import check_stored_secrets
 from flows.runtime.state_folder import check_closed, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 
@@ -46,7 +45,6 @@ def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str,
         "artifacts": _artifacts,
         "sentence encoder": _encoder,
         "tracking": _tracking,
-        "stored secrets": check_stored_secrets,
     }
     if config is not None:
         report = _with_configuration(config, checks, home)

@@ -1,18 +1,11 @@
 """Keys and passwords in a configuration: refused before Prefect stores them, found where they are stored already."""
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from prefect.settings import (
-    PREFECT_API_DATABASE_CONNECTION_URL,
-    PREFECT_API_URL,
-    PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
-    temporary_settings,
-)
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
@@ -20,12 +13,10 @@ from connectors.interfaces.errors import ConfigError
 from connectors.security.secret_patterns import find_secrets
 from deployments.registry import deployments
 from flows.catalog import flows
-from flows.cli.stored_secrets import check_stored_secrets
 from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
 from tests.support.runs.pipeline import Pipeline, values
 from tests.support.runs.served_flow import Refused, ask
-from tests.support.servers.prefect import prefect_server
 
 SECRET = "q7planted0123456789"
 KEY = f"sk-{SECRET}"
@@ -176,52 +167,3 @@ def test_the_server_refuses_a_form_with_a_secret_and_stores_no_flow_run(
         ask(api, f"/deployments/{deployment}/create_flow_run", request)
     assert refused.value.status in (409, 422)
     assert stored(api, folder) == []
-
-
-@pytest.mark.runs
-def test_the_doctor_finds_what_is_stored_already_and_does_not_show_it(tmp_path: Path) -> None:
-    home, folder = tmp_path / "home", tmp_path / "server"
-    folder.mkdir()
-    (home / "runs" / "old").mkdir(parents=True)
-    address = f"sqlite+aiosqlite:///{folder}/prefect.db"
-    with prefect_server(folder) as api:
-        with temporary_settings({PREFECT_API_URL: api}):
-            assert "none in 0" in check_stored_secrets(home)
-        flow = ask(api, "/flows/", {"name": "wasp"})["id"]
-        config = values(plms=[PLM | {"key": KEY}])
-        run = ask(api, "/flow_runs/", {"flow_id": flow, "parameters": {"config": config}})["id"]
-        other = ask(api, "/flows/", {"name": "somebody's own"})["id"]
-        ask(api, "/flow_runs/", {"flow_id": other, "parameters": {"key": "the name of a column"}})
-        body = {"name": "old", "flow_id": flow, "paused": True, "parameters": {"config": config}}
-        ask(api, "/deployments/", body)
-        (home / "runs" / "old" / "_student.json").write_text(json.dumps({"key": "0" * 64}))  # the key of a cache
-        (home / "runs" / "old" / "manifest.json").write_text(json.dumps({"config": config}))
-        (home / "notes.md").write_text(f"see\nhttp://joe:{SECRET}@host\n")
-        with temporary_settings({PREFECT_API_URL: api}), pytest.raises(ConfigError) as on_server:
-            check_stored_secrets(home)
-    own = {
-        PREFECT_API_URL: None,
-        PREFECT_API_DATABASE_CONNECTION_URL: address,
-        PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: 300,
-    }
-    with temporary_settings(own), pytest.raises(ConfigError) as on_disk:
-        check_stored_secrets(home)
-    for said in (str(on_server.value), str(on_disk.value)):
-        assert f"flow run {run} (config.plms.0.key)" in said
-        assert "old' (config.plms.0.key)" in said
-        assert "runs/old/manifest.json (config.plms.0.key)" in said
-        assert "notes.md, line 2" in said
-        assert "_student" not in said
-        assert "somebody" not in said
-        assert SECRET not in said
-        assert "Replace it where it was issued" in said
-    with sqlite3.connect(folder / "prefect.db") as database:
-        assert database.execute("SELECT count(*) FROM flow_run").fetchone() == (2,), "it only reads"
-
-
-def test_a_server_that_does_not_answer_is_not_taken_for_a_clean_one(tmp_path: Path) -> None:
-    with (
-        temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
-        pytest.raises(ConfigError, match="no response .* not searched"),
-    ):
-        check_stored_secrets(tmp_path)
