@@ -31,7 +31,7 @@ def clean(
     runs: Annotated[
         str | None,
         typer.Option(
-            "--runs-older-than", help=f"{AGE_HELP}; also synthetic rows, student and runs in MLflow, finished or not."
+            "--runs-older-than", help=f"{AGE_HELP}; also synthetic rows and student of runs, finished or not."
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the files. Default: only show them.")] = False,

@@ -37,14 +37,13 @@ OLDEST = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A file of the state folder; for `wasp clean` also a folder, old completions, or a run in MLflow.
+    """A file of the state folder; for `wasp clean` also a folder, or old completions.
 
     Attributes:
         path: relative to the state folder.
         run_id: run that it belongs to; empty outside runs/.
         why: reason to remove it.
         before: only completions before this time.
-        tracked: address of MLflow and id of the run there.
     """
 
     path: str
@@ -54,7 +53,6 @@ class Item:
     run_id: str = ""
     why: str = ""
     before: datetime | None = None
-    tracked: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

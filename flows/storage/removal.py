@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 def remove(home: Path, going: Sequence[Item]) -> list[Item]:
     """Remove the selected items and return them, except items of a running run."""
     removed: list[Item] = []
-    stores: dict[str, list[str]] = {}
     for run_id in sorted({item.run_id for item in going}):
         items = [item for item in going if item.run_id == run_id]
         with ExitStack() as stack:
@@ -43,19 +42,13 @@ def remove(home: Path, going: Sequence[Item]) -> list[Item]:
             _record(home, run_id, items)
             for item in items:
                 _remove(home, item)
-                if item.tracked:
-                    stores.setdefault(item.tracked[0], []).append(item.tracked[1])
         removed += items
-    for uri, runs in stores.items():
-        from connectors.tracking.expiry import delete_runs
-
-        delete_runs(uri, runs)
     return removed
 
 
 def _record(home: Path, run_id: str, items: Sequence[Item]) -> None:
     """Record in a run's folder which of its files are removed."""
-    paths = [item.path for item in items if item.kind not in (kinds.LEFTOVERS, kinds.EXPERIMENTS)]
+    paths = [item.path for item in items if item.kind != kinds.LEFTOVERS]
     if run_id and paths:
         file = home / "runs" / run_id / REMOVED
         recorded = read_json(file) | dict.fromkeys(paths, now())
@@ -63,8 +56,7 @@ def _record(home: Path, run_id: str, items: Sequence[Item]) -> None:
 
 
 def _remove(home: Path, item: Item) -> None:
-    # Without its description, `wasp push --all` does not send a run again.
-    path = home / "runs" / item.run_id / "mlflow.json" if item.tracked else home / item.path
+    path = home / item.path
     if item.before is not None:
         from connectors.models.base.completion_store import CompletionStore
 

@@ -1,4 +1,4 @@
-"""The rules of `wasp clean`: which files and runs in MLflow to remove, and why.
+"""The rules of `wasp clean`: which files to remove, and why.
 
 Releases, the privacy ledger, keys and records of runs are never removed. A run's age counts from its last start or end,
 so a run that a schedule reuses each night stays.
@@ -6,7 +6,6 @@ so a run that a schedule reuses each night stays.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +17,8 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from connectors.artifacts.atomic_files import STALE_SECONDS
 from flows.config.form import Strict
-from flows.runtime.stores import tracking_store
 from flows.storage import inventory as kinds
-from flows.storage.inventory import Item, RunState, read_json, run_states, state_files
+from flows.storage.inventory import Item, RunState, run_states, state_files
 
 AGE = r"^[0-9]{1,5}[mhdw]$"
 
@@ -54,8 +52,8 @@ class Retention(Strict):
     )
     runs_older_than: Age | None = Field(
         None,
-        description="Texts, synthetic rows and student of runs, finished or not, and their runs in MLflow; releases, "
-        "summary and report stay, also a model version with an alias.",
+        description="Texts, synthetic rows and student of runs, finished or not; releases, summary and report stay. "
+        "MLflow has runs and models of its own: delete them there.",
     )
 
     @model_validator(mode="before")
@@ -108,8 +106,7 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
         items += _completions(home, files, runs, {item.run_id for item in items}, intermediate, staying)
     else:
         staying.append(f"{', '.join(kinds.SHARED)}: a process uses these shared files")
-    old = {run.run_id: run.latest for run in runs.values() if not run.held and run.latest < whole}
-    return RetentionChoice(files, (*items, *_tracked(home, old, staying)), tuple(staying))
+    return RetentionChoice(files, tuple(items), tuple(staying))
 
 
 def _why_of_run(file: Item, run: RunState | None, intermediate: datetime, whole: datetime, stale: datetime) -> str:
@@ -152,34 +149,6 @@ def _completions(
     for file in files:
         if Path(file.path).parts[0] == "batches" and file.modified < before:
             yield replace(file, why=f"created on {_day(file.modified)}")
-
-
-def _tracked(home: Path, old: Mapping[str, datetime], staying: list[str]) -> Iterator[Item]:
-    """Yield the runs in MLflow of old runs."""
-    stores: dict[str, dict[str, str]] = {}
-    for run_id in old:
-        manifest = read_json(home / "runs" / run_id / "manifest.json")
-        if manifest.get("mlflow_run_id") and importlib.util.find_spec("mlflow"):
-            uri, _ = tracking_store(manifest.get("config", {}).get("tracking", {}).get("mlflow"), home)
-            stores.setdefault(uri, {})[manifest["mlflow_run_id"]] = run_id
-    for uri, runs in stores.items():
-        from connectors.tracking.address import redact
-        from connectors.tracking.expiry import find_runs, is_server
-
-        try:
-            aliases = find_runs(uri, list(runs))
-        except Exception as error:  # noqa: BLE001 - MLflow raises many kinds; the other files are removed anyway
-            reason = str(error).splitlines()[0][:200].replace(uri, redact(uri))
-            staying.append(f"runs in MLflow: {redact(uri)} does not answer ({reason}). Start it and clean again")
-            continue
-        staying += [
-            f"MLflow run of {runs[run]}: its model has the alias '{alias}'" for run, alias in aliases.items() if alias
-        ]
-        if is_server(uri) and not all(aliases.values()):
-            staying.append(f"files of runs on {redact(uri)}: its operator frees their disk with `mlflow gc`")
-        for run in (run for run, alias in aliases.items() if not alias):
-            why = f"its run ended on {_day(old[runs[run]])}"
-            yield Item(f"MLflow run {run}", kinds.EXPERIMENTS, run_id=runs[run], why=why, tracked=(uri, run))
 
 
 def _day(when: datetime) -> str:
