@@ -206,7 +206,7 @@ class Run:
         """Raise ModelsDownError when every PLM is down, TooFewTextsError when the next step has too few usable texts.
 
         Before a charge, a single PLM that is down stops the run as well, unless `execution.on_model_down` is continue.
-        The release checks again (`tasks.steps.release_artifact.write_release`); this check fails earlier.
+        The release checks again (`tasks.core.release.write_release`); this check fails earlier.
         """
         new = [table for table in written if table.iteration == iteration]
         down = [table for table in new if table.down]

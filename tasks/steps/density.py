@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from tasks.private.releases.sums import SumJob
 from tasks.selection.examples import concat_examples, example_table
 from tasks.selection.weights import Weighting, weigh
 from tasks.steps import selection
-from tasks.steps.release_artifact import write_sums
 from tasks.steps.selection import SelectJob, WeighJob
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.text.cleaning import normalised
@@ -108,13 +108,8 @@ def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) 
         "embedder": tools.embedder.identity,
     }
     job = SumJob(spec.payer, spec.noise, step_key("guidance", parameters, {}))
-    return write_sums(
-        tools,
-        job,
-        lambda: release_guidance(tools, job, spec.labels, dimension),
-        {"labels": list(spec.labels)},
-        lambda: require_usable(tools, written, spec.needed),
-    )
+    check = partial(require_usable, tools, written, spec.needed)
+    return release_guidance(tools, job, spec.labels, dimension, check)
 
 
 @step("select t={job.iteration}")

@@ -15,7 +15,6 @@ import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import InputError
-from connectors.interfaces.ledger import StoredRelease
 from connectors.interfaces.models import Usage
 from connectors.interfaces.rows import TermsRef
 from tasks.accounting.keyphrases import PartPrivacy
@@ -28,10 +27,9 @@ from tasks.keyphrases.densities import DensityMember, Shape, members_of
 from tasks.keyphrases.phrases import Vocabulary, as_text, vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice, draw_sequences
 from tasks.private.releases.keyphrases import release_density, release_vocabulary
-from tasks.private.releases.sums import SumJob
+from tasks.private.releases.sums import SumJob, sum_job
 from tasks.steps.embed import embed_texts
 from tasks.steps.generate import ROW_TYPES
-from tasks.steps.release_artifact import sum_job, write_sums
 from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.keyphrase_prompts import read_sequences
 from tasks.text.prompts import seed_of
@@ -89,7 +87,7 @@ def count_terms(tools: Tools, spec: VocabularySpec) -> tuple[ArtifactRef, str]:
     """Release the document counts of public terms to vocabulary/release.parquet."""
     vocabulary = public_vocabulary(tools, spec.where)
     job = _job(tools, spec, {"vocabulary": vocabulary.content}, {})
-    return write_sums(tools, job, lambda: release_vocabulary(tools, job, vocabulary))
+    return release_vocabulary(tools, job, vocabulary)
 
 
 @step("choose terms", artifact=attrgetter("table"))
@@ -113,11 +111,7 @@ def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[A
     public = {"shape": asdict(spec.shape), "labels": list(spec.labels), "seed": spec.seed}
     public["embedder"] = tools.term_embedder.identity
     job = _job(tools, spec, {"terms": chosen.content}, public)
-
-    def draw() -> StoredRelease:
-        return release_density(tools, job, chosen, _members(tools, spec, terms), spec.labels)
-
-    return write_sums(tools, job, draw)
+    return release_density(tools, job, chosen, _members(tools, spec, terms), spec.labels)
 
 
 @step("draw sequences")

@@ -12,7 +12,7 @@ from tasks.core.refs import Payer
 from tasks.core.step import paid_step
 from tasks.core.tools import Tools
 from tasks.private.releases.label_counts import release_labels
-from tasks.steps.release_artifact import sum_job, write_sums
+from tasks.private.releases.sums import sum_job
 from tasks.text.class_balance import Shares, shares_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def count_labels(
 ) -> tuple[ArtifactRef, str]:
     """Release the number of private rows per class to labels/release.parquet."""
     job = sum_job(tools, payer, noise, {"numbers": noise.privacy.numbers, "labels": list(labels)}, {})
-    return write_sums(tools, job, lambda: release_labels(tools, job, labels))
+    return release_labels(tools, job, labels)
 
 
 def read_shares(tools: Tools, release: ArtifactRef) -> Shares:

@@ -21,9 +21,8 @@ from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
 from tasks.metrics.discriminator import LEAST_HELD_OUT
 from tasks.metrics.usefulness import Accuracy
-from tasks.private.releases.sums import SumJob
+from tasks.private.releases.sums import SumJob, sum_job
 from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
-from tasks.steps.release_artifact import sum_job, write_sums
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, settings
 from tasks.text.prompts import seed_of
@@ -267,4 +266,4 @@ def _released(
     queries: Sequence[int] | None,
 ) -> tuple[ArtifactRef, str]:
     paths = [_answers_path(tools, spec, number, written) for number in range(spec.teachers)]
-    return write_sums(tools, job, lambda: release_answers(tools, job, paths, queries))
+    return release_answers(tools, job, paths, queries)

@@ -18,12 +18,12 @@ from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise
 from tasks.core.refs import Payer, Written
+from tasks.core.release import write_release
 from tasks.core.reuse import step_key
 from tasks.core.step import paid_step
 from tasks.core.tools import Tools
 from tasks.private.voting.release import release_votes
 from tasks.private.voting.votes import NoisyVotes
-from tasks.steps.release_artifact import write_release
 from tasks.steps.selection import candidates
 from tasks.steps.texts import content
 from tasks.text.usable_texts import require_usable

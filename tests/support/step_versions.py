@@ -102,7 +102,7 @@ MEANING = {
         *NOISE,
         "tasks/private/data/rows.py",
         "tasks/steps/label_counts.py",
-        "tasks/steps/release_artifact.py",
+        "tasks/core/release.py",
     ],
     "teach": ["tasks/private/releases/teachers.py", "tasks/private/data/rows.py", "tasks/steps/teachers.py"],
     "checks": [

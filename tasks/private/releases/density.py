@@ -16,18 +16,19 @@ Only noisy integers leave.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.ledger import MOST_BYTES, StoredRelease
+from connectors.interfaces.ledger import MOST_BYTES
 from tasks.accounting.density import COUNTING
 from tasks.core.slots import GUIDANCE
 from tasks.density.kernels import features_of
 from tasks.private.data.rows import open_rows
-from tasks.private.releases.sums import CleanSums, SumJob, release_sums, require_part
+from tasks.private.releases.sums import CleanSums, Sides, SumJob, require_part, write_sums
 from tasks.private.voting.ballot import Ballot
 from tasks.private.voting.persons import selected_rows
 from tasks.private.voting.release import private_vectors
@@ -35,6 +36,7 @@ from tasks.private.voting.release import private_vectors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from connectors.interfaces.artifacts import ArtifactRef
     from tasks.accounting.density import DensityPrivacy
     from tasks.accounting.sums import SumNoise
     from tasks.core.tools import Tools
@@ -46,11 +48,13 @@ SAFELY: Final = 1 - 1e-12
 """Factor of the features; it prevents floating-point rounding from making any longer than 1."""
 
 
-def release_guidance(tools: Tools, job: SumJob[DensityPrivacy], labels: Sequence[str], dimension: int) -> StoredRelease:
-    """Return the noisy sums of all classes, drawn now or read from the ledger.
+def release_guidance(
+    tools: Tools, job: SumJob[DensityPrivacy], labels: Sequence[str], dimension: int, check: Callable[[], None]
+) -> tuple[ArtifactRef, str]:
+    """Write the noisy sums of all classes, drawn now or read from the ledger.
 
-    `labels`: the classes; `dimension`: of the texts' vectors. Raises ConfigError before any row is read if the sums do
-    not fit into the ledger.
+    `labels`: the classes; `dimension`: of the texts' vectors; `check`: as in `write_release`. Raises ConfigError before
+    any row is read if the sums do not fit into the ledger.
     """
     size = 8 * len(labels) * (dimension + 1)
     if size > MOST_BYTES:
@@ -65,7 +69,7 @@ def release_guidance(tools: Tools, job: SumJob[DensityPrivacy], labels: Sequence
         persons = rows.persons if job.noise.privacy.protects == "person" else None
         return clean_sums(Ballot(vectors, rows.labels, 1, persons, tools.zone.choice, 1), labels, job.noise)
 
-    return release_sums(tools, job, clean)
+    return write_sums(tools, job, clean, {"labels": list(labels)}, check)
 
 
 def clean_sums(ballot: Ballot, labels: Sequence[str], noise: SumNoise[DensityPrivacy]) -> CleanSums:
@@ -104,3 +108,18 @@ def _steps(ballot: Ballot, row: int, scale: int) -> Ints:
     features = features_of(ballot.vectors[row : row + 1])[0] * (scale * SAFELY)
     steps = np.trunc(features).astype(np.int64)
     return steps if int((steps[1:] ** 2).sum()) <= (1 - COUNTING) * scale**2 else np.zeros_like(steps)
+
+
+def canary(noise: SumNoise[DensityPrivacy]) -> Sides:
+    """Return the attack: the canary is a row, or a person with the most equal rows that count."""
+    persons, rows = noise.privacy.protects == "person", noise.privacy.rows_per_person
+    others = Ballot(
+        np.eye(3, dtype=np.float32), ["here", "here", "there"], 1, ["a", "b", "c"] if persons else None, sides=1
+    )
+    both = replace(
+        others,
+        vectors=np.concatenate([others.vectors, np.ones((rows, 3), dtype=np.float32)]),
+        labels=[*others.labels, *["here"] * rows],
+        persons=["a", "b", "c", *["canary"] * rows] if persons else None,
+    )
+    return Sides(others, both, lambda ballot: clean_sums(ballot, ("here", "there"), noise))

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.ledger import StoredRelease
 from tasks.keyphrases.densities import DensityMember, windows
 from tasks.private.data.rows import open_rows
-from tasks.private.releases.sums import CleanSums, SumJob, release_sums, require_part
+from tasks.private.releases.sums import OTHERS, CleanSums, Sides, SumJob, require_part, write_sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from connectors.interfaces.artifacts import ArtifactRef
     from tasks.accounting.keyphrases import PartPrivacy
     from tasks.accounting.sums import SumNoise
     from tasks.core.tools import Tools
@@ -34,8 +34,8 @@ LONGEST: Final = 1e9
 """Features are clipped to this value to prevent overflow of squares; a clipped document is still too long to count."""
 
 
-def release_vocabulary(tools: Tools, job: SumJob[PartPrivacy], vocabulary: Vocabulary) -> StoredRelease:
-    """Return noisy document counts of each term, drawn now or read from the ledger.
+def release_vocabulary(tools: Tools, job: SumJob[PartPrivacy], vocabulary: Vocabulary) -> tuple[ArtifactRef, str]:
+    """Write noisy document counts of each term, drawn now or read from the ledger.
 
     A document counts for its first S distinct terms.
     """
@@ -46,7 +46,7 @@ def release_vocabulary(tools: Tools, job: SumJob[PartPrivacy], vocabulary: Vocab
         documents = [matcher.find(text) for text in rows.texts]
         return clean_vocabulary(documents, len(vocabulary.terms), job.noise)
 
-    return release_sums(tools, job, clean)
+    return write_sums(tools, job, clean)
 
 
 def release_density(
@@ -55,8 +55,8 @@ def release_density(
     vocabulary: Vocabulary,
     members: Sequence[DensityMember],
     labels: Sequence[str],
-) -> StoredRelease:
-    """Return noisy feature sums per class and density, drawn now or read from the ledger.
+) -> tuple[ArtifactRef, str]:
+    """Write noisy feature sums per class and density, drawn now or read from the ledger.
 
     `vocabulary`: the private vocabulary, released before. A document adds the average over the sequences of its first M
     distinct phrases from it.
@@ -68,7 +68,7 @@ def release_density(
         features = _features(rows.texts, matcher, members, job.noise.privacy)
         return clean_density(features, [codes.get(label, -1) for label in rows.labels], len(labels), job.noise)
 
-    return release_sums(tools, job, clean)
+    return write_sums(tools, job, clean)
 
 
 def features_at(angles: Floats, phases: Floats | None) -> Floats:
@@ -151,3 +151,24 @@ def _features(
 
 def _of_member(phrases: Sequence[int], member: DensityMember, privacy: PartPrivacy) -> Floats:
     return contribution(features_at(member.of(windows(phrases, member.places)), member.phases), privacy)
+
+
+def vocabulary_canary(noise: SumNoise[PartPrivacy]) -> Sides:
+    """Return the attack: the canary is a document with S terms; ``paper`` counts repeated ones."""
+    terms, others = noise.privacy.terms, ((0, 1), (1,))
+    canary = (0,) * terms if noise.privacy.setting == "paper" else tuple(range(terms))
+    return Sides(others, (*others, canary), lambda documents: clean_vocabulary(documents, 2 * terms, noise))
+
+
+def density_canary(noise: SumNoise[PartPrivacy]) -> Sides:
+    """Return the attack: the canary is a document with M keyphrases at one point of the longest features.
+
+    The point is at 45 degrees of every pair, or, for the printed features, at the maximum of every cosine.
+    """
+    privacy, paper = noise.privacy, noise.privacy.setting == "paper"
+    shape = privacy.keyphrases, privacy.frequencies * (2 if paper else 1)
+    phases, highest = (np.zeros(shape[1]), 0.0) if paper else (None, np.pi / 4)
+    circle = np.linspace(0, 2 * np.pi, OTHERS * shape[0] * shape[1], endpoint=False).reshape(OTHERS, *shape)
+    points = [contribution(features_at(angles, phases), privacy) for angles in (*circle, np.full(shape, highest))]
+    documents = np.tile(np.array(points), (1, privacy.members))
+    return Sides(documents[:-1], documents, lambda rows: clean_density(rows, [0] * len(rows), 1, noise))

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.ledger import StoredRelease
 from tasks.private.data.rows import open_rows
-from tasks.private.releases.sums import CleanSums, SumJob, release_sums, require_part
+from tasks.private.releases.sums import CleanSums, Sides, SumJob, require_part, write_sums
 
 if TYPE_CHECKING:
+    from connectors.interfaces.artifacts import ArtifactRef
     from tasks.accounting.sums import SumNoise
     from tasks.accounting.teachers import TeacherPrivacy
     from tasks.core.tools import Tools
 
 
-def release_labels(tools: Tools, job: SumJob[TeacherPrivacy], classes: Sequence[str]) -> StoredRelease:
-    """Return the noisy number of rows per class, drawn now or read from the ledger."""
+def release_labels(tools: Tools, job: SumJob[TeacherPrivacy], classes: Sequence[str]) -> tuple[ArtifactRef, str]:
+    """Write the noisy number of rows per class, drawn now or read from the ledger."""
 
     def clean() -> CleanSums:
         rows = open_rows(tools.zone, tools.private, job.payer.fingerprint)
         return clean_labels(rows.labels, classes, job.noise)
 
-    return release_sums(tools, job, clean)
+    return write_sums(tools, job, clean)
 
 
 def clean_labels(labels: Sequence[str], classes: Sequence[str], noise: SumNoise[TeacherPrivacy]) -> CleanSums:
@@ -43,3 +43,10 @@ def clean_labels(labels: Sequence[str], classes: Sequence[str], noise: SumNoise[
         if label in codes:
             counts[0, codes[label]] += noise.steps
     return CleanSums(counts)
+
+
+def canary(noise: SumNoise[TeacherPrivacy]) -> Sides:
+    """Return the attack: the canary is a row."""
+    classes = "first class", "second class"
+    labels = classes[:1] + classes[1:] * 3
+    return Sides(labels, (*labels, classes[0]), lambda rows: clean_labels(rows, classes, noise))

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 import numpy as np
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from tasks.accounting.sums import AnyPrivacy, SumNoise
+from tasks.core.release import write_release
+from tasks.core.reuse import step_key
 from tasks.private.data.quarantine import sealed
 from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
 from tasks.private.voting.ballot import Unprintable
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
-    from connectors.interfaces.artifacts import StepKey
+    from connectors.interfaces.artifacts import ArtifactRef, StepKey
     from tasks.core.refs import Payer
     from tasks.core.tools import Tools
 
@@ -86,6 +90,18 @@ class NoisySums:
         return cls(flat.reshape(int(rows), -1), int(steps), scale_int)
 
 
+class Sides(NamedTuple):
+    """The attack on a release: made-up records without and with a canary, which moves the sums furthest; their sums."""
+
+    without: Any
+    canary: Any
+    clean: Callable[[Any], CleanSums]
+
+
+OTHERS: Final = 4
+"""Made-up records of an attack besides the canary."""
+
+
 @dataclass(frozen=True, slots=True)
 class SumJob(Generic[AnyPrivacy]):
     """One release of sums: who pays, its noise and its key. The name of the part is its slot in the run."""
@@ -93,6 +109,44 @@ class SumJob(Generic[AnyPrivacy]):
     payer: Payer
     noise: SumNoise[AnyPrivacy]
     key: StepKey
+
+
+def sum_job(
+    tools: Tools, payer: Payer, noise: SumNoise[AnyPrivacy], more: Mapping[str, object], inputs: dict[str, str]
+) -> SumJob[AnyPrivacy]:
+    """Return the release with its key, from noise, rows, and the parameters `more`."""
+    parameters: dict[str, object] = {
+        "event": noise.event,
+        "scale_int": noise.scale_int,
+        "steps": noise.steps,
+        "adjacency": noise.privacy.adjacency,
+        "private": payer.fingerprint,
+        "rows": tools.private.where.choice,
+        **more,
+    }
+    return SumJob(payer, noise, step_key(noise.privacy.part, parameters, inputs))
+
+
+def write_sums(
+    tools: Tools,
+    job: SumJob[Any],
+    clean: Callable[[], CleanSums],
+    info: Mapping[str, Any] = MappingProxyType({}),
+    check: Callable[[], None] = lambda: None,
+) -> tuple[ArtifactRef, str]:
+    """Write the noisy sums of `clean` once, with further `info`, to release.parquet of their part.
+
+    See `write_release` for `check` and `release_sums` for errors.
+    """
+    target = f"runs/{tools.run_id}/{job.noise.privacy.part}/release.parquet", job.key
+
+    def read_output(output: bytes) -> tuple[pd.DataFrame, dict[str, Any]]:
+        import pandas as pd
+
+        sums = NoisySums.from_bytes(output)
+        return pd.DataFrame(sums.columns()), {"steps": sums.steps, "scale_int": sums.scale_int} | dict(info)
+
+    return write_release(tools, job.payer.dataset, target, lambda: release_sums(tools, job, clean), read_output, check)
 
 
 def release_sums(tools: Tools, job: SumJob[Any], clean: Callable[[], CleanSums]) -> StoredRelease:

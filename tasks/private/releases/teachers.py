@@ -21,13 +21,12 @@ import numpy as np
 
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError, InputError
-from connectors.interfaces.ledger import StoredRelease
 from connectors.interfaces.text_forms import normal_form
 from tasks.accounting.teachers import ANSWER_STEPS
 from tasks.core.reuse import make_once
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
-from tasks.private.releases.sums import CleanSums, SumJob, release_sums, require_part
+from tasks.private.releases.sums import OTHERS, CleanSums, Sides, SumJob, require_part, write_sums
 from tasks.private.voting.ballot import usable
 from tasks.private.voting.release import private_vectors
 from tasks.students.spec import StudentSpec, TrainingRows
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from connectors.interfaces.artifacts import ArtifactRef
     from connectors.interfaces.embedding import Matrix
+    from tasks.accounting.sums import SumNoise
     from tasks.accounting.teachers import TeacherPrivacy
     from tasks.core.tools import Tools
 
@@ -147,8 +147,8 @@ def clean_checks(answers: Sequence[Floats]) -> CleanSums:
 
 def release_answers(
     tools: Tools, job: SumJob[TeacherPrivacy], paths: Sequence[str], selected: Sequence[int] | None = None
-) -> StoredRelease:
-    """Return the noisy answers to `selected` or all queries, or the noisy checks, drawn now or read from the ledger.
+) -> tuple[ArtifactRef, str]:
+    """Write the noisy answers to `selected` or all queries, or the noisy checks, drawn now or read from the ledger.
 
     `paths`: the files of the teachers' answers in the private zone. All queries are one release: repeated queries are
     read from the ledger. Also raises ArtifactError if a teacher's answers are gone.
@@ -159,7 +159,7 @@ def release_answers(
         answers = [stored_answers(tools, path) for path in paths]
         return clean_checks(answers) if job.noise.privacy.part == "checks" else clean_answers(answers, selected)
 
-    return release_sums(tools, job, clean)
+    return write_sums(tools, job, clean)
 
 
 def stored_answers(tools: Tools, path: str) -> Floats:
@@ -203,3 +203,19 @@ def _rows(rows: OpenedRows, vectors: Matrix | None, indices: Sequence[int], nega
     labels = [CLASSES[1]] * len(texts) + [CLASSES[0]] * len(negatives.texts)
     weights = [1 / len(texts)] * len(texts) + [1 / len(negatives.texts)] * len(negatives.texts)
     return TrainingRows([*texts, *negatives.texts], labels, CLASSES, vectors, weights)
+
+
+def answers_canary(noise: SumNoise[TeacherPrivacy]) -> Sides:
+    """Return the attack: the canary is a row that turns its teacher from one class to the other."""
+    return Sides(*_turned_teacher(noise, 0.5), clean_answers)
+
+
+def checks_canary(noise: SumNoise[TeacherPrivacy]) -> Sides:
+    """Return the attack as on answers; the highest sum moves only if the other teachers agree already."""
+    return Sides(*_turned_teacher(noise, 1.0), clean_checks)
+
+
+def _turned_teacher(noise: SumNoise[TeacherPrivacy], sure: float) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    queries = noise.privacy.numbers
+    others = (np.full(queries, sure),) * OTHERS
+    return (*others, np.zeros(queries)), (*others, np.ones(queries))

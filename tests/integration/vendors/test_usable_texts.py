@@ -21,8 +21,8 @@ from flows.methods.wasp.run import WaspRun
 from flows.releases.filter import _teacher_spec as teacher_spec
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
+from tasks.core.release import READ_BACK
 from tasks.steps.density import estimate_density
-from tasks.steps.release_artifact import READ_BACK
 from tasks.steps.teachers import teach
 from tasks.steps.texts import embed_samples, write_samples
 from tasks.steps.vote import vote

@@ -41,7 +41,7 @@ FILES = (
     "tasks/private/**/*.py",
     "tasks/steps/vote.py",
     "tasks/steps/keyphrases.py",
-    "tasks/steps/release_artifact.py",
+    "tasks/core/release.py",
     "flows/engine/prepare.py",
 )
 TRACED = {str(path) for pattern in FILES for path in ROOT.glob(pattern)} | {str(default.__file__)}
