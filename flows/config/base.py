@@ -21,6 +21,7 @@ from flows.config.privacy import Calibration, Kept, Privacy, TrainingPrivacy
 from flows.config.rows import PartiesChoice, PrivateRows, Rows
 from tasks.accounting.sensitivity import Paper
 
+NO_ROWS = "this flow uses no private data. Remove this group"
 NO_PARTIES = "not available with several parties. Remove it"
 NO_PERSONS = (
     "protects single records only, because several teachers may train on one person's records. Write protects: record"
@@ -31,6 +32,7 @@ class AnyConfig(Strict):
     """Configuration of a run of any method, with or without private data."""
 
     first = ("private", "privacy", "method", "execution", "task")
+    hidden: ClassVar[dict[str, str]] = dict.fromkeys(("private", "parties"), NO_ROWS)
 
     is_whole = True
     flow_name: ClassVar[str] = ""
@@ -38,8 +40,14 @@ class AnyConfig(Strict):
 
     task: str = Field(json_schema_extra=tasks, description="Name of a shipped task, or path of your own task file.")
     data_root: str | None = Field(None, description="Base folder for relative paths of data and models.")
-    private: PrivateRows | None = Field(None, exclude=True, description="Private data, if the method uses any.")
-    parties: PartiesChoice | None = Field(None, exclude=True, description="Parties that hold the private data, if any.")
+    private: PrivateRows | None = Field(
+        None,
+        json_schema_extra=without_null,
+        description="Location of the private data, which is never sent anywhere. Empty if parties hold it.",
+    )
+    parties: PartiesChoice | None = Field(
+        None, description="Several parties hold private data of their own; replaces `private`."
+    )
     test: Rows | None = Field(None, description="Real test data for accuracy and FID; never used in training.")
     public: Rows | None = Field(None, description="Public data for metrics that may be published.")
     plms: list[Plm] = Field(min_length=1, description="Language models that generate texts (K in the paper).")
@@ -174,14 +182,8 @@ class AnyConfig(Strict):
 class RunConfig(AnyConfig):
     """Configuration of a run on private data, for any method."""
 
-    private: PrivateRows | None = Field(
-        None,
-        json_schema_extra=without_null,
-        description="Location of the private data, which is never sent anywhere. Empty if parties hold it.",
-    )
-    parties: PartiesChoice | None = Field(
-        None, description="Several parties hold private data of their own; replaces `private`."
-    )
+    hidden: ClassVar[dict[str, str]] = {}
+
     privacy: Privacy = Field(Privacy(), description="Privacy guarantee for the private data.")
     class_balance: Literal["balanced", "tutor"] = Field(
         "balanced",
@@ -312,7 +314,6 @@ class OwnRowsConfig(RunConfig):
     """Configuration of a method that does not support several parties."""
 
     private: PrivateRows = Field(description="Location of the private data, which is never sent anywhere.")
-    parties: None = Field(None, exclude=True)
 
     hidden: ClassVar[dict[str, str]] = {"parties": "this method does not support several parties. Remove it"}
 
@@ -323,12 +324,7 @@ NO_TEXTS = "this flow writes no texts and calls no language model. Remove the fi
 class NoTexts(Strict):
     """Fields of `AnyConfig` that have no effect on a flow that only trains a student."""
 
-    public: Rows | None = Field(None, exclude=True)
-    plms: list[Plm] = Field([], exclude=True)
-    plms_used: list[str] | None = Field(None, exclude=True)
-    evaluation: Evaluation = Field(Evaluation(), exclude=True)
-    limits: Limits = Field(Limits(), exclude=True)
-    export: Export = Field(Export(), exclude=True)
+    plms: list[Plm] = Field([], description="None.")
 
     hidden: ClassVar[dict[str, str]] = dict.fromkeys(
         ("public", "plms", "plms_used", "evaluation", "limits", "export"), NO_TEXTS
@@ -344,8 +340,8 @@ class NoTexts(Strict):
 class NoTextsMethod(AnyMethod):
     """Method settings of a flow that only trains a student."""
 
-    iterations: int = Field(1, exclude=True)
-    samples: int = Field(0, exclude=True)
+    iterations: int = 1
+    samples: int = 0
 
     hidden: ClassVar[dict[str, str]] = {"iterations": NO_TEXTS, "samples": NO_TEXTS}
 

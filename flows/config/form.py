@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticUndefined
 
@@ -150,8 +159,8 @@ class Strict(NoBooleans):
 
     Attributes:
         rules: rules between the fields, with the message for a group that breaks one; `{0.NAME}` is a value.
-        hidden: fields of the base class that have no effect here, with the reason; forms omit them, and a value for
-            one is an error.
+        hidden: fields of the base class that have no effect here, with the reason; forms and manifests omit them, and
+            a value for one is an error.
         first: fields that the form shows, in this order; empty for all. The server checks the others too; a form
             keeps their values, and its JSON editor, files and commands change them.
     """
@@ -194,6 +203,10 @@ class Strict(NoBooleans):
             if not rule.holds(self):
                 raise ValueError(message.format(self))
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_hidden(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in write(self).items() if name not in self.hidden}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

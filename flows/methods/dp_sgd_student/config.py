@@ -36,7 +36,7 @@ class DpStudent(StudentChoice):
         "linear", description="A linear head on frozen embeddings, or a transformer for classification."
     )
     model: str = Field("bert-base-uncased", description="Hub id or folder of the transformer, for kind finetune.")
-    epochs: int = Field(1, exclude=True)
+    epochs: int = 1
 
     hidden: ClassVar[dict[str, str]] = {
         "epochs": "not used. Set method.training.steps",

@@ -11,8 +11,6 @@ from flows.config.execution import Evaluation
 from flows.config.method import Asks, RoundsMethod
 from flows.config.privacy import Kept
 
-NO_ROWS = "fusegen uses no private data. Remove this group"
-
 
 class FuseGenMethod(RoundsMethod):
     """Method settings of FuseGen; the defaults are the published ones, with WASP's number of texts."""
@@ -62,8 +60,6 @@ class FuseGenConfig(AnyConfig):
     privacy: NoPromise = Field(NoPromise(), description="Retention of run artifacts.")
     method: FuseGenMethod = Field(FuseGenMethod(), description="Settings of FuseGen.")
     evaluation: PublicEvaluation = Field(PublicEvaluation(), description="Evaluation and its reference rows.")
-
-    hidden: ClassVar[dict[str, str]] = {"private": NO_ROWS}
 
     @property
     def students(self) -> list[tuple[str, str, str]]:

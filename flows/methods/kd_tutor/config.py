@@ -58,7 +58,6 @@ class KdPrivacy(Privacy):
     """Privacy settings of label counts and teachers."""
 
     protects: Literal["record"] = Field("record", description="One row: one text with its label.")
-    filter_epsilon: None = Field(None, exclude=True)
     calibration: Literal["tight", "paper"] = Field(
         "tight",
         description="tight: noise calibrated for all answers; paper: sigma 6 for any number of answers, NO "
@@ -81,7 +80,7 @@ class KdTutorConfig(OwnRowsConfig):
         description="Class proportions. tutor: noisy label counts of the private rows; balanced: equal; exact: label "
         "counts without noise, NOT PRIVATE (ablation).",
     )
-    filter: None = Field(None, exclude=True)  # type: ignore[assignment]
+    filter: None = None  # type: ignore[assignment]
 
     hidden: ClassVar[dict[str, str]] = OwnRowsConfig.hidden | {"filter": IS_IT}
 

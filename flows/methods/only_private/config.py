@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from flows.config.base import AnyConfig, NoTexts, NoTextsMethod
+from flows.config.base import AnyConfig, NoTexts, NoTextsMethod, OwnRowsConfig
 from flows.config.execution import StudentChoice
 from flows.config.form import Rule, Rules
 from flows.config.privacy import Exposure
@@ -28,7 +28,7 @@ class OnlyPrivateMethod(NoTextsMethod):
 class PrivateStudent(StudentChoice):
     """The student (small task model, STM), trained on private records and stored in the private zone."""
 
-    epochs: int = Field(1, exclude=True)
+    epochs: int = 1
 
     hidden: ClassVar[dict[str, str]] = {"epochs": "not used. Set method.passes"}
 
@@ -43,6 +43,7 @@ class OnlyPrivateConfig(NoTexts, AnyConfig):
     method: OnlyPrivateMethod = Field(OnlyPrivateMethod(), description="Training of the student.")
     student: PrivateStudent = Field(PrivateStudent(), description="The student (small task model, STM).")
 
+    hidden: ClassVar[dict[str, str]] = NoTexts.hidden | OwnRowsConfig.hidden
     rules: ClassVar[Rules] = {
         Rule("method.training", ("as_published",), "student.kind", ("finetune",)): (
             "method.training: as_published needs a transformer, but student.kind is '{0.student.kind}'. Set "

@@ -112,7 +112,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"filler": {"name": "clerk", "model": "helpdesk"}}, "'clerk' is used twice"),
     ],
     "fusegen": [
-        ({"private": {"path": "rows.csv"}}, "private: fusegen uses no private data"),
+        ({"private": {"path": "rows.csv"}}, "private: this flow uses no private data"),
         ({"privacy": {"epsilon": 4}}, "its epsilon is 0"),
         ({"evaluation": {"fid_reference": "private"}}, "evaluation.fid_reference"),
         ({"plms_used": ["clark"]}, "there is no PLM 'clark'. Choose from clerk, novelist"),
