@@ -1,4 +1,4 @@
-"""Thread settings for computations, and a thread pool of single cores.
+"""The processor: thread settings for computations, a thread pool of single cores, and its precision.
 
 By default an idle thread of OpenMP (torch, scikit-learn) or OpenBLAS (numpy, scipy) spins for milliseconds. On a busy
 machine the spinning thread blocks the core that the working thread needs. Four threads on four busy cores embedded a
@@ -54,6 +54,17 @@ def usable_cores() -> int:
     if setting.isdecimal() and int(setting) > 0:
         return int(setting)
     return min(_allowed_cores(), cpu_quota() or _allowed_cores())
+
+
+def computes_bfloat16() -> bool:
+    """Return True if the processor supports bfloat16 products.
+
+    Otherwise they are slower than float32.
+    """
+    import torch
+
+    processor = torch.cpu.get_capabilities()
+    return bool(processor.get("avx512_bf16") or processor.get("amx_bf16"))
 
 
 def cpu_quota(folder: Path = CGROUP) -> int | None:

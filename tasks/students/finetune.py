@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connectors.interfaces.threads import computes_bfloat16
 from tasks.students.coral import choose_unlabelled, penalty
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tasks.students.loop import (
     Job,
     Network,
     TrainingOutcome,
-    computes_bfloat16,
     import_torch,
     seeded,
     softmax,

@@ -184,15 +184,6 @@ def import_torch() -> Any:
     return torch
 
 
-def computes_bfloat16() -> bool:
-    """Return True if the processor supports bfloat16 products.
-
-    Otherwise they are slower than float32.
-    """
-    processor = import_torch().cpu.get_capabilities()
-    return bool(processor.get("avx512_bf16") or processor.get("amx_bf16"))
-
-
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seed torch inside the block only.

@@ -163,16 +163,15 @@ def contrastive(
     return _prompt(card, template, draft)
 
 
-def listed(card: TaskCard, label: str, attribute: str, good: Sequence[str], bad: Sequence[str], seed: int) -> Prompt:
+def listed(card: TaskCard, label: str, attribute: str, good: Sequence[str], seed: int) -> Prompt:
     """Return the beginning of a numbered list of one class's items: a heading, the good examples, the next number."""
-    avoided = ["Not like these:", *(f"- {_one_line(text)}" for text in bad)] if bad else []
     entries = [f"{number}. {_one_line(text)}" for number, text in enumerate(good, start=1)]
-    draft = Prompt("", label, attribute=attribute, good=tuple(good), bad=tuple(bad), seed=seed, end="\n")
+    draft = Prompt("", label, attribute=attribute, good=tuple(good), seed=seed, end="\n")
     words = () if good or card.attribute else card.label(label).words
     if words:  # without examples a small model needs a word to start from
         draft = replace(draft, attribute=attribute or words[seed % len(words)])
     heading = replace(_prompt(card, card.list_heading or LIST_HEADING, draft), attribute=attribute)
-    return replace(heading, text="\n".join([*avoided, heading.text, *entries, f"{len(good) + 1}."]))
+    return replace(heading, text="\n".join([heading.text, *entries, f"{len(good) + 1}."]))
 
 
 def examples_for(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -197,7 +196,7 @@ def prompt_for(card: TaskCard, call: Call, attribute: str = "") -> Prompt:
     seed = seed_of("prompt", *place_of(call), call.attempt)
     good, bad = examples_for(call)
     if call.listed:
-        return listed(card, call.label, attribute, good, bad if good else (), seed)
+        return listed(card, call.label, attribute, good, seed)
     if not good or len(good) + len(bad) < 2:
         return zero_shot(card, call.label, attribute, seed)
     return contrastive(card, call.label, attribute, good, bad, seed)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.errors import ConfigError, FinalError
+from connectors.interfaces.threads import computes_bfloat16
 from connectors.models.transformers import smollm2
 from connectors.models.transformers.hub_files import digest_of, download, files_of, loading
 from connectors.models.transformers.model_checks import Purpose, find_model, first_line, open_device, open_settings
@@ -120,7 +121,7 @@ def content_of(folder: Path | None, options: HfOptions) -> dict[str, str]:
     }
 
 
-def load(name: str, folder: Path, options: HfOptions, fills: bool) -> Loaded:
+def load(name: str, folder: Path, options: HfOptions, dtype: str, fills: bool) -> Loaded:
     """Load tokenizer and weights; FinalError with the reason if that fails.
 
     `fills`: load a masked language model.
@@ -128,7 +129,7 @@ def load(name: str, folder: Path, options: HfOptions, fills: bool) -> Loaded:
     with loading():
         device = open_device(f"Model '{name}'", _device_name(options), FinalError)
         try:
-            model, tokenizer = _read(folder, options, device, fills)
+            model, tokenizer = _read(folder, dtype, device, fills)
         except Exception as error:
             # Weight readers raise many kinds of errors.
             why = _explain_load_error(error)
@@ -138,7 +139,7 @@ def load(name: str, folder: Path, options: HfOptions, fills: bool) -> Loaded:
     return Loaded(model, tokenizer, device, config.is_encoder_decoder, eos, pad, _context(config), _bytes(model))
 
 
-def _read(folder: Path, options: HfOptions, device: Any, fills: bool) -> tuple[Any, Any]:
+def _read(folder: Path, dtype: str, device: Any, fills: bool) -> tuple[Any, Any]:
     from transformers import (
         AutoConfig,
         AutoModelForCausalLM,
@@ -153,7 +154,7 @@ def _read(folder: Path, options: HfOptions, device: Any, fills: bool) -> tuple[A
     family = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     family = AutoModelForMaskedLM if fills else family
     safe = bool(files_of(folder, (".safetensors",)))
-    model = family.from_pretrained(folder, dtype=dtype_of(options), use_safetensors=safe, **common)
+    model = family.from_pretrained(folder, dtype=dtype, use_safetensors=safe, **common)
     return model.to(device).eval(), tokenizer
 
 
@@ -174,10 +175,10 @@ def _device_name(options: HfOptions) -> str:
     return str(torch.accelerator.current_accelerator(check_available=True) or "cpu")
 
 
-def dtype_of(options: HfOptions) -> str:
+def dtype_of(options: HfOptions, model: str) -> str:
     """Return the precision: the option, or by default the device's.
 
-    Default: bfloat16 or float16 on an accelerator, float32 on a CPU.
+    Default: bfloat16 or float16 on an accelerator, float32 on a CPU; bfloat16 for smollm2 where the CPU computes in it.
     """
     import torch
 
@@ -186,7 +187,9 @@ def dtype_of(options: HfOptions) -> str:
     device = _device_name(options).split(":")[0]
     if device == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
-    return "float16" if device == "mps" else "float32"
+    if device == "mps":
+        return "float16"
+    return "bfloat16" if model == smollm2.NAME and computes_bfloat16() else "float32"
 
 
 def _reset_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]:

@@ -80,7 +80,7 @@ class HfModel:
     def identity(self) -> str:
         """Connector, version, precision, decoding, and hub commit or digests of the files."""
         with self._lock:
-            settings = {"connector": self.connector, "version": VERSION, "dtype": dtype_of(self._options)}
+            settings = {"connector": self.connector, "version": VERSION, "dtype": self._dtype}
             return canonical({**settings, **self._content, **self._options.decoding})
 
     @property
@@ -126,6 +126,10 @@ class HfModel:
         return content_of(None if self._model == smollm2.NAME else self._folder, self._options)
 
     @cached_property
+    def _dtype(self) -> str:
+        return dtype_of(self._options, self._model)
+
+    @cached_property
     def _folder(self) -> Path:
         return model_folder(self.name, self._model, self._options, self._home)
 
@@ -135,7 +139,7 @@ class HfModel:
         return self._loaded
 
     def _load(self) -> Loaded:
-        return load(self.name, self._folder, self._options, self.purpose == "fill")
+        return load(self.name, self._folder, self._options, self._dtype, self.purpose == "fill")
 
     def _close(self) -> None:
         import torch

@@ -21,7 +21,7 @@ needs_package = pytest.mark.skipif(importlib.util.find_spec(smollm2.PACKAGE) is 
 
 
 def spec(home: Path | None = None) -> ModelSpec:
-    return ModelSpec("writer", "hf", smollm2.NAME, {"dtype": "bfloat16"}, home)
+    return ModelSpec("writer", "hf", smollm2.NAME, {}, home)
 
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
@@ -46,7 +46,7 @@ def test_the_identity_needs_no_conversion(tmp_path):
 @needs_package
 @pytest.mark.runs
 def test_it_is_converted_once_and_continues_a_list_up_to_the_line_s_end(tmp_path):
-    prompts = [listed(CARD, "delivery", "", EXAMPLES, (), seed) for seed in range(8)]
+    prompts = [listed(CARD, "delivery", "", EXAMPLES, seed) for seed in range(8)]
     texts = [completion.text for completion in HfModel.from_spec(spec(tmp_path)).complete(prompts)]
     assert len(set(texts)) > 4
     assert not any("\n" in text for text in texts)
