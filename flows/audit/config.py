@@ -32,9 +32,7 @@ class PipelineAttack(Strict):
     guesses: int = Field(
         250, ge=10, le=5000, description="Number of most extreme canaries that each attack guesses; fixed in advance."
     )
-    confidence: float = Field(
-        0.95, ge=0.9, lt=1, description="Joint confidence of the lower bounds of all three attacks."
-    )
+    confidence: float = Field(0.95, ge=0.9, lt=1, description="Joint confidence of the lower bounds of both attacks.")
 
     @model_validator(mode="after")
     def _enough_canaries(self) -> Self:

@@ -101,9 +101,8 @@ def _guesses(value: dict[str, Any]) -> list[str]:
     """Return the finding of each attack on a whole run, if one was attacked."""
     attacks = value["pipeline"]["attacks"] if value["pipeline"] else []
     return [
-        f"whole run, by {attack['what']}: AUC {attack['auc']:.3f} (95 % interval {attack['interval'][0]:.3f} to "
-        f"{attack['interval'][1]:.3f}), TPR {attack['hits']:.1%} at 1 % FPR, {attack['correct']} of "
-        f"{attack['guesses']} guesses correct, at least epsilon {attack['bound']:.4f}"
+        f"whole run, by {attack['what']}: AUC {attack['auc']:.3f}, {attack['correct']} of {attack['guesses']} guesses "
+        f"correct, at least epsilon {attack['bound']:.4f}"
         for attack in attacks
     ]
 

@@ -26,7 +26,7 @@ from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import DEFAULTS
 from tasks.audit.attacks import Attack
 from tasks.audit.bounds import one_run_bound
-from tasks.audit.canaries import Canary, Evidence, MembershipQuestion, attack_run, make_canaries
+from tasks.audit.canaries import Canary, Evidence, attack_run, make_canaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 COMMAND = (sys.executable, "-m", "flows.cli.main")
 SHIPPED = "support_desk"
 """Task whose synthetic rows ship with the project."""
-ATTACKS = 3
+ATTACKS = 2
 """Number of attacks that share one error probability."""
 PASSED = ("WASP_DATA", "WASP_SECRET_")
 HIDDEN = ("WASP_", "PREFECT_", "MLFLOW_")
@@ -101,7 +101,6 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
     Its files are in the private zone, where `wasp clean` finds them if this process is killed. AuditError with the
     run's message if the run fails.
     """
-    import numpy as np
     import pandas as pd
 
     from connectors.models.ngram.counts import fit_likelihood
@@ -132,9 +131,7 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
             votes=wasp.method.votes,
             fit=fit_likelihood,
         )
-        included = np.array([canary.included for canary in canaries])
-        doubt = (1 - attack.confidence) / ATTACKS
-        results = attack_run(evidence, MembershipQuestion(included, attack.guesses, noise.delta, 1 - doubt))
+        results = attack_run(evidence, attack.guesses, noise.delta, _confidence(attack))
     claimed, proven = _claims(attack, wasp), max(result.bound for result in results)
     return claimed | {
         "epsilon_proven": proven,
@@ -208,8 +205,12 @@ def _claims(attack: PipelineAttack, wasp: WaspConfig) -> dict[str, Any]:
         raise ConfigError(
             "pipeline: the configuration releases no noisy vote, so there is nothing to attack. Remove pipeline."
         )
-    confidence = 1 - (1 - attack.confidence) / ATTACKS
-    most = one_run_bound(attack.canaries, attack.guesses, attack.guesses, noise.delta, confidence)
+    most = one_run_bound(attack.canaries, attack.guesses, attack.guesses, noise.delta, _confidence(attack))
     claimed = Attack("whole run", noise, 1, attack.confidence).claims
     sizes = {"canaries": attack.canaries, "guesses": attack.guesses, "confidence": attack.confidence}
     return claimed | sizes | {"epsilon_most": most}
+
+
+def _confidence(attack: PipelineAttack) -> float:
+    """Return the confidence of each bound, for the joint confidence of all."""
+    return 1 - (1 - attack.confidence) / ATTACKS

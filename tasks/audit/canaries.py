@@ -8,7 +8,6 @@ beginning makes it take part like a row, and the end cannot get into a text from
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     Coins = NDArray[np.bool_]
 
 RARE_WORDS: Final = 5
-LOW_RATE: Final = 0.01
-"""False positive rate at which the true positive rate is reported."""
-INTERVAL: Final = 0.95
 _VOWELS, _CONSONANTS, _LETTERS = "aeiou", "bcdfghjklmnpqrstvwxz", 7
 
 
@@ -50,8 +46,7 @@ class Guesses:
     """The guesses of one attack about coins.
 
     `correct` of `guesses` are right, which proves an epsilon of at least `bound`. `auc`: probability that an included
-    canary has the higher score, with its 95 % interval. `hits`: share of detected included canaries at a false positive
-    rate of 1 %.
+    canary has the higher score.
     """
 
     what: str
@@ -59,18 +54,6 @@ class Guesses:
     correct: int
     bound: float
     auc: float
-    interval: tuple[float, float]
-    hits: float
-
-
-@dataclass(frozen=True, slots=True)
-class MembershipQuestion:
-    """The question to an attack: coins, number of guesses, delta, confidence."""
-
-    included: Coins
-    guesses: int
-    delta: float
-    confidence: float
 
 
 def make_canaries(rows: Sequence[tuple[str, str]], number: int) -> list[Canary]:
@@ -111,47 +94,27 @@ class Evidence:
     fit: Callable[[Sequence[str]], Callable[[str], float]]
 
 
-def attack_run(evidence: Evidence, question: MembershipQuestion) -> list[Guesses]:
-    """Return the guesses of three attacks on a run.
-
-    They use the noisy votes, a language model of the texts, and the nearest text. The last two use nothing but the
-    synthetic texts.
-    """
-    from sklearn.metrics.pairwise import cosine_similarity
-
+def attack_run(evidence: Evidence, guesses: int, delta: float, confidence: float) -> list[Guesses]:
+    """Return the guesses of two attacks: by the noisy votes, and by a language model of the synthetic texts."""
     texts, canary_texts = evidence.texts["text"].tolist(), [canary.text for canary in evidence.canaries]
+    included = np.array([canary.included for canary in evidence.canaries])
     # as in the run: candidates are embedded in batches, voting rows one at a time
     synthetic, canaries = evidence.embedder.embed(texts), evidence.embedder.embed_alone(canary_texts)
     likelihood = evidence.fit(texts)
-    return [
-        guess("noisy votes", vote_scores(evidence, synthetic, canaries), question),
-        guess("likelihood of the texts", np.array([likelihood(text) for text in canary_texts]), question),
-        guess("nearest text", cosine_similarity(canaries.astype(np.float64), synthetic).max(axis=1), question),
-    ]
+    scores = {
+        "noisy votes": vote_scores(evidence, synthetic, canaries),
+        "likelihood of the texts": np.array([likelihood(text) for text in canary_texts]),
+    }
+    return [guess(what, of_each, included, guesses, delta, confidence) for what, of_each in scores.items()]
 
 
-def guess(what: str, scores: Floats, coins: MembershipQuestion) -> Guesses:
+def guess(what: str, scores: Floats, included: Coins, guesses: int, delta: float, confidence: float) -> Guesses:
     """Return the conclusions from scores, which are higher for canaries that seem to have taken part."""
-    from sklearn.metrics import roc_auc_score, roc_curve
-
-    correct = right_guesses(scores, coins.included, coins.guesses)
-    bound = one_run_bound(len(scores), coins.guesses, correct, coins.delta, coins.confidence)
-    false, true, _ = roc_curve(coins.included, scores)
-    auc = float(roc_auc_score(coins.included, scores))
-    hits = float(true[false <= LOW_RATE].max())
-    return Guesses(what, coins.guesses, correct, bound, auc, auc_interval(scores, coins.included), hits)
-
-
-def auc_interval(scores: Floats, included: Coins) -> tuple[float, float]:
-    """Return the 95 % interval of the AUC (Hanley and McNeil 1982)."""
-    from scipy.stats import norm
     from sklearn.metrics import roc_auc_score
 
-    auc, inside, out = float(roc_auc_score(included, scores)), int(included.sum()), int((~included).sum())
-    two_inside, two_out = auc / (2 - auc), 2 * auc**2 / (1 + auc)
-    variance = auc * (1 - auc) + (inside - 1) * (two_inside - auc**2) + (out - 1) * (two_out - auc**2)
-    reach = float(norm.ppf((1 + INTERVAL) / 2)) * math.sqrt(variance / (inside * out))
-    return max(0.0, auc - reach), min(1.0, auc + reach)
+    correct = right_guesses(scores, included, guesses)
+    bound = one_run_bound(len(scores), guesses, correct, delta, confidence)
+    return Guesses(what, guesses, correct, bound, float(roc_auc_score(included, scores)))
 
 
 def vote_scores(evidence: Evidence, synthetic: NDArray[np.float32], canaries: NDArray[np.float32]) -> Floats:

@@ -88,7 +88,6 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "unit/flows/audit/test_audit.py::test_a_sabotaged_mechanism",
         "unit/flows/publish/test_audits.py::test_an_export_without",
         "unit/tasks/audit/test_attacks.py::test_a_sabotaged_mechanism",
-        "unit/tasks/audit/test_canaries.py::test_the_interval",
     ),
     "the methods of the papers": (
         "e2e/methods/test_methods.py::test_a_lost_cache",

@@ -81,13 +81,11 @@ def test_a_sound_run_passes_and_the_flow_touches_no_ledger_and_no_server_of_the_
 ) -> None:
     result = pipeline.answer("audit", "--config", small.config, "--whole-run", "--trials", "50")
     whole = result["pipeline"]
-    assert [attack["what"] for attack in whole["attacks"]] == [
-        "noisy votes", "likelihood of the texts", "nearest text"
-    ]  # fmt: skip
+    assert [attack["what"] for attack in whole["attacks"]] == ["noisy votes", "likelihood of the texts"]
     assert whole["passed"] is True
     assert whole["epsilon_proven"] <= whole["epsilon_claimed"] <= 4.0
     assert of(whole, "noisy votes")["auc"] > 0.55
-    assert of(whole, "nearest text")["auc"] < 0.65
+    assert of(whole, "likelihood of the texts")["auc"] < 0.65
     assert not (pipeline.home / "ledger.db").exists()
     assert not [path for path in (pipeline.home / "private").rglob("*") if path.is_file()]
     assert {path.name for path in (pipeline.home / "runs").iterdir()} == {result["run_id"]}
@@ -98,20 +96,17 @@ def test_a_sound_run_passes_and_the_flow_touches_no_ledger_and_no_server_of_the_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("how", "attacks"), [("silent", ["noisy votes"]), ("leak", ["likelihood of the texts", "nearest text"])]
-)
+@pytest.mark.parametrize(("how", "what"), [("silent", "noisy votes"), ("leak", "likelihood of the texts")])
 def test_a_run_whose_votes_have_no_noise_or_whose_texts_repeat_its_rows_is_red(
-    how: str, attacks: list[str], small: AuditConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, what: str, small: AuditConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replaced(monkeypatch, SABOTAGED, how)
     result = attack_whole_run(small, WHOLE, tmp_path / "home")
     assert result["passed"] is False
     assert result["epsilon_proven"] > 4.0
-    for what in attacks:
-        assert of(result, what)["auc"] > 0.95
-        assert of(result, what)["interval"][0] > 0.9
-    assert of(result, "nearest text")["auc"] < 0.65 or how == "leak", "the texts do not show missing noise"
+    assert of(result, what)["auc"] > 0.95
+    texts = of(result, "likelihood of the texts")
+    assert texts["auc"] < 0.65 or how == "leak", "the texts do not show missing noise"
     assert nothing_is_left(tmp_path / "home")
     json.dumps(result, allow_nan=False)
 
@@ -198,10 +193,10 @@ def test_the_plan_says_what_so_many_canaries_can_prove(tmp_path: Path, monkeypat
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     plan = start.plan("audit", ROOT / "deployments" / "configs" / "audit_pipeline_here.yaml", [])
     whole = plan["pipeline"]
-    assert whole["epsilon_most"] == pytest.approx(4.08, abs=0.01)
+    assert whole["epsilon_most"] == pytest.approx(4.19, abs=0.01)
     assert whole["epsilon_most"] > whole["epsilon_claimed"], "a run that keeps nothing of epsilon 4 can be red"
     shown = text.plan(plan)
-    assert "600 texts by terse, formal, story, 600 canaries, 250 guesses: at most 4.08" in shown
+    assert "600 texts by terse, formal, story, 600 canaries, 250 guesses: at most 4.19" in shown
     json.dumps(plan, allow_nan=False)
     with pytest.raises(ConfigError, match="releases no noisy vote"):
         plan_whole_run(config_of(tmp_path, SMALL | {"privacy": {"epsilon": "inf"}}), WHOLE)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 from connectors.embedders.registry import open_embedder
 from connectors.models.ngram.counts import fit_likelihood
@@ -18,9 +18,7 @@ from tasks.audit.canaries import (
     Canary,
     Evidence,
     Guesses,
-    MembershipQuestion,
     attack_run,
-    auc_interval,
     guess,
     make_canaries,
     votes_of_each,
@@ -62,9 +60,7 @@ def evidence_of(epsilon: float, canaries: Sequence[Canary], rows: list[tuple[str
 
 def attacked(epsilon: float, rows: list[tuple[str, str]], leaked: bool = False) -> dict[str, Guesses]:
     evidence = evidence_of(epsilon, make_canaries(rows, CANARIES), rows, leaked)
-    included = np.array([canary.included for canary in evidence.canaries])
-    question = MembershipQuestion(included, GUESSES, DELTA, 1 - 0.05 / 3)
-    return {one.what: one for one in attack_run(evidence, question)}
+    return {one.what: one for one in attack_run(evidence, GUESSES, DELTA, 1 - 0.05 / 2)}
 
 
 def test_the_chance_of_so_many_right_guesses_is_that_of_the_golden_vectors() -> None:
@@ -88,18 +84,8 @@ def test_the_bound_of_a_mechanism_that_is_as_weak_as_it_says_stays_below() -> No
     rng = np.random.default_rng()
     included = rng.random(2000) < 0.5
     told = included ^ (rng.random(2000) > math.e / (1 + math.e))
-    found = guess("told", told + 1e-9 * rng.random(2000), MembershipQuestion(included, 1500, 0.0, 1 - 1e-6))
+    found = guess("told", told + 1e-9 * rng.random(2000), included, 1500, 0.0, 1 - 1e-6)
     assert 0.3 < found.bound <= 1.0
-
-
-@pytest.mark.statistical
-def test_the_interval_holds_the_true_auc_as_often_as_it_says() -> None:
-    rng, held = np.random.default_rng(), 0
-    for _ in range(40):
-        included = rng.random(200) < 0.5
-        low, high = auc_interval(rng.standard_normal(200) + included, included)
-        held += low <= norm.cdf(1 / math.sqrt(2)) <= high
-    assert held >= 27, "binomial tail at 0.95: less than one in a million"
 
 
 def test_what_each_row_gives_adds_up_to_the_votes() -> None:
@@ -119,30 +105,27 @@ def test_a_sound_run_passes_and_its_texts_tell_nothing(rows: list[tuple[str, str
     found = attacked(4.0, rows)
     assert all(one.bound <= 4.0 for one in found.values())
     assert 0.55 < found["noisy votes"].auc < 0.85, "the votes do tell something: epsilon is 4, not 0"
-    for what in ("likelihood of the texts", "nearest text"):
-        assert abs(found[what].auc - 0.5) < 5 * 0.0236, "standard error of the AUC of 300 against 300"
+    likelihood = found["likelihood of the texts"]
+    assert abs(likelihood.auc - 0.5) < 5 * 0.0236, "standard error of the AUC of 300 against 300"
 
 
 def test_votes_without_noise_give_every_canary_away(rows: list[tuple[str, str]]) -> None:
     found = attacked(math.inf, rows)["noisy votes"]
     assert found.auc > 0.999
     assert found.bound > 4.0
-    assert found.interval[1] == pytest.approx(1.0, abs=1e-3)
 
 
 def test_texts_that_repeat_canaries_give_them_away(rows: list[tuple[str, str]]) -> None:
-    found = attacked(4.0, rows, leaked=True)
-    assert found["likelihood of the texts"].auc > 0.99
-    assert found["nearest text"].auc > 0.99
-    assert found["likelihood of the texts"].bound > 4.0
-    assert found["likelihood of the texts"].hits > 0.95
+    found = attacked(4.0, rows, leaked=True)["likelihood of the texts"]
+    assert found.auc > 0.99
+    assert found.bound > 4.0
 
 
 def test_guesses_are_the_most_extreme_scores() -> None:
     included = np.array([True] * 10 + [False] * 10)
     scores = np.concatenate([np.linspace(1, 2, 10), np.linspace(-2, -1, 10)])
     scores[9], scores[19] = -3.0, 3.0
-    found = guess("scores", scores, MembershipQuestion(included, 4, 0.0, 0.95))
+    found = guess("scores", scores, included, 4, 0.0, 0.95)
     assert (found.guesses, found.correct) == (4, 2)
 
 
