@@ -9,12 +9,10 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from connectors.interfaces.errors import ConfigError, nearest
-
-if TYPE_CHECKING:
-    from flows.engine.method import FlowEntry, Method
+from flows.engine.method import FlowEntry, Method
 
 GROUP = "wasp.methods"
 METHODS = (
@@ -52,12 +50,12 @@ def flows() -> tuple[FlowEntry, ...]:
 def find_flow(name: str) -> FlowEntry:
     """Import and return a flow; ConfigError for an unknown name, with the nearest name and the list."""
     if name in METHODS:
-        return cast("FlowEntry", import_module(f"flows.methods.{name}").METHOD)
+        return cast(FlowEntry, import_module(f"flows.methods.{name}").METHOD)
     if name in OTHERS:
-        return cast("FlowEntry", import_module(OTHERS[name]).ENTRY)
+        return cast(FlowEntry, import_module(OTHERS[name]).ENTRY)
     if name in method_names():
         (point,) = entry_points(group=GROUP, name=name)
-        return cast("FlowEntry", point.load())
+        return cast(FlowEntry, point.load())
     hint = nearest(name, flow_names())
     raise ConfigError(f"Unknown flow '{name}'.{hint} Flows: {', '.join(flow_names())}")
 
@@ -66,4 +64,4 @@ def find_method(name: str) -> Method:
     """Import and return a method; ConfigError for an unknown name."""
     if name not in method_names():
         raise ConfigError(f"Unknown method '{name}'. Methods: {', '.join(method_names())}")
-    return cast("Method", find_flow(name))
+    return cast(Method, find_flow(name))

@@ -5,7 +5,6 @@ A run of the command prompts in the terminal. Any other run pauses in Prefect, w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from prefect import runtime
@@ -15,6 +14,7 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
+from flows.engine.prepare import Approval
 from flows.engine.text import plan as format_plan
 from flows.runtime.manifest import now, read_book
 from flows.runtime.pausing import Question, ask_in_prefect
@@ -24,21 +24,6 @@ from flows.runtime.terminal_progress import display
 from tasks.text.prompts import TaskCard
 
 NOTHING = "Nothing was spent and no private data was opened."
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """The approval of a plan: person, time, place, reason; `contract` is the digest of the plan's inputs."""
-
-    by: str
-    at: str
-    where: str
-    contract: str
-    reason: str = ""
-
-    def __str__(self) -> str:
-        because = f": {self.reason}" if self.reason else ""
-        return f"approved by {self.by} on {self.at} ({self.where}){because}"
 
 
 def contract_of(flow: str, config: AnyConfig, card: TaskCard) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from connectors.interfaces.artifacts import ArtifactRef
+from connectors.artifacts.remote_files import RemoteFiles
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.federation import COORDINATOR, ROUNDS
+from connectors.security.signing import pem_of_line, public_line, public_pem
 from flows.config.base import AnyConfig
 from flows.config.paths import place
 from flows.config.rows import PartiesChoice
@@ -23,9 +24,6 @@ from tasks.accounting.no_noise import finite
 from tasks.accounting.votes import Noise
 from tasks.steps.federation.coordinator import end_run
 from tasks.steps.federation.party import registry_digest
-
-if TYPE_CHECKING:
-    from flows.engine.run import Run
 
 COORDINATES = 4
 """Bytes of one masked count."""
@@ -54,8 +52,6 @@ class Federation:
 
     def check_coordinator(self, secret: bytes) -> None:
         """Raise ConfigError unless the registry has the public half of this coordinator's key."""
-        from connectors.security.signing import public_line, public_pem
-
         if public_pem(secret) != self.coordinator:
             raise ConfigError(
                 f"parties.registry: {self.choice.registry} lacks this coordinator's key, and parties accept only plans "
@@ -81,8 +77,6 @@ def federation_of(config: AnyConfig) -> Federation | None:
 
 def read_registry(path: Path) -> tuple[dict[str, bytes], bytes | None]:
     """Return the parties' public keys (PEM), sorted by name, and the coordinator's; ConfigError for an invalid file."""
-    from connectors.security.signing import pem_of_line
-
     try:
         lines: Any = parse_yaml(path.read_text(encoding="utf-8"), f"parties.registry: {path}")
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -113,8 +107,6 @@ def check_name(name: str) -> None:
 
 def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
     """Notify the parties in a run's configuration that the run is abandoned."""
-    from connectors.artifacts.remote_files import RemoteFiles
-
     exchange = place(values["parties"]["exchange"], values.get("data_root"))
     end_run(RemoteFiles(exchange, ROUNDS), run_id)
 
@@ -132,9 +124,13 @@ def parties_planned(config: AnyConfig, noise: Noise) -> dict[str, Any] | None:
     }
 
 
-def parties_happened(run: Run, releases: Sequence[ArtifactRef]) -> dict[str, Any] | None:
-    """Return the part of a report about the parties and their rounds; None without parties."""
-    federation = run.prepared.federation
+def parties_happened(
+    federation: Federation | None, noise: Noise, releases: Iterable[Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """Return the part of a report about the parties and their rounds, from the info of the releases.
+
+    None without parties.
+    """
     if federation is None:
         return None
     rounds = [
@@ -145,9 +141,9 @@ def parties_happened(run: Run, releases: Sequence[ArtifactRef]) -> dict[str, Any
             "dropped": dict(info.get("dropped", {})),
             "read_back": bool(info.get("read_back")),
         }
-        for iteration, info in enumerate(map(run.tools.artifacts.info, releases))
+        for iteration, info in enumerate(releases)
     ]
-    return _about(federation, run.prepared.noise) | {"rounds": rounds}
+    return _about(federation, noise) | {"rounds": rounds}
 
 
 def _about(federation: Federation, noise: Noise) -> dict[str, Any]:

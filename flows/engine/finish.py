@@ -6,10 +6,11 @@ import json
 import math
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow.parquet as pq
 from prefect.states import Completed
 
 from connectors.interfaces.artifacts import ArtifactRef
@@ -17,18 +18,19 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import Charge
 from connectors.tracking.address import redact
 from flows.catalog import find_method
-from flows.engine.approval import Approval
 from flows.engine.federation import parties_happened
+from flows.engine.prepare import Approval
+from flows.engine.run import Run, RunResults
 from flows.engine.run_page import result_line
 from flows.engine.summary import elapsed, outgoing, summary
+from flows.engine.text import advice
 from flows.engine.tracking import describe, page_url, serving
-from flows.engine.usefulness import advice, usefulness
+from flows.engine.usefulness import usefulness
 from flows.runtime.manifest import now, versions
 from flows.runtime.stores import tracking_store
 from flows.storage.audit_findings import audits_of_releases, describe_audits
 from tasks.accounting.no_noise import finite
 from tasks.core.refs import Written
-from tasks.metrics.iteration_record import Facts
 from tasks.metrics.usefulness import Usefulness
 from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, weights_plot
 from tasks.reporting.report import render
@@ -52,23 +54,10 @@ from tasks.steps.texts import read_samples
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from flows.engine.run import Run
 
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
 PLOTS |= {"balance": balance_plot}
 SAMPLES_SHOWN = 2
-
-
-@dataclass(frozen=True, slots=True)
-class RunResults:
-    """The results of a run, in order; `synthetic` is None for a run that writes no texts."""
-
-    facts: tuple[Facts, ...]
-    written: tuple[Written, ...]
-    generated: tuple[Written, ...]
-    releases: tuple[ArtifactRef, ...]
-    synthetic: ArtifactRef | None
-    student: dict[str, Any]
 
 
 def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
@@ -115,8 +104,6 @@ def _browsed(artifacts: Artifacts, path: str) -> list[TextRow]:
     """Return all synthetic texts; none if the run has none or `wasp clean` removed them."""
     if not artifacts.exists(path):
         return []
-    import pyarrow.parquet as pq
-
     table = pq.read_table(artifacts.fetch(path), columns=["text", "label", "plm", "iteration"])
     return [TextRow(**row) for row in table.to_pylist()]
 
@@ -172,7 +159,9 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         versions=versions(),
         approval=_approval(run),
         opens_rows=config.opens_rows,
-        parties=parties_happened(run, results.releases),
+        parties=parties_happened(
+            run.prepared.federation, run.prepared.noise, map(run.tools.artifacts.info, results.releases)
+        ),
         balance=_balance(run, results.written),
         usefulness=useful,
         sections=(*find_method(run.config.flow_name).sections(run), *_discriminator(run)),

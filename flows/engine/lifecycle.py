@@ -9,23 +9,24 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from prefect import Flow, flow, get_client, runtime
 
 from connectors.interfaces.errors import ConfigError, ModelsDownError, TooFewTextsError, WaspError
+from connectors.ledger.state import RELEASING
 from flows.catalog import find_flow
 from flows.config.base import AnyConfig
 from flows.config.files import Changes, check_config, with_changes
 from flows.config.paths import dataset_name
-from flows.engine.approval import Approval, ask
+from flows.engine.approval import ask
+from flows.engine.finish import finish_run
 from flows.engine.method import Releases
 from flows.engine.plan import measured_lengths, plan_of
-from flows.engine.prepare import Prepared, prepare
-from flows.engine.run import Run
+from flows.engine.prepare import Approval, Ask, Prepared, prepare
+from flows.engine.run import Run, RunResults
 from flows.engine.server import server_policy
-from flows.engine.spending import reserved_lines, return_reservation, stopped_text
 from flows.engine.tools import RunTools
 from flows.engine.tracking import start_tracking
 from flows.runtime.failure import Story, ends_the_process, in_words, told
@@ -38,9 +39,6 @@ from flows.storage.removal import standing
 from tasks.prefect import page
 from tasks.private.data.rows import problems_file
 from tasks.text.prompts import TaskCard
-
-if TYPE_CHECKING:
-    from flows.engine.prepare import Ask
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
@@ -75,7 +73,7 @@ def flow_run_name() -> str:
 
 def method_flow(
     config: type[AnyConfig], kind: type[AnyRun]
-) -> Callable[[Callable[[AnyRun], dict[str, Any]]], Flow[..., dict[str, Any]]]:
+) -> Callable[[Callable[[AnyRun], RunResults]], Flow[..., dict[str, Any]]]:
     """Make the Prefect flow of a method from its algorithm, a function of the run.
 
     The flow has the name and docstring of the function. Its parameters are a configuration of the class `config`, the
@@ -83,7 +81,7 @@ def method_flow(
     function receives a run of the class `kind`, which is prepared, locked and reserved, and returns `run.finish(...)`.
     """
 
-    def decorate(algorithm: Callable[[AnyRun], dict[str, Any]]) -> Flow[..., dict[str, Any]]:
+    def decorate(algorithm: Callable[[AnyRun], RunResults]) -> Flow[..., dict[str, Any]]:
         def shell(config: AnyConfig, resumes: str | None = None, changes: Changes = None) -> dict[str, Any]:
             return _execute(algorithm, kind, config, resumes, changes)
 
@@ -100,7 +98,7 @@ def method_flow(
 
 
 def _execute(
-    algorithm: Callable[[AnyRun], dict[str, Any]],
+    algorithm: Callable[[AnyRun], RunResults],
     kind: type[AnyRun],
     config: AnyConfig,
     resumes: str | None,
@@ -135,7 +133,7 @@ def _execute(
             story.begun = True
             with _record_failure(kind(prepared, book, started), story) as run:
                 _announce(run, prepared, book)
-                return algorithm(run)
+                return finish_run(run, algorithm(run))
 
 
 def _approver(flow: str, config: AnyConfig, resumes: str | None) -> Ask | None:
@@ -182,6 +180,36 @@ def _record_failure(run: AnyRun, story: Story) -> Iterator[AnyRun]:
         raise
     else:  # the run is finished and stored: errors while its page is flushed must not mark it as failed
         page.flush()
+
+
+def return_reservation(run: Run) -> str:
+    """Return the reservation of a stopped run without releases to the budget; return a message about it."""
+    name = run.tools.called
+    if not name.dataset:
+        return ""
+    if any(entry.kind in RELEASING for entry in run.tools.ledger.history(name.dataset) if entry.run_id == name.run_id):
+        return f"Its remaining budget is still reserved. Return it with: wasp abandon {name.run_id}."
+    run.tools.ledger.finish(name.dataset, name.run_id)
+    return "The reserved budget was returned."
+
+
+def stopped_text(run: Run) -> str:
+    """Return what a stopped run leaves behind, in Markdown: how to continue, and how to give its budget back."""
+    lines = ["**This run was stopped.** Nothing is lost: finished steps are reused.", ""]
+    lines.append(f"- Continue: Retry on this page, or `wasp resume {run.tools.run_id}`")
+    return "\n".join([*lines, *(f"- Budget: {line}" for line in reserved_lines(run))])
+
+
+def reserved_lines(run: Run) -> list[str]:
+    """Return a line about the budget that open runs of the dataset have reserved; none if nothing is reserved."""
+    name = run.tools.called
+    reserved = run.tools.ledger.status(name.dataset).reserved if name.dataset and run.prepared.plan.charges else 0.0
+    if not reserved:
+        return []
+    return [
+        f"epsilon {reserved:.4g} stays reserved by open runs of '{run.dataset}' and counts against the cap. Return the "
+        f"part of this run with: wasp abandon {name.run_id}"
+    ]
 
 
 def _tag(run: Run) -> None:

@@ -1,5 +1,7 @@
 """Protocols of methods and releases, which the engine depends on instead of concrete methods.
 
+This module imports no other module of `flows`: runs and their tools, which methods receive, have type Any here.
+
 A method is a package below `flows.methods`, or another package with an entry point in the group `wasp.methods`. It
 exports one `Method`. Its releases implement `Release`; plan, run page, report, data card, release gate and audit loop
 over them.
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from connectors.interfaces.ledger import Charge
-    from flows.engine.run import Run
-    from flows.engine.tools import RunTools
     from tasks.accounting.votes import Noise
     from tasks.audit.attacks import Attack
     from tasks.reporting.run_record import Section, Touched
@@ -143,16 +143,16 @@ def no_check(config: Any, card: TaskCard) -> None:
     """Accept any configuration."""
 
 
-def no_model_check(config: Any, tools: RunTools) -> None:
+def no_model_check(config: Any, tools: Any) -> None:
     """Accept any models."""
 
 
-def no_contents(tools: RunTools) -> list[str]:  # noqa: ARG001
+def no_contents(tools: Any) -> list[str]:  # noqa: ARG001
     """Return no further contents."""
     return []
 
 
-def no_phrases(tools: RunTools, card: TaskCard) -> None:
+def no_phrases(tools: Any, card: TaskCard) -> None:
     """Return no phrases for the prompts of a preview."""
 
 
@@ -161,7 +161,7 @@ def no_warnings(config: Any, releases: Releases) -> list[str]:  # noqa: ARG001
     return []
 
 
-def no_sections(run: Run) -> Sequence[Section]:  # noqa: ARG001
+def no_sections(run: Any) -> Sequence[Section]:  # noqa: ARG001
     """Return no sections."""
     return ()
 
@@ -179,7 +179,7 @@ class Method(FlowEntry):
     releases: Callable[[Any], Releases]
     check: Callable[[Any, TaskCard], None] = no_check
     warnings: Callable[[Any, Releases], list[str]] = no_warnings
-    check_models: Callable[[Any, RunTools], None] = no_model_check
-    contents: Callable[[RunTools], list[str]] = no_contents
-    preview_phrases: Callable[[RunTools, TaskCard], Seeding | None] = no_phrases
-    sections: Callable[[Run], Sequence[Section]] = no_sections
+    check_models: Callable[[Any, Any], None] = no_model_check
+    contents: Callable[[Any], list[str]] = no_contents
+    preview_phrases: Callable[[Any, TaskCard], Seeding | None] = no_phrases
+    sections: Callable[[Any], Sequence[Section]] = no_sections

@@ -6,7 +6,7 @@ A user or an approver sees it before private data is opened and before a model i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.interfaces.errors import WaspError
 from connectors.interfaces.rows import BUILTIN
@@ -15,17 +15,20 @@ from flows.config.base import AnyConfig
 from flows.config.execution import Execution
 from flows.config.method import Asks
 from flows.config.paths import dataset_name
+from flows.config.task_files import load_task
 from flows.engine import text
+from flows.engine.checks import problems_of, raise_problems
+from flows.engine.datasets import with_declared_rows
 from flows.engine.federation import parties_planned, planned_lines
 from flows.engine.method import Releases
+from flows.engine.prepare import check_numbers, make_noise, releases_of
 from flows.engine.tools import RunTools
+from flows.engine.warnings import warnings_of
+from flows.runtime.state_folder import state_folder
+from flows.runtime.stores import open_ledger
 from tasks.accounting.no_noise import finite
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.text.prompts import TaskCard, contrastive, zero_shot
-
-if TYPE_CHECKING:
-    from connectors.models.base.completion_store import Lengths
-
 
 RELEASE_KEYS: dict[str, Any] = dict.fromkeys(("training", "keyphrases", "density", "opening"))
 RELEASE_KEYS |= {"beside": []}
@@ -39,9 +42,6 @@ def planned(config: AnyConfig) -> dict[str, Any]:
 
     Raises ConfigError for an invalid task file or invalid numbers, together with these problems.
     """
-    from flows.engine.checks import problems_of, raise_problems
-    from flows.runtime.state_folder import state_folder
-
     problems: list[WaspError] = []
     config = _declared(config)
     try:
@@ -55,10 +55,6 @@ def planned(config: AnyConfig) -> dict[str, Any]:
 
 
 def _declared(config: AnyConfig) -> AnyConfig:
-    from flows.engine.datasets import with_declared_rows
-    from flows.runtime.state_folder import state_folder
-    from flows.runtime.stores import open_ledger
-
     return with_declared_rows(config, lambda: open_ledger(state_folder()))
 
 
@@ -67,12 +63,6 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
 
     Raises ConfigError for an invalid task file or invalid numbers.
     """
-    from flows.config.task_files import load_task
-    from flows.engine.prepare import check_numbers, releases_of
-    from flows.engine.warnings import warnings_of
-    from flows.runtime.state_folder import state_folder
-    from flows.runtime.stores import open_ledger
-
     config = _declared(config)
     card = load_task(config.task)
     check_numbers(config, card)
@@ -243,8 +233,6 @@ def _characters(card: TaskCard, asks: Asks) -> int:
 
 def _other(config: AnyConfig) -> dict[str, Any] | None:
     """Return the noise with the calibration that was not chosen; None without an alternative."""
-    from flows.engine.prepare import make_noise
-
     guarantee = config.guarantee
     others = [name for name in config.calibrations if guarantee is not None and name != guarantee.calibration]
     if guarantee is None or not others:

@@ -16,6 +16,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.federation import ROUNDS
 from connectors.interfaces.ledger import BudgetPlan, Charge, Marks
 from connectors.ledger.groups import AUTOMATIC
+from connectors.rows.reader import check_public
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
@@ -42,10 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from connectors.ledger.ledger import PrivacyLedger
-    from flows.engine.approval import Approval
     from tasks.accounting.federated import SharedNoise
-
-    Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval | None]
 
 
 EXECUTION_SETTINGS: dict[str, Any] = {
@@ -59,6 +57,24 @@ EXECUTION_SETTINGS: dict[str, Any] = {
 
 MOST_LISTED = 20
 """Problems of private rows that are listed in the terminal of their owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The approval of a plan: person, time, place, reason; `contract` is the digest of the plan's inputs."""
+
+    by: str
+    at: str
+    where: str
+    contract: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        because = f": {self.reason}" if self.reason else ""
+        return f"approved by {self.by} on {self.at} ({self.where}){because}"
+
+
+Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +220,6 @@ def check_numbers(config: AnyConfig, card: TaskCard) -> None:
 def _reference(
     kind: str, rows: Rows | None, config: AnyConfig, card: TaskCard, tools: RunTools
 ) -> tuple[Reference | None, pd.DataFrame | None]:
-    from connectors.rows.reader import check_public
-
     if rows is None:
         return None, None
     where = rows_ref(rows, config.data_root)

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 from prefect import get_run_logger
 
 from connectors.interfaces.artifacts import ArtifactRef
-from connectors.interfaces.errors import ModelsDownError, TooFewTextsError, in_step
+from connectors.interfaces.errors import LedgerError, ModelsDownError, TooFewTextsError, in_step
+from connectors.interfaces.ledger import Look
+from connectors.ledger.state import Entry, drawn_releases
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_page import RunPage
-from flows.engine.spending import emit_high_budget, look_for_fid, paid_for
+from flows.engine.spending import emit_high_budget
 from flows.engine.tools import RunTools
 from flows.runtime.manifest import RunBook
+from flows.runtime.state_folder import who
 from flows.runtime.terminal_progress import display
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
@@ -41,8 +45,17 @@ from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import require_usable
 from tasks.text.variation import USUAL, Manner
 
-if TYPE_CHECKING:
-    from connectors.ledger.state import Entry
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """The results of a run, in order; `synthetic` is None for a run that writes no texts."""
+
+    facts: tuple[Facts, ...]
+    written: tuple[Written, ...]
+    generated: tuple[Written, ...]
+    releases: tuple[ArtifactRef, ...]
+    synthetic: ArtifactRef | None
+    student: dict[str, Any]
 
 
 class Run:
@@ -240,16 +253,20 @@ class Run:
 
     def measure_job(self, iteration: int, written: Sequence[Written]) -> MeasureJob:
         """Return the job that measures all texts so far."""
-        prepared = self.prepared
+        prepared, look, name = self.prepared, None, self.tools.called
+        if self.config.evaluation.fid_reference == "private":
+            where = f"measures.json and report, iteration {iteration}"
+            what, slot = "FID against the private rows", f"fid-{iteration}"
+            look = Look(name.dataset, who(), name.flow, name.run_id, what, where, slot)
         return MeasureJob(
             iteration=iteration,
             written=tuple(written),
             fid=self.config.evaluation.fid_reference,
             test=prepared.test,
             public=prepared.public,
-            fingerprint=self.tools.name.fingerprint if self.tools.name else "",
+            fingerprint=name.fingerprint,
             seed=self.config.execution.seed,
-            look=look_for_fid(self, iteration) if self.config.evaluation.fid_reference == "private" else None,
+            look=look,
         )
 
     @property
@@ -315,8 +332,29 @@ class Run:
         return job
 
     def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
-        """Return the ledger entries that paid for these releases; LedgerError if one has no entry."""
-        return paid_for(self, releases)
+        """Return the ledger entries that paid for these releases, in this run or in an earlier one.
+
+        Earlier draws of this run in the same slots are included (texts were lost and the vote was charged again),
+        because their results were seen too. Raises LedgerError when a release names no entry of the ledger.
+        """
+        name = self.tools.called
+        if not name.dataset:
+            return []
+        paid = {self.tools.artifacts.info(release)["ledger_entry"] for release in releases}
+        entries = self.tools.ledger.history(name.dataset)
+        unknown = sorted(paid - {entry.hash for entry in entries})
+        if unknown:
+            raise LedgerError(
+                f"Release {unknown[0][:12]} of run {name.run_id} is not in the privacy ledger of dataset "
+                f"'{name.dataset}'. Restore the ledger, or delete the run's release.parquet to "
+                "restore it from the ledger."
+            )
+        slots = self.slots(releases) | {release.name for release in self.prepared.releases.items}
+        return [
+            entry
+            for entry in drawn_releases(entries)
+            if entry.hash in paid or (entry.run_id == name.run_id and entry.slot in slots)
+        ]
 
     def loss(self, entries: Sequence[Entry]) -> float:
         """Return the composed epsilon of these entries; 0 without entries."""
@@ -334,7 +372,8 @@ class Run:
         entries = self.spent(releases)
         self.page.ledger(entries, self.prepared.noise.delta)
         epsilon = finite(self.loss(entries))
-        emit_high_budget(self)
+        name = self.tools.called
+        emit_high_budget(self.tools.artifacts, self.tools.ledger, name.dataset, name.run_id)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
         self.facts_so_far.append(facts)
         self.page.iteration(facts)
@@ -356,7 +395,7 @@ class Run:
 
     def train_and_finish(
         self, written: Sequence[Written], releases: Sequence[ArtifactRef], generated: Sequence[Written] = ()
-    ) -> dict[str, Any]:
+    ) -> RunResults:
         """Collect the texts of the result, train and test the student on them, and finish the run.
 
         `generated`: all texts that models wrote, if there are more.
@@ -372,16 +411,13 @@ class Run:
         synthetic: ArtifactRef | None,
         student: dict[str, Any],
         generated: Sequence[Written] = (),
-    ) -> dict[str, Any]:
-        """Finish the run: return the unspent budget, write summary and report, end the tracking.
+    ) -> RunResults:
+        """Return the results of the run, which its flow reports and stores.
 
         `written`: the texts of the result. `generated`: all texts that models wrote, if there are more.
         """
-        from flows.engine.finish import RunResults, finish_run
-
         generated = tuple(generated or written)
-        results = RunResults(tuple(self.facts_so_far), tuple(written), generated, tuple(releases), synthetic, student)
-        return finish_run(self, results)
+        return RunResults(tuple(self.facts_so_far), tuple(written), generated, tuple(releases), synthetic, student)
 
 
 def _down_text(iteration: int, down: Sequence[Written], models: int) -> str:

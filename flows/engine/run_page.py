@@ -21,14 +21,13 @@ from prefect.artifacts import (
 from prefect.client.schemas.actions import ArtifactUpdate
 
 from flows.engine import text as formats
-from flows.engine.usefulness import advice
+from flows.engine.run_summary import RunSummary
 from tasks.accounting.composition import epsilon_of
 from tasks.metrics.iteration_record import Facts, sentence, table
 from tasks.prefect import page
 
 if TYPE_CHECKING:
     from connectors.ledger.state import Entry
-    from flows.engine.run_summary import RunSummary
 
 MOST_BYTES = 500_000
 """Largest image in bytes; the artifact contains the image. Larger ones are only in MLflow and in the report."""
@@ -154,7 +153,7 @@ def usefulness_bullets(summary: RunSummary) -> list[str]:
     if not useful:
         return []
     lines = [f"- {useful['line']} ({useful['basis']})", *(f"- **Warning**: {text}" for text in useful["warnings"])]
-    commands = advice(summary.flow, bool(summary.dataset), bool(summary.iterations))
+    commands = formats.advice(summary.flow, bool(summary.dataset), bool(summary.iterations))
     return lines + [f"- Try `wasp {step}`: {why}" for step, why in commands if useful["warnings"]]
 
 

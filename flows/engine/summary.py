@@ -6,22 +6,20 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from prefect import runtime
 
 from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.models import Usage
+from flows.engine.run import Run
 from flows.engine.run_summary import RunSummary
 from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
 from tasks.metrics.registry import FIRST_METRICS, Metric, all_metrics
 from tasks.metrics.usefulness import ACCURACIES
 from tasks.reporting.run_record import Outgoing, RunRecord
-
-if TYPE_CHECKING:
-    from flows.engine.run import Run
 
 
 def summary(run: Run, report: RunRecord, mlflow: str) -> RunSummary:

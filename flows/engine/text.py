@@ -12,7 +12,6 @@ from typing import Any
 from connectors.interfaces.errors import default_cap_advice
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from flows.engine.run_summary import RunSummary
-from flows.engine.usefulness import advice, usefulness_lines
 from tasks.reporting.run_record import STUBS
 
 
@@ -293,3 +292,24 @@ def doctor(value: dict[str, Any]) -> str:
 
 def _is_number(cell: str) -> bool:
     return cell.replace(".", "", 1).replace("-", "", 1).isdigit()
+
+
+def advice(flow: str, opens_rows: bool, asks_models: bool) -> list[tuple[str, str]]:
+    """Return helpful commands after a useless run, each with its purpose."""
+    commands = []
+    if asks_models:
+        purpose = "read texts of each language model; other models (plms) may know the task better"
+        commands.append((f"preview --config FILE --flow {flow}", purpose))
+    if opens_rows:
+        purpose = "compare more private rows or a larger privacy.epsilon, without spending budget"
+        commands.append((f"plan {flow} --config FILE", purpose))
+    return commands
+
+
+def usefulness_lines(summary: RunSummary) -> list[str]:
+    """Return all accuracies and chance, one per line."""
+    useful = summary.usefulness
+    if not useful:
+        return []
+    lines = [*useful.get("lines", [useful["line"]]), f"chance {100 * useful['chance']:.1f} %", useful["basis"]]
+    return [f"{'accuracy' if number == 0 else '':<12}{line}" for number, line in enumerate(lines)]

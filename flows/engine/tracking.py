@@ -6,20 +6,19 @@ import math
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
+from prefect import runtime
 
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
+from flows.engine.run import Run
+from flows.engine.tools import RunName
 from flows.runtime.manifest import versions
 from flows.runtime.state_folder import who
 from tasks.accounting.no_noise import finite
-
-if TYPE_CHECKING:
-    from flows.engine.run import Run
-    from flows.engine.tools import RunName
-    from tasks.reporting.run_record import RunRecord
+from tasks.reporting.run_record import RunRecord
 
 PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tracking", "export"), True)
 """Fields with places of data and files, which MLflow does not get."""
@@ -42,8 +41,6 @@ def serving(config: AnyConfig) -> dict[str, Any]:
 
 def tags_of(config: AnyConfig, name: RunName) -> dict[str, str]:
     """Return the tags of a run: identity, privacy, versions and commit of the code, links."""
-    from prefect import runtime
-
     tags = {
         "wasp.run_id": name.run_id,
         "wasp.flow": name.flow,
@@ -63,8 +60,6 @@ def tags_of(config: AnyConfig, name: RunName) -> dict[str, str]:
 
 def page_url() -> str:
     """Return the address of the run's page in Prefect; empty for the 'None/...' that it returns without a UI."""
-    from prefect import runtime
-
     url = runtime.flow_run.ui_url or ""
     return url if "://" in url else ""
 

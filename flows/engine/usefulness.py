@@ -1,19 +1,16 @@
-"""Usefulness of a finished run: compares it with baselines and suggests commands after a weak result."""
+"""Usefulness of a finished run: compares it with baselines."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from tasks.metrics.usefulness import Accuracy, Usefulness
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from connectors.interfaces.artifacts import ArtifactRef
-    from flows.engine.run import Run
-    from flows.engine.run_summary import RunSummary
-    from tasks.core.refs import Written
-    from tasks.metrics.usefulness import Baseline
+from connectors.interfaces.artifacts import ArtifactRef
+from flows.engine.run import Run
+from tasks.core.refs import Written
+from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness
+from tasks.prefect.runtime import run_step
+from tasks.steps.students.baseline import BaselineJob, measure_baseline, read_baseline
 
 NO_TEXTS = "this run wrote no texts"
 NO_RELEASE = "this run has no private release, so its own texts are the baseline"
@@ -57,13 +54,6 @@ def usefulness(
 def _baseline(
     run: Run, generated: Sequence[Written], releases: Sequence[ArtifactRef]
 ) -> tuple[Baseline | None, Accuracy | None, str]:
-    from tasks.prefect.runtime import run_step
-    from tasks.steps.students.baseline import (  # not needed by commands that only read a summary
-        BaselineJob,
-        measure_baseline,
-        read_baseline,
-    )
-
     if run.trained is None:
         return None, None, NO_TEXTS
     if not releases:
@@ -74,24 +64,3 @@ def _baseline(
         return None, None, NO_ZERO_SHOT
     job = BaselineJob(run.trained, texts, bool(run.shares), density, "" if texts else NO_ZERO_SHOT)
     return read_baseline(run_step(measure_baseline, run.tools, job))
-
-
-def advice(flow: str, opens_rows: bool, asks_models: bool) -> list[tuple[str, str]]:
-    """Return helpful commands after a useless run, each with its purpose."""
-    commands = []
-    if asks_models:
-        purpose = "read texts of each language model; other models (plms) may know the task better"
-        commands.append((f"preview --config FILE --flow {flow}", purpose))
-    if opens_rows:
-        purpose = "compare more private rows or a larger privacy.epsilon, without spending budget"
-        commands.append((f"plan {flow} --config FILE", purpose))
-    return commands
-
-
-def usefulness_lines(summary: RunSummary) -> list[str]:
-    """Return all accuracies and chance, one per line."""
-    useful = summary.usefulness
-    if not useful:
-        return []
-    lines = [*useful.get("lines", [useful["line"]]), f"chance {100 * useful['chance']:.1f} %", useful["basis"]]
-    return [f"{'accuracy' if number == 0 else '':<12}{line}" for number, line in enumerate(lines)]

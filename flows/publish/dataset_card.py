@@ -19,7 +19,7 @@ from tasks.reporting.templates import template
 from tasks.text.prompts import TaskCard
 
 if TYPE_CHECKING:
-    from flows.engine.approval import Approval
+    from flows.engine.prepare import Approval
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
     "sample_id": ("integer", "number of the text in its run"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from connectors.artifacts.store import Artifacts
-    from flows.engine.approval import Approval
+    from flows.engine.prepare import Approval
     from tasks.text.prompts import TaskCard
 
 SHARED = ("run_id", "flow", "task", "n_synthetic", *ACCURACIES, "macro_f1", "usefulness", "stubs")

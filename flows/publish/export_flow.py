@@ -11,7 +11,7 @@ from pydantic import Field
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ApprovalError, ConfigError
-from flows.engine.approval import Approval
+from flows.engine.prepare import Approval
 from flows.engine.text import epsilon
 from flows.publish.dataset_card import BundleFacts
 from flows.publish.export import ExportOptions, export_run

@@ -6,10 +6,9 @@ papers: T iterations, N samples, L - 1 variations, K models.
 
 from __future__ import annotations
 
-from typing import Any
-
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import method_flow
+from flows.engine.run import RunResults
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.run import AugPeRun
 from flows.methods.evolution import look_ahead_candidates
@@ -23,7 +22,7 @@ from tasks.steps.students.evaluation import measure_iteration
 
 
 @method_flow(AugPeConfig, AugPeRun)
-def aug_pe(run: AugPeRun) -> dict[str, Any]:
+def aug_pe(run: AugPeRun) -> RunResults:
     """Write a synthetic training set by Aug-PE under differential privacy, train and test a student."""
     # optional: noisy label counts for the class proportions, and a noisy private vocabulary for the prompts
     labels = release_labels(run)

@@ -6,9 +6,8 @@ terms of a document, N terms of the private vocabulary, L phrases of a sequence.
 
 from __future__ import annotations
 
-from typing import Any
-
 from flows.engine.lifecycle import method_flow
+from flows.engine.run import RunResults
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
 from flows.releases.filter import filter_texts
@@ -20,7 +19,7 @@ from tasks.steps.students.evaluation import measure_iteration
 
 
 @method_flow(DpKpsConfig, DpKpsRun)
-def dp_kps(run: DpKpsRun) -> dict[str, Any]:
+def dp_kps(run: DpKpsRun) -> RunResults:
     """Release a private vocabulary and densities of its terms, seed prompts with them, train and test a student."""
     # optional: class proportions from noisy label counts
     labels = release_labels(run)

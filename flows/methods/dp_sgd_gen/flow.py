@@ -6,9 +6,8 @@ A control text with the class precedes each training text; after training it is 
 
 from __future__ import annotations
 
-from typing import Any
-
 from flows.engine.lifecycle import method_flow
+from flows.engine.run import RunResults
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.run import DpSgdRun
 from flows.releases.filter import filter_texts
@@ -20,7 +19,7 @@ from tasks.steps.students.evaluation import measure_iteration
 
 
 @method_flow(DpSgdGenConfig, DpSgdRun)
-def dp_sgd_gen(run: DpSgdRun) -> dict[str, Any]:
+def dp_sgd_gen(run: DpSgdRun) -> RunResults:
     """Tune a local language model on private records by DP-SGD and write texts; train and test a student.
 
     The trained weights are one release. All planned steps are charged before the first row is opened, as one (epsilon,

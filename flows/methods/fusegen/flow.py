@@ -6,9 +6,8 @@ comparison with WASP shows the effect of private votes.
 
 from __future__ import annotations
 
-from typing import Any
-
 from flows.engine.lifecycle import method_flow
+from flows.engine.run import RunResults
 from flows.methods.fusegen.config import FuseGenConfig
 from flows.methods.fusegen.run import FuseGenRun
 from tasks.core.refs import Written
@@ -19,7 +18,7 @@ from tasks.steps.students.evaluation import measure_iteration
 
 
 @method_flow(FuseGenConfig, FuseGenRun)
-def fusegen(run: FuseGenRun) -> dict[str, Any]:
+def fusegen(run: FuseGenRun) -> RunResults:
     """Write a training set with several language models without private data; train and test a student."""
     written: list[Written] = []
     examples, weights = None, run.equal_weights()

@@ -6,9 +6,8 @@ Medical Text Classification". Symbols of the paper: M teachers, sigma of their n
 
 from __future__ import annotations
 
-from typing import Any
-
 from flows.engine.lifecycle import method_flow
+from flows.engine.run import RunResults
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.sums import release_labels
@@ -18,7 +17,7 @@ from tasks.steps.students.evaluation import measure_iteration
 
 
 @method_flow(KdTutorConfig, KdRun)
-def kd_tutor(run: KdRun) -> dict[str, Any]:
+def kd_tutor(run: KdRun) -> RunResults:
     """Write texts, select those that teachers classify as private, train and test a student on them."""
     # the tutor: noisy number of private records in each class, which sets the class proportions of the texts
     releases = release_labels(run)

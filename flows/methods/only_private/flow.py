@@ -6,9 +6,8 @@ shows the accuracy that the rows allow.
 
 from __future__ import annotations
 
-from typing import Any
-
 from flows.engine.lifecycle import method_flow
+from flows.engine.run import RunResults
 from flows.methods.only_private.config import OnlyPrivateConfig
 from flows.methods.only_private.run import OnlyPrivateRun
 from tasks.prefect.runtime import run_step
@@ -16,7 +15,7 @@ from tasks.steps.students.plain_student import train_on_private
 
 
 @method_flow(OnlyPrivateConfig, OnlyPrivateRun)
-def only_private(run: OnlyPrivateRun) -> dict[str, Any]:
+def only_private(run: OnlyPrivateRun) -> RunResults:
     """Train and test a student on private records without noise. NOT PRIVATE: never share its results."""
     # the ledger marks the dataset as exposed, then the rows are opened in the private zone
     student = run_step(train_on_private, run.tools, run.plain_job())

@@ -7,10 +7,9 @@ model, and expand the survivors of all iterations.
 
 from __future__ import annotations
 
-from typing import Any
-
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import method_flow
+from flows.engine.run import RunResults
 from flows.methods.evolution import look_ahead_candidates
 from flows.methods.pre_text.config import PreTextConfig
 from flows.methods.pre_text.run import PreTextRun
@@ -24,7 +23,7 @@ from tasks.steps.students.evaluation import measure_iteration
 
 
 @method_flow(PreTextConfig, PreTextRun)
-def pre_text(run: PreTextRun) -> dict[str, Any]:
+def pre_text(run: PreTextRun) -> RunResults:
     """Write a synthetic training set by PrE-Text under differential privacy, train and test a student."""
     generated: list[Written] = []
     # optional: class proportions from noisy label counts

@@ -6,10 +6,9 @@ S examples, M private rows, C classes.
 
 from __future__ import annotations
 
-from typing import Any
-
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import method_flow
+from flows.engine.run import RunResults
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
 from flows.releases.filter import filter_texts
@@ -22,7 +21,7 @@ from tasks.steps.students.evaluation import measure_iteration
 
 
 @method_flow(WaspConfig, WaspRun)
-def wasp(run: WaspRun) -> dict[str, Any]:
+def wasp(run: WaspRun) -> RunResults:
     """Write a training set guided by private records under differential privacy; train and test a student."""
     written: list[Written] = []
     # optional: class proportions from noisy label counts

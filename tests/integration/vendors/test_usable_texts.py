@@ -11,9 +11,9 @@ import pytest
 from connectors.interfaces.errors import ConfigError, FinalError, TooFewTextsError, step_of
 from flows.catalog import find_flow
 from flows.config.files import check_config
+from flows.engine.lifecycle import return_reservation
 from flows.engine.prepare import prepare
 from flows.engine.run import Run
-from flows.engine.spending import return_reservation
 from flows.methods.aug_pe.run import AugPeRun
 from flows.methods.kd_tutor.run import KdRun
 from flows.methods.pre_text.run import PreTextRun

@@ -9,9 +9,9 @@ from flows.config.execution import PACE
 from flows.config.files import check_config
 from flows.config.task_files import load_task
 from flows.engine import approval, text
-from flows.engine.approval import Approval, ask, contract_of
+from flows.engine.approval import ask, contract_of
 from flows.engine.plan import plan_of
-from flows.engine.prepare import prepare, releases_of
+from flows.engine.prepare import Approval, prepare, releases_of
 from flows.methods.wasp.config import WaspConfig
 from tests.support.runs.pipeline import values
 
