@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError, ProblemsError, WaspError
 from flows.config.base import AnyConfig
+from flows.config.execution import Execution
 from flows.config.models import EmbedderChoice, Plm
 from flows.config.paths import model_spec, rows_ref
 from flows.config.rows import PrivateRows
 from flows.config.task_files import load_task
-from flows.config.vocabulary import VocabularyChoice, vocabulary_of
+from flows.config.vocabulary import VocabularyChoice, terms_ref, vocabulary_of
 from flows.engine.datasets import private_ref, require_apart, require_person
 from flows.engine.server import require_listed_keys, require_noise, require_public, require_public_files
 from flows.runtime.stores import open_ledger
 
 if TYPE_CHECKING:
     from connectors.interfaces.rows import RowsRef
-    from flows.config.execution import Execution
 
 Check = Callable[[], None]
 Memo = dict[str, list[WaspError]]
@@ -146,7 +146,6 @@ def _check_apart(private: PrivateRows, root: str | None, home: Path, field: str,
 
 def _check_vocabulary(choice: VocabularyChoice, root: str | None) -> None:
     from connectors.embedders.vocabularies import check_terms
-    from flows.config.vocabulary import terms_ref
 
     check_terms(terms_ref(choice, root))
 

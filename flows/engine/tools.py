@@ -20,6 +20,7 @@ from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
 from flows.config.base import AnyConfig
 from flows.config.models import Plm
 from flows.config.paths import dataset_name, embedder_of, model_spec, place
+from flows.config.vocabulary import vocabulary_of
 from flows.engine.datasets import private_ref
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import COORDINATOR_KEY
@@ -225,8 +226,6 @@ class RunTools:
     @property
     def term_embedder(self) -> Embedder:
         """The embedder of the vocabulary; by default the run's embedder."""
-        from flows.config.vocabulary import vocabulary_of
-
         vocabulary = vocabulary_of(self.config)
         choice = vocabulary.embedder if vocabulary is not None else None
         if choice is None:

@@ -118,6 +118,14 @@ def test_commands_that_start_no_run_load_little(arguments: list[str], unused: tu
     assert done.stdout.strip() == ""
 
 
+def test_the_engine_imports_modules_of_flows_at_the_top() -> None:
+    # Python then refuses most cycles of its modules; late imports would hide them.
+    for path in (*(ROOT / "flows/engine").glob("*.py"), ROOT / "flows/catalog.py"):
+        tree = ast.parse(path.read_text())
+        late = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node not in tree.body]
+        assert [node.module for node in late if (node.module or "").startswith("flows")] == [], path
+
+
 def test_no_path_of_a_machine_is_written_down() -> None:
     pattern = re.compile(r"(?<![\w.<{}$])/(work|root|tmp|home)/")
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
