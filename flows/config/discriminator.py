@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-from operator import is_
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from flows.config.execution import Recipe
-from flows.config.form import SET, Rule, Rules
 from tasks.students.spec import StudentSpec
 
 
@@ -32,40 +29,11 @@ class Discriminator(Recipe):
     noise: Literal["gaussian", "laplace"] = Field(
         "gaussian", description="gaussian: least noise, needs delta; laplace: delta 0, far more noise (ablation)."
     )
-    sure: float | None = Field(
-        None,
-        ge=0.5,
-        le=1,
-        exclude_if=partial(is_, None),
-        description="Label only queries on which at least this share of the teachers agrees, by a noisy check "
-        "(Confident-GNMax). Empty: label all.",
-    )
-    answers: int | None = Field(
-        None,
-        ge=2,
-        exclude_if=partial(is_, None),
-        description="Maximum number of queries labelled with `sure`; all are paid for in advance. Empty: half.",
-    )
     kind: Literal["linear", "mlp", "finetune"] = Field(
         "linear", description="Teachers and student: a head on frozen embeddings, or a fine-tuned transformer."
     )
     model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo model.")
     epochs: int = Field(3, ge=1, le=1000, description="Epochs, without a validation split. Not for linear.")
-    rules: ClassVar[Rules] = Recipe.rules | {
-        Rule("answers", SET, "sure", SET): (
-            "answers needs sure: without it every query is labelled. Remove answers, or set sure"
-        ),
-        Rule("sure", SET, "noise", ("gaussian",)): (
-            "sure needs noise: gaussian, but noise is {0.noise}. Write noise: gaussian"
-        ),
-    }
-
-    @property
-    def answered(self) -> int:
-        """Number of queries paid for."""
-        if self.sure is None:
-            return self.queries
-        return min(self.answers or max(2, self.queries // 2), self.queries)
 
     def student(self, seed: int) -> StudentSpec:
         """Return the training settings of teachers and student, without validation."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 AnyRunConfig = TypeVar("AnyRunConfig", bound="RunConfig")
 TUTOR_EPSILON = 0.4
 """Epsilon of label counts in the paper."""
-CHECKS_SHARE = 0.3
-"""Share of the budget of the teachers (of mu^2) for the check of `sure`."""
 
 
 def share_budget(
@@ -51,7 +49,7 @@ def share_budget(
     noise = add_teacher_releases(config, own)
     choice = config.filtering
     labels = [SumRelease(part) for part in noise.beside if part.privacy.part == "labels"]
-    teaching = [part for part in noise.beside if part.privacy.part in ("checks", "answers")]
+    teaching = [part for part in noise.beside if part.privacy.part == "answers"]
     answers = [TeacherAnswersRelease(part, choice, config.public is not None) for part in teaching if choice]
     return Releases(noise, (*labels, *wrap(noise), *answers))
 
@@ -105,14 +103,14 @@ def _parts(config: RunConfig) -> tuple[SumNoise[TeacherPrivacy], ...]:
         )
     discriminator = config.filtering
     if discriminator is not None:
-        parts += _teacher_noise(config, discriminator, [part.epsilon_stated for part in parts], delta)
+        parts.append(_teacher_noise(config, discriminator, [part.epsilon_stated for part in parts], delta))
     return tuple(parts)
 
 
 def _teacher_noise(
     config: RunConfig, discriminator: Discriminator, spent: list[float], delta: float
-) -> list[SumNoise[TeacherPrivacy]]:
-    """Return the noise of the checks, if there are any, and of the teachers' answers."""
+) -> SumNoise[TeacherPrivacy]:
+    """Return the noise of the teachers' answers."""
     budget = config.privacy.epsilon
     spent = [epsilon for epsilon in spent if math.isfinite(epsilon)]
     left = remaining_epsilon(budget, delta, spent, _basic(config))
@@ -120,14 +118,9 @@ def _teacher_noise(
         half = left / 2 if _basic(config) else epsilon_share(left, delta, 0.5)
         left = config.privacy.filter_epsilon or half
     promise = TeacherPrivacy(
-        "answers", left, delta, discriminator.answered, discriminator.noise, config.privacy.neighbours(config.private)
+        "answers", left, delta, discriminator.queries, discriminator.noise, config.privacy.neighbours(config.private)
     )
-    if discriminator.sure is None:
-        return [_calibrated(config, promise)]
-    checks = epsilon_share(left, delta, CHECKS_SHARE)
-    first = replace(promise, part="checks", epsilon=checks, numbers=discriminator.queries)
-    second = replace(promise, epsilon=epsilon_share(left, delta, 1 - CHECKS_SHARE))
-    return [_calibrated(config, first), _calibrated(config, second)]
+    return _calibrated(config, promise)
 
 
 def _calibrated(config: RunConfig, promise: TeacherPrivacy) -> SumNoise[TeacherPrivacy]:

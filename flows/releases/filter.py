@@ -34,7 +34,7 @@ GENERATED_ONLY = (
 
 @dataclass(frozen=True, slots=True)
 class TeacherAnswersRelease(SumRelease):
-    """The noisy answers of the teachers, or the noisy checks of their confidence before them."""
+    """The noisy answers of the teachers."""
 
     choice: Discriminator
     has_public: bool
@@ -42,8 +42,6 @@ class TeacherAnswersRelease(SumRelease):
     def plan(self, card: TaskCard) -> ReleasePlan:
         """Return the noise, and the probability that a unanimous answer survives it."""
         plan = super(TeacherAnswersRelease, self).plan(card)
-        if self.name != "answers":
-            return plan
         teachers, chance = self.choice.teachers, survival(self.choice.teachers, self.noise)
         line = (
             f"              {teachers} teachers; an answer on which all agree survives the noise with probability "
@@ -56,8 +54,6 @@ class TeacherAnswersRelease(SumRelease):
         """Warn when noise changes even unanimous answers too often, or when all queries are generated."""
         teachers, noise = self.choice.teachers, self.noise
         chance = survival(teachers, noise)
-        if self.name != "answers":
-            return []
         generated = [] if self.has_public else [GENERATED_ONLY]
         if chance >= LEAST_SURVIVAL:
             return generated
@@ -83,16 +79,15 @@ def distil(run: Run, written: Sequence[Written]) -> tuple[ArtifactRef, list[Arti
     """Train teachers concurrently, release their answers and train a student on them; return it and the releases."""
     from tasks.prefect.runtime import run_step, submit_step
     from tasks.steps.discriminator import train_discriminator
-    from tasks.steps.teachers import ask_teachers, check_teachers, teach
+    from tasks.steps.teachers import ask_teachers, teach
 
     spec = _teacher_spec(run)
     for teacher in [submit_step(teach, run.tools, spec, number, written) for number in range(spec.teachers)]:
         teacher.result()
-    checks = run_step(check_teachers, run.tools, spec, written) if spec.checks is not None else None
-    answers = run_step(ask_teachers, run.tools, spec, written, checks)
-    student = run_step(train_discriminator, run.tools, spec, written, answers, checks)
+    answers = run_step(ask_teachers, run.tools, spec, written)
+    student = run_step(train_discriminator, run.tools, spec, written, answers)
     measure(run, spec, written, student)
-    return student, [release for release in (checks, answers) if release is not None]
+    return student, [answers]
 
 
 def measure(run: Run, spec: TeacherSpec | ClassifySpec, written: Sequence[Written], student: ArtifactRef) -> None:
@@ -135,11 +130,9 @@ def _teacher_spec(run: Run) -> TeacherSpec:
     return TeacherSpec(
         payer=run.payer,
         answers=answers,
-        checks=noise.part("checks"),
         teachers=discriminator.teachers,
         queries=discriminator.queries,
         negatives=discriminator.negatives,
-        sure=discriminator.sure or 0.0,
         student=discriminator.student(config.execution.seed),
         seed=config.execution.seed,
         public=run.prepared.public,

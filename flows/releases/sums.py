@@ -24,14 +24,12 @@ if TYPE_CHECKING:
 TEXTS = {
     "labels": "the number of private rows in each class",
     "vocabulary": "the number of private rows with each public term (first {terms} of each)",
-    "checks": "the confidence of the teachers in each of {numbers} queries",
     "answers": "the answers of the teachers to {numbers} queries",
 }
 """Contents of each small release, by its part."""
 
 AUDITED = {
     "labels": "kd labels",
-    "checks": "kd checks",
     "answers": "kd answers",
     "vocabulary": "dp_kps vocabulary",
     "density": "dp_kps density",

@@ -5,8 +5,6 @@ Their proof covers one answer; here all answers of a run are one release, with t
 
 - ``labels``: number of private rows of each class (the tutor, Eq. 3, noise on the counts)
 - ``answers``: the teachers' probabilities, summed, for every query (Eq. 1)
-- ``checks``: the teachers' confidence in each query, where only confident ones are answered (Papernot et al. 2018,
-  Confident-GNMax, Algorithm 1); nothing here depends on the true confidence
 """
 
 from __future__ import annotations
@@ -20,9 +18,9 @@ from tasks.accounting.composition import Adjacency, gaussian_epsilon, gaussian_s
 from tasks.accounting.sensitivity import Protects, need
 from tasks.accounting.sums import Kind, SumNoise, sums_noise
 
-Part = Literal["labels", "checks", "answers"]
+Part = Literal["labels", "answers"]
 
-PARTS: Final[tuple[Part, ...]] = ("labels", "checks", "answers")
+PARTS: Final[tuple[Part, ...]] = ("labels", "answers")
 """The releases in order; their names identify them within a run."""
 
 COUNT_STEPS: Final = 128
@@ -76,15 +74,12 @@ class TeacherPrivacy:
         summed, p first and 1 - p from it: the bound holds in integers without slack. Replacing a row changes the shard
         that it leaves and the shard that the new row enters, two teachers that may both move the same way: twice as
         much.
-
-        Checks. The highest of the summed probabilities moves by at most as much as each of them does, |q - p| <= 1, in
-        each of n queries: sqrt(n).
         """
         laplace = self.kind == "laplace"
         exchanged = self.adjacency == "replace_one"
         if self.part == "labels":
             return (2.0 if laplace else math.sqrt(2)) if exchanged else 1.0
-        norm = 1.0 if self.part == "checks" else 2.0 if laplace else math.sqrt(2)
+        norm = 2.0 if laplace else math.sqrt(2)
         queries = self.numbers if laplace else math.sqrt(self.numbers)
         return norm * queries * (2.0 if exchanged else 1.0)
 
@@ -94,10 +89,6 @@ class TeacherPrivacy:
         norm = "L1" if self.kind == "laplace" else "L2"
         if self.part == "labels":
             what = "one row counts for one class"
-        elif self.part == "checks":
-            what = (
-                f"one row changes one teacher, and so how sure all are of each of {self.numbers} queries by at most 1"
-            )
         else:
             what = f"one row changes one teacher, whose two probabilities move in each of {self.numbers} queries"
         again = "; replacing it changes two" if self.adjacency == "replace_one" else ""
@@ -108,7 +99,7 @@ def paper_part(privacy: TeacherPrivacy) -> SumNoise[TeacherPrivacy]:
     """Return the noise that the paper prints, and its exact cost.
 
     Answers: sigma 6 for any number of queries. Labels: made for a distance of sqrt(2) between counts, for both
-    adjacencies. The paper has no checks.
+    adjacencies.
     """
     if privacy.part == "answers":
         return sums_noise(privacy, PAPER_SIGMA)

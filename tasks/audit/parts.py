@@ -66,6 +66,5 @@ CANARIES: Final[dict[str, Callable[[SumNoise[Any]], Sides]]] = {
     "density": keyphrases.density_canary,
     "labels": label_counts.canary,
     "answers": teachers.answers_canary,
-    "checks": teachers.checks_canary,
 }
 """The attack on each release of sums, by its part."""

@@ -37,7 +37,6 @@ VERSIONS = {
     "plain_train": 1,
     "labels": 1,
     "teach": 1,
-    "checks": 1,
     "answers": 1,
     "distill": 1,
     "select_texts": 1,

@@ -22,7 +22,7 @@ from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.private.releases.teachers import CLASSES, PublicTexts
 from tasks.steps.students.dp_classifier import shown_to_classifier
-from tasks.steps.teachers import HeldOut, TeacherSpec, embedder_of, held_out, queries_of, sure_of, test_rows
+from tasks.steps.teachers import HeldOut, TeacherSpec, embedder_of, held_out, queries_of, test_rows
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.students.recipe import ClassifySpec
 from tasks.students.spec import TrainingRows, settings
@@ -63,7 +63,7 @@ class SelectSpec:
 
 @step("train discriminator")
 def train_discriminator(
-    tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef, checks: ArtifactRef | None
+    tools: Tools, spec: TeacherSpec, written: Sequence[Written], answers: ArtifactRef
 ) -> tuple[ArtifactRef, str]:
     """Train the student discriminator on noisy labels of queries (Eq. 2)."""
     folder = f"runs/{tools.run_id}/discriminator"
@@ -73,10 +73,6 @@ def train_discriminator(
     def make() -> ArtifactRef:
         samples = read_samples(tools, written)
         texts = queries_of(tools, spec, written, samples)
-        if checks is not None:
-            sure = sure_of(tools, spec, checks)
-            vectors = None if texts.vectors is None else texts.vectors[sure]
-            texts = PublicTexts([texts.texts[index] for index in sure], vectors)
         table = tools.artifacts.read_table(answers)["sum"].to_numpy().reshape(-1, len(CLASSES))
         labels = [CLASSES[int(second > first)] for first, second in table]
         rows = TrainingRows(texts.texts, labels, CLASSES, texts.vectors)

@@ -37,18 +37,14 @@ class TeacherSpec:
     """Teachers, their answers, and the student that learns from them.
 
     There are `teachers` (M). Each learns from at most `negatives` generated texts and labels `queries` other texts,
-    half of them `public` rows if there are any. `checks`: noise of an optional first release of their agreement. With
-    it, only queries whose noisy sum reaches the share `sure` of all teachers are answered, up to the number that the
-    noise of `answers` covers. `student`: training settings of teachers and student.
+    half of them `public` rows if there are any. `student`: training settings of teachers and student.
     """
 
     payer: Payer
     answers: SumNoise[TeacherPrivacy]
-    checks: SumNoise[TeacherPrivacy] | None
     teachers: int
     queries: int
     negatives: int
-    sure: float
     student: StudentSpec
     seed: int
     public: Reference | None = None
@@ -148,49 +144,17 @@ def held_out(
     return HeldOut(PublicTexts(both, vectors))
 
 
-@paid_step("check teachers", stays=in_flow_process)
-def check_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Release the teachers' agreement on each query to checks/release.parquet."""
-    assert spec.checks is not None
-    return _released(tools, spec, _part_job(tools, spec, spec.checks, written, {}), written, None)
-
-
 @paid_step("ask teachers", stays=in_flow_process)
-def ask_teachers(
-    tools: Tools, spec: TeacherSpec, written: Sequence[Written], checks: ArtifactRef | None
-) -> tuple[ArtifactRef, str]:
+def ask_teachers(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
     """Release the teachers' summed answers and write them to answers/release.parquet."""
-    queries = None if checks is None else sure_of(tools, spec, checks)
-    if queries is not None and not queries:
-        raise InputError(
-            f"discriminator.sure: no query reached {spec.sure:g} of the teachers in the noisy checks. Lower it or "
-            "remove it. The checks are charged and will be reused."
-        )
-    return _released(tools, spec, _answers_job(tools, spec, written), written, queries)
-
-
-def sure_of(tools: Tools, spec: TeacherSpec, checks: ArtifactRef) -> list[int]:
-    """Return the ordered indices of queries that pass, up to the charged number."""
-    sums = tools.artifacts.read_table(checks)["sum"].to_numpy() / tools.artifacts.info(checks)["steps"]
-    return [int(index) for index in np.flatnonzero(sums >= spec.sure * spec.teachers)[: spec.answers.privacy.numbers]]
+    job = _answers_job(tools, spec, written)
+    paths = [_answers_path(tools, spec, number, written) for number in range(spec.teachers)]
+    return release_answers(tools, job, paths)
 
 
 def _answers_job(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> SumJob[TeacherPrivacy]:
-    parameters: dict[str, object] = {}
-    if spec.checks is not None:
-        parameters = {"sure": spec.sure, "checks": _part_job(tools, spec, spec.checks, written, {}).key.key}
-    return _part_job(tools, spec, spec.answers, written, parameters)
-
-
-def _part_job(
-    tools: Tools,
-    spec: TeacherSpec,
-    noise: SumNoise[TeacherPrivacy],
-    written: Sequence[Written],
-    more: dict[str, object],
-) -> SumJob[TeacherPrivacy]:
-    parameters = {"numbers": noise.privacy.numbers} | _parameters(tools, spec) | more
-    return sum_job(tools, spec.payer, noise, parameters, _inputs(written))
+    parameters = {"numbers": spec.answers.privacy.numbers} | _parameters(tools, spec)
+    return sum_job(tools, spec.payer, spec.answers, parameters, _inputs(written))
 
 
 def _parameters(tools: Tools, spec: TeacherSpec) -> dict[str, object]:
@@ -256,14 +220,3 @@ def queries_of(tools: Tools, spec: TeacherSpec, written: Sequence[Written], samp
     if generated.vectors is None:
         return PublicTexts(texts, None)
     return PublicTexts(texts, np.concatenate([generated.vectors, np.asarray(vectors)[rows]])[order])
-
-
-def _released(
-    tools: Tools,
-    spec: TeacherSpec,
-    job: SumJob[TeacherPrivacy],
-    written: Sequence[Written],
-    queries: Sequence[int] | None,
-) -> tuple[ArtifactRef, str]:
-    paths = [_answers_path(tools, spec, number, written) for number in range(spec.teachers)]
-    return release_answers(tools, job, paths, queries)

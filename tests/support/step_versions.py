@@ -105,12 +105,6 @@ MEANING = {
         "tasks/core/release.py",
     ],
     "teach": ["tasks/private/releases/teachers.py", "tasks/private/data/rows.py", "tasks/steps/teachers.py"],
-    "checks": [
-        "tasks/private/releases/teachers.py",
-        "tasks/private/releases/sums.py",
-        *NOISE,
-        "tasks/steps/teachers.py",
-    ],
     "answers": [
         "tasks/private/releases/teachers.py",
         "tasks/private/releases/sums.py",

@@ -106,12 +106,8 @@ class KdTutorConfig(OwnRowsConfig):
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
-        """Possible values of `privacy.calibration`; the paper's covers only Gaussian answers without checks."""
-        has_paper_noise = (
-            self.method.select != "dp_sgd"
-            and self.discriminator.noise == "gaussian"
-            and self.discriminator.sure is None
-        )
+        """Possible values of `privacy.calibration`; the paper's covers only Gaussian answers."""
+        has_paper_noise = self.method.select != "dp_sgd" and self.discriminator.noise == "gaussian"
         return ("tight", "paper") if has_paper_noise and self.epsilon != float("inf") else ("tight",)
 
     @property
@@ -122,7 +118,7 @@ class KdTutorConfig(OwnRowsConfig):
     @model_validator(mode="after")
     def _privacy_fits(self) -> Self:
         if self.privacy.calibration not in self.calibrations:
-            raise ValueError("privacy.calibration: paper is for Gaussian answers to all queries. Set tight")
+            raise ValueError("privacy.calibration: paper is for Gaussian answers. Set tight")
         exact = self.private.takes_exactly or self.privacy.adjacency == "replace_one"
         if self.method.tuning is not None and exact:
             raise ValueError(

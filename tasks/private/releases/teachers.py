@@ -134,32 +134,19 @@ def in_steps(answers: Floats) -> Ints:
     return np.stack([ANSWER_STEPS - private, private], axis=1)
 
 
-def clean_answers(answers: Sequence[Floats], selected: Sequence[int] | None = None) -> CleanSums:
-    """Return the teachers' summed probabilities, (queries, 2), of `selected` or all."""
-    total = sum((in_steps(teacher) for teacher in answers[1:]), start=in_steps(answers[0]))
-    return CleanSums(total if selected is None else total[np.asarray(selected, dtype=np.int64)])
+def clean_answers(answers: Sequence[Floats]) -> CleanSums:
+    """Return the teachers' summed probabilities, (queries, 2)."""
+    return CleanSums(sum((in_steps(teacher) for teacher in answers[1:]), start=in_steps(answers[0])))
 
 
-def clean_checks(answers: Sequence[Floats]) -> CleanSums:
-    """Return the higher of the two sums of each query, (queries, 1): the confidence."""
-    return CleanSums(clean_answers(answers).sums.max(axis=1, keepdims=True))
-
-
-def release_answers(
-    tools: Tools, job: SumJob[TeacherPrivacy], paths: Sequence[str], selected: Sequence[int] | None = None
-) -> tuple[ArtifactRef, str]:
-    """Write the noisy answers to `selected` or all queries, or the noisy checks, drawn now or read from the ledger.
+def release_answers(tools: Tools, job: SumJob[TeacherPrivacy], paths: Sequence[str]) -> tuple[ArtifactRef, str]:
+    """Write the noisy answers to all queries, drawn now or read from the ledger.
 
     `paths`: the files of the teachers' answers in the private zone. All queries are one release: repeated queries are
     read from the ledger. Also raises ArtifactError if a teacher's answers are gone.
     """
-    require_part(job.noise, "answers", "checks")
-
-    def clean() -> CleanSums:
-        answers = [stored_answers(tools, path) for path in paths]
-        return clean_checks(answers) if job.noise.privacy.part == "checks" else clean_answers(answers, selected)
-
-    return write_sums(tools, job, clean)
+    require_part(job.noise, "answers")
+    return write_sums(tools, job, lambda: clean_answers([stored_answers(tools, path) for path in paths]))
 
 
 def stored_answers(tools: Tools, path: str) -> Floats:
@@ -207,15 +194,6 @@ def _rows(rows: OpenedRows, vectors: Matrix | None, indices: Sequence[int], nega
 
 def answers_canary(noise: SumNoise[TeacherPrivacy]) -> Sides:
     """Return the attack: the canary is a row that turns its teacher from one class to the other."""
-    return Sides(*_turned_teacher(noise, 0.5), clean_answers)
-
-
-def checks_canary(noise: SumNoise[TeacherPrivacy]) -> Sides:
-    """Return the attack as on answers; the highest sum moves only if the other teachers agree already."""
-    return Sides(*_turned_teacher(noise, 1.0), clean_checks)
-
-
-def _turned_teacher(noise: SumNoise[TeacherPrivacy], sure: float) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
     queries = noise.privacy.numbers
-    others = (np.full(queries, sure),) * OTHERS
-    return (*others, np.zeros(queries)), (*others, np.ones(queries))
+    others = (np.full(queries, 0.5),) * OTHERS
+    return Sides((*others, np.zeros(queries)), (*others, np.ones(queries)), clean_answers)

@@ -146,15 +146,13 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "kd_tutor": [
         ({"discriminator": {"queries": 72}}, "must be below the number of texts"),
-        ({"discriminator": {"answers": 5}}, "answers needs sure"),
-        ({"discriminator": {"sure": 0.7, "noise": "laplace"}}, "noise: gaussian"),
         ({"method": {"samples": 73}}, "must be at least samples"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
         ({"privacy": {"tutor_epsilon": 4.0}}, "must be below privacy.epsilon"),
         ({"privacy": {"filter_epsilon": 1.0}}, "filter_epsilon"),
         ({"filter": "discriminator"}, "already the filter"),
         ({"class_balance": "balanced", "privacy": {"tutor_epsilon": 0.1}}, "privacy.tutor_epsilon is 0.1"),
-        ({"privacy": {"calibration": "paper"}, "discriminator": {"sure": 0.7}}, "Set tight"),
+        ({"privacy": {"calibration": "paper"}, "discriminator": {"noise": "laplace"}}, "Set tight"),
     ],
 }
 

@@ -61,7 +61,6 @@ CASES: dict[str, Callable[[], SumsCase]] = {
     "labels": lambda: teachers("labels"),
     "answers": lambda: teachers("answers"),
     "answers, Laplace": lambda: teachers("answers", "laplace"),
-    "checks": lambda: teachers("checks"),
 }
 REPLACED: dict[str, Callable[[], SumsCase]] = {
     "votes": lambda: votes(votes=2, releases=2, adjacency="replace_one"),

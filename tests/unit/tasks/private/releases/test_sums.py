@@ -26,7 +26,7 @@ from tasks.private.releases.density import clean_sums
 from tasks.private.releases.keyphrases import clean_density, clean_vocabulary, contribution, features_at
 from tasks.private.releases.label_counts import clean_labels
 from tasks.private.releases.sums import CleanSums, NoisySums, SumJob, add_noise, release_sums
-from tasks.private.releases.teachers import clean_answers, clean_checks
+from tasks.private.releases.teachers import clean_answers
 from tasks.private.voting.ballot import Ballot
 
 LABELS = ("a", "b", "c")
@@ -108,9 +108,9 @@ def densities(setting: Any) -> Kind:
     return Kind(privacy, document, sums_of_documents, strange)
 
 
-def of_teachers(part: Any, kind: Any) -> Kind:
-    clean = clean_checks if part == "checks" else clean_answers
-    return Kind(TeacherPrivacy(part, 2.0, 1e-5, QUERIES, kind), teacher, lambda units, _: clean(units), removable=False)
+def answers(kind: Any) -> Kind:
+    promise = TeacherPrivacy("answers", 2.0, 1e-5, QUERIES, kind)
+    return Kind(promise, teacher, lambda units, _: clean_answers(units), removable=False)
 
 
 def labels(kind: Any) -> Kind:
@@ -134,9 +134,7 @@ KINDS = {
     **{f"vocabulary, {setting}": terms(setting) for setting in ("gaussian", "pure", "paper")},
     **{f"density, {setting}": densities(setting) for setting in ("gaussian", "pure", "paper")},
     **{f"labels, {kind}": labels(kind) for kind in ("gaussian", "laplace")},
-    **{
-        f"{part}, {kind}": of_teachers(part, kind) for part in ("answers", "checks") for kind in ("gaussian", "laplace")
-    },
+    **{f"answers, {kind}": answers(kind) for kind in ("gaussian", "laplace")},
 }
 
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

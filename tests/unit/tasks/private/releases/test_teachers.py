@@ -1,6 +1,5 @@
 """Teachers and the tutor as a run makes them: real rows, real book; what one row changes, what is told, refused."""
 
-import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -45,10 +44,10 @@ def answers_of(run: KdRun, spec: teaching.TeacherSpec, written: list[Written]) -
     return [one["answers"] for one in found if one is not None]
 
 
-def student_of(run: KdRun, spec: teaching.TeacherSpec, written: list[Written], checks: Any = None) -> Any:
+def student_of(run: KdRun, spec: teaching.TeacherSpec, written: list[Written]) -> Any:
     """Release the answers of the teachers and train the discriminator on them."""
-    answered, _ = teaching.ask_teachers(run.tools, spec, written, checks)
-    return discriminator.train_discriminator(run.tools, spec, written, answered, checks)[0]
+    answered, _ = teaching.ask_teachers(run.tools, spec, written)
+    return discriminator.train_discriminator(run.tools, spec, written, answered)[0]
 
 
 def releases(run: KdRun) -> dict[str, NoisySums]:
@@ -101,7 +100,7 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
     noise = run.prepared.noise
     counted, _ = label_counts.count_labels(run.tools, run.payer, noise.beside[0], run.prepared.card.label_names)
     spec, written = taught(run)
-    answered, _ = teaching.ask_teachers(run.tools, spec, written, None)
+    answered, _ = teaching.ask_teachers(run.tools, spec, written)
     entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
     assert [entry.slot for entry in entries] == ["labels", "answers"]
     assert [entry.event for entry in entries] == [dict(charge.event) for charge in noise.charges]
@@ -111,32 +110,12 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
     assert found["answers"].sums.shape == (20, 2)
     assert sum(label_counts.read_shares(run.tools, counted)) == pytest.approx(1.0)
     (run.tools.home / answered.path).unlink()
-    again, why = teaching.ask_teachers(run.tools, spec, written, None)
+    again, why = teaching.ask_teachers(run.tools, spec, written)
     assert again.sha256 == answered.sha256
     assert "no noise drawn" in why
     unneeded = "not needed: the answers of all teachers are already released"
     assert teaching.teach(run.tools, spec, 0, written) == (None, unneeded)
     assert len(releases(run)) == 2
-
-
-def test_only_sure_queries_are_answered_and_both_looks_are_paid(tmp_path: Path) -> None:
-    run = opened(tmp_path, discriminator={"sure": 0.6, "answers": 6}, privacy={"epsilon": 300.0, "tutor_epsilon": 1.0})
-    spec, written = taught(run)
-    checks, _ = teaching.check_teachers(run.tools, spec, written)
-    student = student_of(run, spec, written, checks)
-    found = releases(run)
-    assert found["checks"].sums.shape == (20, 1)
-    assert found["answers"].sums.shape[0] == len(teaching.sure_of(run.tools, spec, checks)) <= 6
-    assert spec.answers.privacy.numbers == 6, "paid for, whether or not so many are sure"
-    assert run.prepared.noise.epsilon_exact <= 300.0
-    told = json.loads((run.tools.artifacts.read_folder(student) / "told.json").read_text())
-    assert told["queries"] == found["answers"].sums.shape[0]
-    nobody = opened(tmp_path / "x", discriminator={"sure": 1.0}, privacy={"epsilon": 0.01, "tutor_epsilon": 0.001})
-    spec, written = taught(nobody)
-    checks, _ = teaching.check_teachers(nobody.tools, spec, written)
-    if not teaching.sure_of(nobody.tools, spec, checks):
-        with pytest.raises(InputError, match=r"discriminator\.sure"):
-            teaching.ask_teachers(nobody.tools, spec, written, checks)
 
 
 def test_a_teacher_without_rows_says_one_half_and_nobody_hears_of_it(tmp_path: Path) -> None:
@@ -145,7 +124,7 @@ def test_a_teacher_without_rows_says_one_half_and_nobody_hears_of_it(tmp_path: P
     answers = answers_of(run, spec, written)
     assert len(answers) == 12
     assert sum(bool((one == 0.5).all()) for one in answers) >= 9
-    teaching.ask_teachers(run.tools, spec, written, None)
+    teaching.ask_teachers(run.tools, spec, written)
     assert releases(run)["answers"].sums.shape == (20, 2)
 
 
@@ -168,15 +147,15 @@ def test_lost_answers_stop_the_release_before_it_is_paid(tmp_path: Path) -> None
     place = teaching._answers_path(run.tools, spec, 2, written)
     (run.tools.home / place).unlink()
     with pytest.raises(ArtifactError, match="nothing was spent"):
-        teaching.ask_teachers(run.tools, spec, written, None)
+        teaching.ask_teachers(run.tools, spec, written)
     assert not releases(run)
     teaching.teach(run.tools, spec, 2, written)
-    teaching.ask_teachers(run.tools, spec, written, None)
+    teaching.ask_teachers(run.tools, spec, written)
     assert list(releases(run)) == ["answers"]
 
 
 def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
-    spec = teaching.TeacherSpec(Payer("", ""), None, None, 4, 20, 12, 0.0, StudentSpec("linear"), 0)
+    spec = teaching.TeacherSpec(Payer("", ""), None, 4, 20, 12, StudentSpec("linear"), 0)
     shown = [teaching.shown_to(48, number, spec) for number in range(4)]
     assert {one.queries for one in shown} == {shown[0].queries}
     for one in shown:
