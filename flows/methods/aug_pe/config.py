@@ -39,7 +39,6 @@ class AugPeMethod(AnyMethod):
     iterations: int = Field(
         10, ge=1, le=100, description="Iterations (T): T releases (original), T - 1 releases (wasp_baseline)."
     )
-    samples: int = Field(6000, ge=1, le=10_000_000, description="Total number of synthetic texts (N).")
     variations: int = Field(
         3, ge=1, le=64, description="Variations of each survivor (L - 1) by the PLM that wrote it; for style original."
     )

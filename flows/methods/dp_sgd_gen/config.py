@@ -15,7 +15,6 @@ from flows.config.privacy import DpSteps
 class DpSgdMethod(DpSteps, SingleRound):
     """Method settings of DP-SGD + generation."""
 
-    samples: int = Field(6000, ge=1, le=10_000_000, description="Total number of synthetic texts (N).")
     batch_rows: int = Field(
         32, ge=1, description="Average number of rows in a step; each row is sampled independently."
     )

@@ -15,7 +15,6 @@ from flows.config.privacy import Kept
 class FuseGenMethod(RoundsMethod):
     """Method settings of FuseGen; the defaults are the published ones, with WASP's number of texts."""
 
-    iterations: int = Field(5, ge=1, le=100, description="Iterations (J); examples from the second on.")
     examples: int = Field(8, ge=2, le=64, description="Examples in a prompt (S).")
     pool: int = Field(5, ge=1, le=100, description="Candidates per example (R = S times this).")
     judge: Literal["finetune", "linear", "mlp"] = Field(

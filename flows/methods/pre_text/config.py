@@ -16,9 +16,6 @@ class PreTextMethod(AnyMethod):
     """Method settings of PrE-Text; the defaults for iterations, population and look-ahead are published."""
 
     iterations: int = Field(11, ge=1, le=100, description="Iterations of vote and variation (T), one release each.")
-    samples: int = Field(
-        6000, ge=1, le=10_000_000, description="Total number of synthetic texts (N), written in the final expansion."
-    )
     population: int = Field(1024, ge=1, le=10_000_000, description="Candidate texts in each vote.")
     look_ahead: int = Field(
         4, ge=0, le=64, description="Variations whose mean vector represents a text in votes; 0: its own vector."
