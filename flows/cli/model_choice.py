@@ -1,4 +1,4 @@
-"""Choose language models for `wasp init`: a local server, a key in the environment, else the embedded stubs."""
+"""Choose language models for `wasp init`: a local server, a key, the bundled model, else the embedded stubs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -13,9 +14,11 @@ from urllib.request import urlopen
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import redact
 from connectors.models.base import registry
+from connectors.models.transformers import smollm2
 
 LOCAL_SERVERS = {"Ollama": "http://127.0.0.1:11434/v1", "vLLM": "http://127.0.0.1:8000/v1"}
 KEYS = {"OPENAI_API_KEY": ("openai", "gpt-4o-mini"), "ANTHROPIC_API_KEY": ("anthropic", "claude-haiku-4-5")}
+BUNDLED = {"name": smollm2.NAME, "connector": "hf", "model": smollm2.NAME, "temperature": 0.8}
 STUBS = [
     {"name": name, "connector": "ngram", "model": model}
     for name, model in (("clerk", "helpdesk"), ("writer", "letters"), ("novelist", "stories"))
@@ -52,6 +55,11 @@ def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tupl
     for variable, (connector, model) in KEYS.items():
         if os.environ.get(variable):
             return [_plm(connector, model, key=f"env:{variable}")], f"{variable} is set"
+    if all(find_spec(package) for package in (smollm2.PACKAGE, "gguf", "transformers")):
+        return [dict(BUNDLED)], (
+            "the bundled model, on this machine: 135 million parameters, about 4 texts a second. For better texts add "
+            "--model CONNECTOR:MODEL"
+        )
     return [dict(stub) for stub in STUBS], (
         "embedded stubs: they show the pipeline, their texts are poor. For useful texts add --model CONNECTOR:MODEL"
     )

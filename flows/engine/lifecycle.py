@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from prefect import Flow, flow, get_client, runtime
+from prefect.utilities.hashing import file_hash
 
 from connectors.interfaces.errors import ConfigError, ModelsDownError, TooFewTextsError, WaspError
 from connectors.ledger.state import RELEASING
@@ -91,8 +92,9 @@ def method_flow(
         # Types, not names: Prefect pickles a served flow without names that only annotations use.
         shell.__annotations__ = {"config": config, "resumes": str | None, "changes": Changes, "return": dict[str, Any]}
         runner = ConfiguredTaskRunner()
-        decorator = flow(name=shell.__name__, flow_run_name=flow_run_name, validate_parameters=True, task_runner=runner)
-        return decorator(shell)
+        version = file_hash(inspect.getfile(algorithm))  # by default that of this file, the same for all methods
+        named = flow(name=shell.__name__, version=version, flow_run_name=flow_run_name, task_runner=runner)
+        return named(shell)
 
     return decorate
 

