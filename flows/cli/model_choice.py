@@ -55,7 +55,7 @@ def choose_models(requested: Sequence[str], endpoint: str | None = None) -> tupl
     for variable, (connector, model) in KEYS.items():
         if os.environ.get(variable):
             return [_plm(connector, model, key=f"env:{variable}")], f"{variable} is set"
-    if all(find_spec(package) for package in (smollm2.PACKAGE, "gguf", "transformers")):
+    if all(find_spec(package) for package in (smollm2.PACKAGE, *smollm2.READERS, "transformers")):
         return [dict(BUNDLED)], (
             "the bundled model, on this machine: 135 million parameters, about 4 texts a second. For better texts add "
             "--model CONNECTOR:MODEL"

