@@ -50,7 +50,7 @@ case "$server" in
         # WASP_AUTH take effect; runs and models are not kept in it.
         folder=$(mktemp -d)
         here=${WASP_CODE:-/opt/wasp}/infra/mlflow_auth.ini
-        sed "s#sqlite:////tmp#sqlite:///$folder#" "$here" >"$folder/mlflow_auth.ini"
+        sed "s#FOLDER#$folder#" "$here" >"$folder/mlflow_auth.ini"
         export MLFLOW_AUTH_CONFIG_PATH="$folder/mlflow_auth.ini"
         export MLFLOW_AUTH_ADMIN_USERNAME="$user" MLFLOW_AUTH_ADMIN_PASSWORD="$password"
         if [ -z "${MLFLOW_FLASK_SERVER_SECRET_KEY-}" ]; then

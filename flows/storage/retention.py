@@ -53,7 +53,7 @@ class Retention(Strict):
     runs_older_than: Age | None = Field(
         None,
         description="Texts, synthetic rows and student of runs, finished or not; releases, summary and report stay. "
-        "MLflow has runs and models of its own: delete them there.",
+        "Runs and models in MLflow stay.",
     )
 
     @model_validator(mode="before")

@@ -17,7 +17,7 @@ CHECKED = ConfigDict(strict=True, extra="forbid")
 
 VENDOR_OPTIONS = {
     "schema": "Remove it",
-    "several": "Remove it; each text is requested by a call of its own",
+    "several": "Remove it; each call requests one text",
     "pace": "Remove it; the calls in flight follow the server's refusals",
     **dict.fromkeys(
         ("rpm", "tpm", "input_tpm", "output_tpm"), "Remove it; a refused call costs nothing and lowers the pace"

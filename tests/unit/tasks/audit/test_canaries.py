@@ -83,9 +83,9 @@ def test_the_bound_of_a_mechanism_that_is_as_weak_as_it_says_stays_below() -> No
     """Randomised response of epsilon 1, the worst there is: the bound is above the truth once in 10^6 audits."""
     rng = np.random.default_rng()
     included = rng.random(2000) < 0.5
-    told = included ^ (rng.random(2000) > math.e / (1 + math.e))
-    found = guess("told", told + 1e-9 * rng.random(2000), included, 1500, 0.0, 1 - 1e-6)
-    assert 0.3 < found.bound <= 1.0
+    answers = included ^ (rng.random(2000) > math.e / (1 + math.e))
+    result = guess("answers", answers + 1e-9 * rng.random(2000), included, 1500, 0.0, 1 - 1e-6)
+    assert 0.3 < result.bound <= 1.0
 
 
 def test_what_each_row_gives_adds_up_to_the_votes() -> None:
@@ -102,31 +102,31 @@ def test_what_each_row_gives_adds_up_to_the_votes() -> None:
 
 @pytest.mark.statistical
 def test_a_sound_run_passes_and_its_texts_tell_nothing(rows: list[tuple[str, str]]) -> None:
-    found = attacked(4.0, rows)
-    assert all(one.bound <= 4.0 for one in found.values())
-    assert 0.55 < found["noisy votes"].auc < 0.85, "the votes do tell something: epsilon is 4, not 0"
-    likelihood = found["likelihood of the texts"]
+    results = attacked(4.0, rows)
+    assert all(one.bound <= 4.0 for one in results.values())
+    assert 0.55 < results["noisy votes"].auc < 0.85, "the votes do tell something: epsilon is 4, not 0"
+    likelihood = results["likelihood of the texts"]
     assert abs(likelihood.auc - 0.5) < 5 * 0.0236, "standard error of the AUC of 300 against 300"
 
 
 def test_votes_without_noise_give_every_canary_away(rows: list[tuple[str, str]]) -> None:
-    found = attacked(math.inf, rows)["noisy votes"]
-    assert found.auc > 0.999
-    assert found.bound > 4.0
+    result = attacked(math.inf, rows)["noisy votes"]
+    assert result.auc > 0.999
+    assert result.bound > 4.0
 
 
 def test_texts_that_repeat_canaries_give_them_away(rows: list[tuple[str, str]]) -> None:
-    found = attacked(4.0, rows, leaked=True)["likelihood of the texts"]
-    assert found.auc > 0.99
-    assert found.bound > 4.0
+    result = attacked(4.0, rows, leaked=True)["likelihood of the texts"]
+    assert result.auc > 0.99
+    assert result.bound > 4.0
 
 
 def test_guesses_are_the_most_extreme_scores() -> None:
     included = np.array([True] * 10 + [False] * 10)
     scores = np.concatenate([np.linspace(1, 2, 10), np.linspace(-2, -1, 10)])
     scores[9], scores[19] = -3.0, 3.0
-    found = guess("scores", scores, included, 4, 0.0, 0.95)
-    assert (found.guesses, found.correct) == (4, 2)
+    result = guess("scores", scores, included, 4, 0.0, 0.95)
+    assert (result.guesses, result.correct) == (4, 2)
 
 
 def test_canaries_begin_like_rows_of_their_class_end_in_words_of_their_own_and_have_fair_coins() -> None:
