@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.interfaces.prompts import Prompt, Seeded
-from tasks.text.prompts import Call, TaskCard, about, fill, named, place_of, seed_of
+from tasks.text.prompts import LIST_END, Call, TaskCard, about, fill, named, place_of, seed_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +27,18 @@ Write one {item}{of_class} that contains these terms: {phrases}.
 It should read as if a real person had written it. Work the terms in where they fit, in any order; other words and \
 details are yours. Answer with the {item} alone, without a title, an introduction or quotation marks.
 New {item}:"""
+
+LISTED = """\
+Real examples of a {item}{of_class}, each after the words it contains.
+{shown}
+{number}. {phrases}:"""
+"""The same as the continuation of a list, for models that do not follow an instruction."""
+
+MADE_UP: Final = (
+    (("open", "sunday", "hours"), "Hello, are you open on Sunday, and until what hours?"),
+    (("parcel", "late"), "My parcel is two days late. Where is it now?"),
+)
+"""First lines of a list, phrases and text, without released examples that have phrases."""
 
 SHOWN = """\
 Each numbered line below holds a real {item}, after a line of terms that it contains; look at how they are written, \
@@ -79,19 +91,22 @@ def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
     """Return the prompt of one generation with its phrases."""
     phrases, shown = seeding.phrases(call.label, call.ordinal), _examples(seeding, call)
     label = card.label(call.label)
+    lines = [(example.phrases, example.text) for example in shown if example.phrases] or MADE_UP
     values = {
         "item": card.item,
-        "phrases": BETWEEN.join(phrases),
-        "shown": _listed(card, shown),
+        "phrases": (", " if call.listed else BETWEEN).join(phrases),
+        "shown": _numbered(lines) if call.listed else _listed(card, shown),
+        "number": str(len(lines) + 1),
         "of_class": f" of the class {named(label)}" if seeding.disclose else "",
     }
     return Seeded(
-        text=fill((SHOWN if shown else "") + SEEDED, values),
+        text=fill(LISTED if call.listed else (SHOWN if shown else "") + SEEDED, values),
         label=label.name if seeding.disclose else "",
         description=about(label) if seeding.disclose else "",
         good=tuple(example.text for example in shown),
         max_tokens=card.max_tokens,
         seed=seed_of("seeded", *place_of(call), call.attempt),
+        end=LIST_END if call.listed else "",
         phrases=phrases,
     )
 
@@ -107,6 +122,10 @@ def _examples(seeding: Seeding, call: Call) -> tuple[ShownText, ...]:
         if number[example.label] <= seeding.per_class:
             drawn.append(example)
     return tuple(drawn)
+
+
+def _numbered(lines: Sequence[tuple[tuple[str, ...], str]]) -> str:
+    return "\n".join(f"{at}. {', '.join(words)}: {' '.join(text.split())}" for at, (words, text) in enumerate(lines, 1))
 
 
 def _listed(card: TaskCard, examples: Sequence[ShownText]) -> str:

@@ -42,6 +42,8 @@ Answer with the new {item} alone.
 New {item}:"""
 
 LIST_HEADING = "Real examples of a {item}{attribute}. Topic: {topic}."
+LIST_END = "\n"
+"""End of a text that continues a list."""
 
 PLACEHOLDERS: Mapping[str, frozenset[str]] = {
     "zero_shot": frozenset({"item", "label", "attribute"}),
@@ -166,7 +168,7 @@ def contrastive(
 def listed(card: TaskCard, label: str, attribute: str, good: Sequence[str], seed: int) -> Prompt:
     """Return the beginning of a numbered list of one class's items: a heading, the good examples, the next number."""
     entries = [f"{number}. {_one_line(text)}" for number, text in enumerate(good, start=1)]
-    draft = Prompt("", label, attribute=attribute, good=tuple(good), seed=seed, end="\n")
+    draft = Prompt("", label, attribute=attribute, good=tuple(good), seed=seed, end=LIST_END)
     words = () if good or card.attribute else card.label(label).words
     if words:  # without examples a small model needs a word to start from
         draft = replace(draft, attribute=attribute or words[seed % len(words)])
@@ -217,7 +219,7 @@ def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
     values = {
         "item": card.item,
         "label": named(label),
-        "topic": label.description or label.name.replace("_", " "),
+        "topic": topic_of(label),
         "attribute": marked(card, draft.attribute),
         "bad": _listed(f"Bad {card.item}", draft.bad),
         "good": _listed(f"Good {card.item}", draft.good),
@@ -240,6 +242,11 @@ def about(label: Label) -> str:
 def named(label: Label) -> str:
     """Return the name of a class for prompts, with its description."""
     return f'"{label.name}" ({label.description})' if label.description else f'"{label.name}"'
+
+
+def topic_of(label: Label) -> str:
+    """Return a class in the words of a list's heading."""
+    return label.description or label.name.replace("_", " ")
 
 
 def _listed(tag: str, texts: Sequence[str]) -> str:

@@ -11,7 +11,19 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from connectors.interfaces.prompts import Cloze, Prompt
-from tasks.text.prompts import Call, TaskCard, about, fill, marked, named, place_of, prompt_for, seed_of
+from tasks.text.prompts import (
+    LIST_END,
+    Call,
+    TaskCard,
+    about,
+    fill,
+    marked,
+    named,
+    place_of,
+    prompt_for,
+    seed_of,
+    topic_of,
+)
 
 Way = Literal["", "paraphrase", "blanks"]
 
@@ -38,6 +50,12 @@ Words were taken out of this {item}{of_class}{attribute}; each underscore stands
 Write it out in full, {style}: put fitting words in the place of every underscore. Answer with the full {item} \
 alone.
 Full {item}:"""
+
+SAID_AGAIN = """\
+One {item}{attribute}, said in different ways.{topic}
+1. {text}
+2."""
+"""A paraphrase as the continuation of a list, for models that do not follow an instruction."""
 
 STYLES: Final = (
     "in a plain and sober tone",
@@ -119,14 +137,17 @@ def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, paren
         "attribute": marked(card, attribute),
         "text": blanked or " ".join(parent.text.split()),
         "style": STYLES[int(generator.integers(len(STYLES)))],
+        "topic": f" Topic: {topic_of(label)}." if manner.disclose else "",
     }
+    listed = call.listed and not blanked
     fields: dict[str, Any] = {
-        "text": fill(BLANKS if blanked else PARAPHRASE, values),
+        "text": fill(BLANKS if blanked else SAID_AGAIN if listed else PARAPHRASE, values),
         "label": label.name if manner.disclose else "",
         "description": about(label) if manner.disclose else "",
         "attribute": attribute,
         "max_tokens": card.max_tokens,
         "seed": seed,
+        "end": LIST_END if listed else "",
     }
     if not blanked:
         return Prompt(**fields, good=(parent.text,))

@@ -1,6 +1,7 @@
 """Prompts that are seeded with phrases: theirs alone, no class, examples only where somebody gave them away."""
 
 from collections import Counter
+from dataclasses import replace
 
 from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Seeded
@@ -29,6 +30,17 @@ def test_a_prompt_names_its_phrases_the_kind_of_text_and_no_class() -> None:
     told = seeded(CARD, call("heart", 0), Seeding(SEQUENCES, disclose=True))
     assert 'of the class "heart" (of the heart)' in told.text
     assert told.label == "heart"
+
+
+def test_a_listed_prompt_ends_with_its_phrases_after_examples_with_theirs() -> None:
+    listed = replace(call("heart", 0), listed=True)
+    made_up = seeded(CARD, listed, Seeding(SEQUENCES))
+    assert made_up.end == "\n"
+    assert made_up.text.splitlines()[-1] == "3. angina, heart failure:"
+    assert made_up.text.startswith("Real examples of a discharge note, each after the words it contains.\n1. open,")
+    shown = (ShownText("A stent\nwas placed.", "heart", ("stent",)), ShownText("No phrase.", "lung"))
+    lines = seeded(CARD, listed, Seeding(SEQUENCES, shown, per_class=1)).text.splitlines()
+    assert lines[1:] == ["1. stent: A stent was placed.", "2. angina, heart failure:"]
 
 
 def test_models_take_the_sequences_of_a_class_in_turn_and_begin_again() -> None:

@@ -80,6 +80,16 @@ def test_a_paraphrase_shows_the_parent_and_may_not_repeat_it() -> None:
     assert clean("Please put my bill for May right.", prompt).reason is None
 
 
+def test_a_listed_paraphrase_is_the_second_item_of_a_list() -> None:
+    for disclose, topic in ((True, " Topic: about an invoice."), (False, "")):
+        model = Model()
+        generate(model, request(Manner(way="paraphrase", disclose=disclose), listed=True))
+        heading, parent, begun = model.asked[0].text.splitlines()
+        assert heading == f"One message to a support desk, said in different ways.{topic}"
+        assert (parent, begun) == (f"1. {PARENTS['billing'][0].text}", "2.")
+        assert model.asked[0].end == "\n"
+
+
 def test_a_filled_text_may_share_its_words_with_what_was_shown_but_not_with_the_instruction() -> None:
     model = Model()
     generate(model, request(BLANKS))
