@@ -67,7 +67,7 @@ def test_only_private_takes_no_finite_epsilon_from_a_form() -> None:
 def test_a_preview_needs_models_but_no_private_rows(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     place = ROOT / "deployments/configs"
-    shown = start.preview(None, place / "fusegen_here.yaml", ["plms_used=[clerk]"], 1, "fusegen")
-    assert {row["plm"] for row in shown["rows"]} == {"clerk"}
+    shown = start.preview(None, place / "fusegen_here.yaml", ["plms_used=[smollm2]"], 1, "fusegen")
+    assert {row["plm"] for row in shown["rows"]} == {"smollm2"}
     with pytest.raises(ConfigError, match="calls no language model"):
         start.preview(None, place / "only_private_here.yaml", [], 1, "only_private")
