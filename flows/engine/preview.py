@@ -16,7 +16,7 @@ from flows.config.base import AnyConfig
 from flows.config.task_files import load_task
 from flows.engine.checks import require_models
 from flows.engine.tools import RunTools
-from tasks.steps.generate import WritingRequest, first_prompts
+from tasks.steps.generate import WriteJob, WritingRequest, first_prompts
 from tasks.text.cleaning import clean
 from tasks.text.prompts import Call, TaskCard
 from tasks.text.variation import Manner, Parent, generation_prompt
@@ -60,13 +60,11 @@ def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iterati
         call = Call(tools.config.execution.seed, iteration, 0, card.label_names[0], 0)
         return [generation_prompt(card, call, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
     counts = dict.fromkeys(card.label_names, rows)
-    seed = tools.config.execution.seed
     number = list(tools.plms).index(plm)
     seeding = find_method(tools.config.flow_name).preview_phrases(tools, card)
     listed = tools.config.plms[number].is_listed
-    return first_prompts(
-        WritingRequest(card, plm, number, iteration, counts, seed=seed, seeding=seeding, listed=listed)
-    )
+    job = WriteJob(card, plm, number, iteration, seed=tools.config.execution.seed, listed=listed)
+    return first_prompts(WritingRequest(job, counts, seeding=seeding))
 
 
 def _counted(advance: Advance, position: int, completion: Completion) -> None:  # noqa: ARG001

@@ -34,10 +34,11 @@ from tasks.prefect.runtime import run_step
 from tasks.reporting.run_record import Touched
 from tasks.steps.density import Shift
 from tasks.steps.federation.coordinator import Dropped, FederatedVote, federated_vote
+from tasks.steps.generate import WriteJob
 from tasks.steps.selection import shares
 from tasks.steps.students.evaluation import MeasureJob, TrainJob, train_and_test
 from tasks.steps.students.soft_labels import SoftJob, label_softly
-from tasks.steps.texts import WriteJob, collect
+from tasks.steps.texts import collect
 from tasks.steps.vote import VoteSpec, vote
 from tasks.students.spec import StudentSpec
 from tasks.text.class_balance import Shares
@@ -152,10 +153,26 @@ class Run:
         self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
     ) -> list[WriteJob]:
         """Return one job per PLM; together they write the round's texts and those missing from earlier rounds."""
-        counts = self.counts(iteration, weights, written)
         jobs, offset = [], sum(table.samples.rows for table in written)
-        for plm, count in counts.items():
-            jobs.append(self._write_job(iteration, plm, count, offset, examples, written))
+        for plm, count in self.counts(iteration, weights, written).items():
+            number = self.plms.index(plm)
+            job = WriteJob(
+                self.writing_card,
+                plm,
+                number,
+                iteration,
+                count,
+                offset,
+                examples_per_prompt=self.examples_per_prompt,
+                contrast=self.contrast,
+                manner=self.manner,
+                seed=self.config.execution.seed,
+                examples=examples,
+                earlier=tuple(table.samples for table in written),
+                shares=self.shares,
+                listed=self.config.plms[number].is_listed,
+            )
+            jobs.append(job)
             offset += count
         return jobs
 
@@ -188,32 +205,6 @@ class Run:
     def texts_after(self, iteration: int) -> int:
         """Return the planned number of texts after an iteration; each round writes 1/T of all."""
         return self.config.method.samples * (iteration + 1) // self.iterations
-
-    def _write_job(
-        self,
-        iteration: int,
-        plm: str,
-        count: int,
-        offset: int,
-        examples: ArtifactRef | None,
-        written: Sequence[Written],
-    ) -> WriteJob:
-        return WriteJob(
-            plm=plm,
-            plm_index=self.plms.index(plm),
-            iteration=iteration,
-            count=count,
-            offset=offset,
-            card=self.writing_card,
-            examples_per_prompt=self.examples_per_prompt,
-            contrast=self.contrast,
-            manner=self.manner,
-            seed=self.config.execution.seed,
-            examples=examples,
-            earlier=tuple(table.samples for table in written),
-            shares=self.shares,
-            listed=self.config.plms[self.plms.index(plm)].is_listed,
-        )
 
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
         """Raise ModelsDownError when every PLM is down, TooFewTextsError when the next step has too few usable texts.

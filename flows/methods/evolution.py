@@ -11,7 +11,7 @@ from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, vary
 from tasks.selection.survivors import Survival
 from tasks.steps.evolution import SURVIVORS, SurviveJob, look_ahead
-from tasks.steps.texts import WriteJob
+from tasks.steps.generate import WriteJob
 from tasks.text.class_balance import texts_per_class
 from tasks.text.variation import Manner
 
@@ -59,11 +59,7 @@ class EvolutionRun(Run):
             plm=plm,
             plm_index=len(self.models) + self.models.index(plm),
             iteration=iteration,
-            count=0,
-            offset=0,
             card=self.prepared.card,
-            examples_per_prompt=0,
-            contrast=False,
             seed=self.config.execution.seed,
             earlier=(table.samples,),
             manner=self.variation,

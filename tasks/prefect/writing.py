@@ -16,7 +16,8 @@ from prefect.states import Completed
 from tasks.core.refs import Written
 from tasks.core.tools import Tools
 from tasks.prefect.runtime import MODEL_DOWN, outcome, results, submit_step, task_step, value_of
-from tasks.steps.texts import WriteJob, embed_samples, write_samples
+from tasks.steps.generate import WriteJob
+from tasks.steps.texts import embed_samples, write_samples
 
 
 def embedded(tools: Tools, by: Task[..., Any], jobs: Sequence[WriteJob]) -> list[Written]:

@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import Completion, LanguageModel, Usage
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.prompts import Prompt
+from tasks.core.refs import Reference
+from tasks.text.class_balance import Shares
 from tasks.text.cleaning import normalised
 from tasks.text.first_answers import FirstAnswers, rejection
 from tasks.text.keyphrase_prompts import Seeding, seeded
@@ -52,35 +55,83 @@ IDS_PER_ITERATION = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class WritingRequest:
+class Seeds:
+    """Seeds of prompts: a table of sequences (label, phrases) and real texts.
+
+    `shown`: rows whose owner released them for use in prompts; each prompt shows `per_class` of each class, with their
+    first `length` terms from the table `terms`. `disclose`: the prompt names the class. `first`, `models`: index and
+    number of the language models that share the sequences.
+    """
+
+    sequences: ArtifactRef
+    shown: Reference | None = None
+    terms: ArtifactRef | None = None
+    length: int = 0
+    per_class: int = 0
+    disclose: bool = False
+    first: int = 0
+    models: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
     """The texts that one language model writes in one iteration.
 
-    `counts`: texts per class. `good`, `bad`: the selected samples per class, best first; a class without samples uses
-    the zero-shot prompt. `examples` is S in the paper. `attempts`: number of top-up rounds after the first.
-    `earlier`: normalised texts (tasks.text.cleaning.normalised) already in the dataset. `manner`: the content of
-    prompts and the kind of variation. `parents`: the texts of each class to vary in turn; empty for new texts.
-    `seeding`: each prompt requests its own phrases instead. `words`: terms of which each prompt for a new text names
-    `words_per_prompt`, drawn at random. `listed`: prompts are the beginnings of lists.
+    The `count` texts are balanced over the classes of `card` or divided by `shares`.
+    `offset`: number of texts assigned to classes before; remainders rotate from there. `examples`: the selection of the
+    previous iteration, None for zero-shot; each prompt shows `examples_per_prompt` (S). `earlier`: texts that must not
+    be repeated.
+
+    `manner`: the content of prompts and the kind of variation. With `parents` the model varies texts of these tables,
+    only those of the model `only` if it is set. It writes `copies` of each text (times its column `times`), or without
+    copies `count` in total, cycling through the parents. `part`: a separate folder within the iteration. With `seeds`
+    each prompt requests its own phrases. With `words`, a table of terms, each prompt for a new text names randomly
+    drawn terms. `listed`: prompts are the beginnings of lists.
     """
 
     card: TaskCard
     plm: str
     plm_index: int
     iteration: int
+    count: int = 0
+    offset: int = 0
+    examples_per_prompt: int = 0
+    contrast: bool = False
+    seed: int = 0
+    examples: ArtifactRef | None = None
+    earlier: tuple[ArtifactRef, ...] = ()
+    manner: Manner = USUAL
+    parents: tuple[ArtifactRef, ...] = ()
+    copies: int = 0
+    only: str = ""
+    part: str = ""
+    seeds: Seeds | None = None
+    words: ArtifactRef | None = None
+    words_per_prompt: int = 1
+    listed: bool = False
+    shares: Shares = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WritingRequest:
+    """A job with the contents of its artifacts.
+
+    `counts`: texts per class. `good`, `bad`: the selected samples per class, best first; a class without samples uses
+    the zero-shot prompt. `attempts`: number of top-up rounds after the first. `earlier`: normalised texts
+    (tasks.text.cleaning.normalised) already in the dataset. `parents`: the texts of each class to vary in turn; empty
+    for new texts. `seeding`: each prompt requests its own phrases instead. `words`: terms of which each prompt for a
+    new text names some, drawn at random.
+    """
+
+    job: WriteJob
     counts: Mapping[str, int]
     good: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bad: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    examples: int = 8
-    contrast: bool = True
-    seed: int = 0
     attempts: int = 3
     earlier: frozenset[str] = frozenset()
-    manner: Manner = USUAL
     parents: Mapping[str, tuple[Parent, ...]] = field(default_factory=dict)
     seeding: Seeding | None = None
     words: tuple[str, ...] = ()
-    words_per_prompt: int = 1
-    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +188,11 @@ def generate(model: LanguageModel, request: WritingRequest, advance: Advance = l
     top-ups. Raises the errors of `model.complete`, ConfigError for an invalid request, and FinalError if none of the
     first answers of a paid model is usable.
     """
+    job = request.job
     _check(request)
     progress = _Progress(seen=set(request.earlier))
-    first_answers = FirstAnswers(model, request.plm, request.card.language)
-    progress.accepted = {label: [] for label in request.card.label_names if label in request.counts}
+    first_answers = FirstAnswers(model, job.plm, job.card.language)
+    progress.accepted = {label: [] for label in job.card.label_names if label in request.counts}
     for attempt in range(request.attempts + 1):
         queries = _round(request, progress, attempt)
         if not queries:
@@ -154,7 +206,7 @@ def generate(model: LanguageModel, request: WritingRequest, advance: Advance = l
         completions = model.complete(prompts, keep)
         if len(completions) != len(queries):
             raise FinalError(
-                f"Model '{request.plm}': it returned {len(completions)} completions for {len(queries)} prompts. "
+                f"Model '{job.plm}': it returned {len(completions)} completions for {len(queries)} prompts. "
                 "Check its connector."
             )
         for query, completion in zip(queries, completions, strict=True):
@@ -173,21 +225,20 @@ def first_prompts(request: WritingRequest) -> list[Prompt]:
     """Return the prompts of a request's first round, in the order of the calls."""
     _check(request)
     progress = _Progress(
-        seen=set(), accepted={label: [] for label in request.card.label_names if label in request.counts}
+        seen=set(), accepted={label: [] for label in request.job.card.label_names if label in request.counts}
     )
     return [query.prompt for query in _round(request, progress, 0)]
 
 
 def _check(request: WritingRequest) -> None:
+    job = request.job
     for label, count in request.counts.items():
-        request.card.label(label)
+        job.card.label(label)
         if count < 0:
-            raise ConfigError(
-                f"Model '{request.plm}': invalid count of {count} texts for class '{label}'. Set 0 or more."
-            )
-    if not 0 <= request.plm_index < IDS_PER_ITERATION // IDS_PER_PLM or sum(request.counts.values()) > IDS_PER_PLM:
+            raise ConfigError(f"Model '{job.plm}': invalid count of {count} texts for class '{label}'. Set 0 or more.")
+    if not 0 <= job.plm_index < IDS_PER_ITERATION // IDS_PER_PLM or sum(request.counts.values()) > IDS_PER_PLM:
         raise ConfigError(
-            f"Model '{request.plm}': a run supports at most 100 models and 10 million texts per model and iteration. "
+            f"Model '{job.plm}': a run supports at most 100 models and 10 million texts per model and iteration. "
             "Reduce the models or the texts."
         )
 
@@ -213,29 +264,31 @@ def _query(request: WritingRequest, label: str, ordinal: int, attempt: int) -> _
 
 
 def _call(request: WritingRequest, label: str, ordinal: int, attempt: int) -> Call:
+    job = request.job
     return Call(
-        seed=request.seed,
-        iteration=request.iteration,
-        plm_index=request.plm_index,
+        seed=job.seed,
+        iteration=job.iteration,
+        plm_index=job.plm_index,
         label=label,
         ordinal=ordinal,
         attempt=attempt,
         good=request.good.get(label, ()),
         bad=request.bad.get(label, ()),
-        examples=request.examples,
-        contrast=request.contrast,
-        listed=request.listed,
+        examples=job.examples_per_prompt,
+        contrast=job.contrast,
+        listed=job.listed,
     )
 
 
 def _prompt(request: WritingRequest, call: Call, parent: Parent | None) -> Prompt:
+    job = request.job
     if request.seeding is not None:
-        return seeded(request.card, call, request.seeding)
+        return seeded(job.card, call, request.seeding)
     attribute = "" if parent else _drawn_terms(request, call) or _attribute(request, call.label, call.ordinal)
-    if parent is None and request.manner.usual:
-        return prompt_for(request.card, call, attribute)
-    phrase = keyword(request.card, call.label, request.manner, call.ordinal + request.plm_index + request.iteration)
-    return generation_prompt(request.card, call, request.manner, attribute or phrase, parent)
+    if parent is None and job.manner.usual:
+        return prompt_for(job.card, call, attribute)
+    phrase = keyword(job.card, call.label, job.manner, call.ordinal + job.plm_index + job.iteration)
+    return generation_prompt(job.card, call, job.manner, attribute or phrase, parent)
 
 
 def _drawn_terms(request: WritingRequest, call: Call) -> str:
@@ -243,16 +296,17 @@ def _drawn_terms(request: WritingRequest, call: Call) -> str:
     if not request.words:
         return ""
     generator = np.random.default_rng(seed_of("words", *place_of(call)))
-    order = generator.permutation(len(request.words))[: request.words_per_prompt]
+    order = generator.permutation(len(request.words))[: request.job.words_per_prompt]
     return ", ".join(request.words[index] for index in order)
 
 
 def _attribute(request: WritingRequest, label: str, ordinal: int) -> str:
     """Cycle through the attribute values; class, model and iteration set the start."""
-    values = request.card.values
+    job = request.job
+    values = job.card.values
     if not values:
         return ""
-    start = request.card.label_names.index(label) + request.plm_index + request.iteration
+    start = job.card.label_names.index(label) + job.plm_index + job.iteration
     return values[(start + ordinal) % len(values)]
 
 
@@ -267,8 +321,8 @@ def _record(request: WritingRequest, progress: _Progress, query: _Query, complet
     row = {
         "text": text,
         "label": query.label,
-        "plm": request.plm,
-        "iteration": request.iteration,
+        "plm": request.job.plm,
+        "iteration": request.job.iteration,
         "prompt_key": query.prompt.key,
     }
     if reason:
@@ -281,7 +335,7 @@ def _record(request: WritingRequest, progress: _Progress, query: _Query, complet
         "tokens_in": completion.tokens_in,
         "tokens_out": completion.tokens_out,
     }
-    if request.manner.way:
+    if request.job.manner.way:
         details["parent_id"] = query.parent_id
     progress.accepted[query.label].append({**row, **details})
 
@@ -290,7 +344,7 @@ def _classified(
     request: WritingRequest, progress: _Progress, query: _Query, completion: Completion
 ) -> tuple[str, str | None]:
     label = query.label
-    text, reason = rejection(completion, query.prompt, request.card.language)
+    text, reason = rejection(completion, query.prompt, request.job.card.language)
     if reason is None and normalised(text) in progress.seen:
         reason = "duplicate"
     if reason is None and len(progress.accepted[label]) >= request.counts[label]:
@@ -309,11 +363,12 @@ def _exhausted(queries: list[_Query], completions: list[Completion]) -> set[str]
 
 
 def _finished(request: WritingRequest, progress: _Progress) -> Generated:
+    job = request.job
     rows = [row for of_class in progress.accepted.values() for row in of_class]
-    first = request.iteration * IDS_PER_ITERATION + request.plm_index * IDS_PER_PLM
+    first = job.iteration * IDS_PER_ITERATION + job.plm_index * IDS_PER_PLM
     numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]
     missing = {label: request.counts[label] - len(of_class) for label, of_class in progress.accepted.items()}
-    types = ROW_TYPES | ({"parent_id": "int64"} if request.manner.way else {})
+    types = ROW_TYPES | ({"parent_id": "int64"} if job.manner.way else {})
     return Generated(
         rows=pd.DataFrame(numbered, columns=list(types)).astype(types),
         failures=pd.DataFrame(progress.failures, columns=list(FAILURE_TYPES)).astype(FAILURE_TYPES),

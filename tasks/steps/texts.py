@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from operator import attrgetter
 
@@ -23,71 +23,12 @@ from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import Vocabulary, as_text
 from tasks.selection.examples import examples_of, sort_order
 from tasks.steps.embed import embed_blocks, embed_texts
-from tasks.steps.generate import ROW_TYPES, Generated, WritingRequest, generate, nothing
-from tasks.text.class_balance import Shares, texts_per_class
+from tasks.steps.generate import ROW_TYPES, Generated, Seeds, WriteJob, WritingRequest, generate, nothing
+from tasks.text.class_balance import texts_per_class
 from tasks.text.cleaning import normalised
 from tasks.text.keyphrase_prompts import Seeding, ShownText, read_sequences
-from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import stops_of
-from tasks.text.variation import USUAL, Manner, Parent
-
-
-@dataclass(frozen=True, slots=True)
-class Seeds:
-    """Seeds of prompts: a table of sequences (label, phrases) and real texts.
-
-    `shown`: rows whose owner released them for use in prompts; each prompt shows `per_class` of each class, with their
-    first `length` terms from the table `terms`. `disclose`: the prompt names the class. `first`, `models`: index and
-    number of the language models that share the sequences.
-    """
-
-    sequences: ArtifactRef
-    shown: Reference | None = None
-    terms: ArtifactRef | None = None
-    length: int = 0
-    per_class: int = 0
-    disclose: bool = False
-    first: int = 0
-    models: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class WriteJob:
-    """The texts that one language model writes in one iteration.
-
-    The `count` texts are balanced over the classes of `card` or divided by `shares`.
-    `offset`: number of texts assigned to classes before; remainders rotate from there. `examples`: the selection of the
-    previous iteration, None for zero-shot; each prompt shows `examples_per_prompt` (S). `earlier`: texts that must not
-    be repeated.
-
-    `manner`: the content of prompts and the kind of variation. With `parents` the model varies texts of these tables,
-    only those of the model `only` if it is set. It writes `copies` of each text (times its column `times`), or without
-    copies `count` in total, cycling through the parents. `part`: a separate folder within the iteration. With `seeds`
-    each prompt requests its own phrases. With `words`, a table of terms, each prompt for a new text names randomly
-    drawn terms. `listed`: prompts are the beginnings of lists.
-    """
-
-    plm: str
-    plm_index: int
-    iteration: int
-    count: int
-    offset: int
-    card: TaskCard
-    examples_per_prompt: int
-    contrast: bool
-    seed: int
-    examples: ArtifactRef | None = None
-    earlier: tuple[ArtifactRef, ...] = ()
-    manner: Manner = USUAL
-    parents: tuple[ArtifactRef, ...] = ()
-    copies: int = 0
-    only: str = ""
-    part: str = ""
-    seeds: Seeds | None = None
-    words: ArtifactRef | None = None
-    words_per_prompt: int = 1
-    listed: bool = False
-    shares: Shares = ()
+from tasks.text.variation import USUAL, Parent
 
 
 def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
@@ -246,23 +187,14 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
     parents = _parents(tools, job)
     counts = {label: len(of_class) * job.copies for label, of_class in parents.items()}
     return WritingRequest(
-        card=job.card,
-        plm=job.plm,
-        plm_index=job.plm_index,
-        iteration=job.iteration,
-        counts=counts if job.copies else texts_per_class(job.count, job.card.label_names, job.offset, job.shares),
-        good=good,
-        bad=bad,
-        examples=job.examples_per_prompt,
-        contrast=job.contrast,
-        seed=job.seed,
+        job,
+        counts if job.copies else texts_per_class(job.count, job.card.label_names, job.offset, job.shares),
+        good,
+        bad,
         earlier=frozenset(earlier),
-        manner=job.manner,
         parents=parents,
         seeding=_seeding(tools, job.seeds) if job.seeds else None,
         words=tuple(tools.artifacts.read_table(job.words)["term"].tolist()) if job.words else (),
-        words_per_prompt=job.words_per_prompt,
-        listed=job.listed,
     )
 
 

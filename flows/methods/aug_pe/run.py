@@ -13,8 +13,8 @@ from tasks.core.refs import Weights, Written
 from tasks.prefect.runtime import run_step
 from tasks.selection.survivors import Survival
 from tasks.steps.evolution import SURVIVORS
+from tasks.steps.generate import WriteJob
 from tasks.steps.keyphrases import Terms, choose_terms, count_terms
-from tasks.steps.texts import WriteJob
 from tasks.text.variation import Manner
 
 

@@ -12,8 +12,9 @@ from flows.methods.dp_kps.config import DpKpsConfig
 from flows.releases.vocabulary import vocabulary_spec
 from tasks.core.refs import Reference, Written
 from tasks.prefect.runtime import run_step
+from tasks.steps.generate import Seeds, WriteJob
 from tasks.steps.keyphrases import DensitySpec, PhraseRows, Terms, VocabularySpec, phrases_as_texts
-from tasks.steps.texts import Seeds, WriteJob, embed_samples
+from tasks.steps.texts import embed_samples
 from tasks.text.class_balance import texts_per_class
 
 

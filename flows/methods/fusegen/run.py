@@ -11,7 +11,7 @@ from flows.methods.fusegen.config import FuseGenConfig
 from tasks.core.refs import Weights, Written
 from tasks.selection.fusegen import MIXED
 from tasks.steps.fusegen import FuseJob, JudgeJob
-from tasks.steps.texts import WriteJob
+from tasks.steps.generate import WriteJob
 from tasks.students.spec import StudentSpec
 
 

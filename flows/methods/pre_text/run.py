@@ -6,7 +6,7 @@ from flows.methods.evolution import EvolutionRun
 from flows.methods.pre_text.config import PreTextConfig
 from tasks.core.refs import Written
 from tasks.selection.survivors import Survival
-from tasks.steps.texts import WriteJob
+from tasks.steps.generate import WriteJob
 from tasks.text.variation import Manner
 
 

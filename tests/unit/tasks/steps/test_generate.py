@@ -10,7 +10,7 @@ import pytest
 from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import Completion, ModelSpec, keep_nothing
 from connectors.models.ngram.model import NgramModel
-from tasks.steps.generate import FAILURE_TYPES, ROW_TYPES, WritingRequest, generate
+from tasks.steps.generate import FAILURE_TYPES, ROW_TYPES, WriteJob, WritingRequest, generate
 from tasks.text.cleaning import normalised
 from tasks.text.prompts import Label, TaskCard
 
@@ -54,10 +54,9 @@ class Writer:
 
 
 def request(**changes):
-    counts = {"spring": 10, "summer": 9, "winter": 10}
-    return WritingRequest(
-        **({"card": CARD, "plm": "writer", "plm_index": 3, "iteration": 2, "counts": counts} | changes)
-    )
+    of_job = {"card": CARD, "plm": "writer", "plm_index": 3, "iteration": 2, "seed": 0, "contrast": True}
+    job = WriteJob(**{name: changes.pop(name, value) for name, value in of_job.items()}, examples_per_prompt=8)
+    return WritingRequest(**({"job": job, "counts": {"spring": 10, "summer": 9, "winter": 10}} | changes))
 
 
 def share(part, replaced):
@@ -250,11 +249,12 @@ def test_the_embedded_model_writes_two_iterations_without_a_repeated_text():
     model = NgramModel.from_spec(ModelSpec("tiny", "ngram"))
     card = TaskCard("desk", "message", (Label("login_problem"), Label("delivery_delay")))
     counts = dict.fromkeys(card.label_names, 12)
-    first = generate(model, WritingRequest(card, "tiny", 0, 0, counts)).rows
+    first = generate(model, WritingRequest(WriteJob(card, "tiny", 0, 0), counts)).rows
     good = {label: tuple(group["text"][:6]) for label, group in first.groupby("label")}
     bad = {label: tuple(group["text"][6:]) for label, group in first.groupby("label")}
     earlier = frozenset(first["text"].map(normalised))
-    second = generate(model, WritingRequest(card, "tiny", 0, 1, counts, good, bad, seed=5, earlier=earlier))
+    job = WriteJob(card, "tiny", 0, 1, examples_per_prompt=8, contrast=True, seed=5)
+    second = generate(model, WritingRequest(job, counts, good, bad, earlier=earlier))
     assert second.shortfall == {}
     both = pd.concat([first, second.rows])
     assert len(both) == 48

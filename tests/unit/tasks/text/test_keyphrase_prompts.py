@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Seeded
-from tasks.steps.generate import WritingRequest, generate
+from tasks.steps.generate import WriteJob, WritingRequest, generate
 from tasks.text.keyphrase_prompts import Seeding, ShownText, seeded
 from tasks.text.prompts import Call, Label, TaskCard
 
@@ -86,7 +86,7 @@ class Echo:
 
 
 def test_each_text_is_asked_for_with_a_sequence_of_its_class() -> None:
-    request = WritingRequest(CARD, "echo", 0, 0, {"heart": 3, "lung": 2}, seeding=Seeding(SEQUENCES))
+    request = WritingRequest(WriteJob(CARD, "echo", 0, 0), {"heart": 3, "lung": 2}, seeding=Seeding(SEQUENCES))
     made = generate(Echo(), request)
     assert len(made.rows) == 5
     for label, text in zip(made.rows["label"], made.rows["text"], strict=True):

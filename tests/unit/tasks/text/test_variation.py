@@ -6,7 +6,7 @@ import pytest
 
 from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Cloze, Prompt
-from tasks.steps.generate import WritingRequest, generate
+from tasks.steps.generate import WriteJob, WritingRequest, generate
 from tasks.text.cleaning import clean
 from tasks.text.prompts import Label, TaskCard
 from tasks.text.variation import Manner, Parent
@@ -25,8 +25,9 @@ PARENTS = {
 BLANKS = Manner(way="blanks", mask=0.4, rounds=2)
 
 
-def request(manner: Manner, **changes: object) -> WritingRequest:
-    base = WritingRequest(CARD, "clerk", 0, 1, {"billing": 4, "login": 2}, manner=manner, parents=PARENTS)
+def request(manner: Manner, listed: bool = False, **changes: object) -> WritingRequest:
+    job = WriteJob(CARD, "clerk", 0, 1, manner=manner, listed=listed)
+    base = WritingRequest(job, {"billing": 4, "login": 2}, parents=PARENTS)
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
