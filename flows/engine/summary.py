@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -19,49 +20,39 @@ from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
 from tasks.metrics.registry import FIRST_METRICS, Metric, all_metrics
 from tasks.metrics.usefulness import ACCURACIES
-from tasks.reporting.run_record import Outgoing, RunRecord
+from tasks.reporting.run_record import Outgoing, RunRecord, Scores
 
 
 def summary(run: Run, report: RunRecord, mlflow: str) -> RunSummary:
     """Return the summary of a finished run; `mlflow` is the location of its MLflow run."""
-    name, tracker, scores = run.tools.called, run.tools.tracker, report.scores
+    tracker, scores, useful = run.tools.tracker, report.scores, report.usefulness
+    where, folder = run.tools.artifacts.where, f"runs/{report.run_id}"
     last = report.iterations[-1] if report.iterations else None
-    return RunSummary(
-        run_id=name.run_id,
-        flow=name.flow,
-        task=report.task,
-        dataset=run.dataset,
-        degraded=bool(report.degraded),
-        problems=list(report.degraded),
-        dollars=run.money["dollars"],
-        dollars_estimated=run.money["dollars_estimated"],
-        epsilon_spent=report.epsilon_spent,
-        epsilon_added=report.epsilon_added,
-        not_private=report.not_private,
-        delta=run.prepared.noise.delta,
-        protects=report.protects,
-        stubs=list(report.stubs),
-        releases=report.releases,
-        releases_charged=report.releases_charged,
-        n_synthetic=report.n_synthetic,
-        metrics=metrics_of(report),
-        classes=list(scores.classes) if scores else None,
-        per_class={label: dict(values) for label, values in scores.per_class.items()} if scores else None,
-        confusion=[list(row) for row in scores.confusion] if scores else None,
-        usefulness=report.usefulness.summary() if report.usefulness else None,
-        fid_reference=last.fid_reference if last else "",
-        unnoised=list(report.unnoised_metrics),
-        mlflow_run_id=tracker.mlflow_run_id,
-        mlflow=mlflow,
-        tracking_problem=tracker.problem,
-        prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None,
-        folder=run.tools.artifacts.where(f"runs/{name.run_id}"),
-        report=run.tools.artifacts.where(f"runs/{name.run_id}/report.html"),
-        seconds=elapsed(run),
-        iterations=[summary_line(facts) for facts in report.iterations],
-        warnings=[*report.warnings, *(report.usefulness.warnings if report.usefulness else ())],
-        parties=dict(report.parties) if report.parties is not None else None,
-    )
+    own: dict[str, Any] = {
+        "dataset": run.dataset,
+        "degraded": bool(report.degraded),
+        "problems": list(report.degraded),
+        "metrics": metrics_of(report),
+        "usefulness": useful.summary() if useful else None,
+        "fid_reference": last.fid_reference if last else "",
+        "unnoised": list(report.unnoised_metrics),
+        "mlflow_run_id": tracker.mlflow_run_id,
+        "mlflow": mlflow,
+        "tracking_problem": tracker.problem,
+        "prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None,
+        "folder": where(folder),
+        "report": where(f"{folder}/report.html"),
+        "seconds": elapsed(run),
+        "iterations": [summary_line(facts) for facts in report.iterations],
+        "warnings": [*report.warnings, *(useful.warnings if useful else ())],
+    }
+    return RunSummary(**(_common(report) | (_common(scores) if scores else {}) | run.money | own))
+
+
+def _common(source: RunRecord | Scores) -> dict[str, Any]:
+    """Return the values that a summary has under the same names, as their JSON types."""
+    values = {entry.name: getattr(source, entry.name) for entry in fields(RunSummary) if hasattr(source, entry.name)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def metrics_of(report: RunRecord) -> dict[str, float | None]:
