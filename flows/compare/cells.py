@@ -17,7 +17,7 @@ from flows.config.extends import SHIPPED, find_config, is_config
 from flows.config.files import load_config
 from flows.engine.datasets import view_of
 from flows.engine.method import FlowEntry
-from flows.engine.run_summary import RunSummary
+from flows.engine.run_summary import RunSummary, shared_values
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_ledger
 from tasks.core.reuse import VERSIONS
@@ -47,6 +47,11 @@ class Cell:
     def name(self) -> str:
         """Display name of the cell."""
         return f"{self.row} · {self.column} · seed {self.seed}"
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """Row, column and seed, which name the cell in the tables."""
+        return {"row": self.row, "column": self.column, "seed": self.seed}
 
     @property
     def entry(self) -> FlowEntry:
@@ -92,37 +97,28 @@ def store_run_id(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
 
 def relabel(cell: Cell, other: CellResult) -> CellResult:
     """Return the answer of an identical cell under this cell's labels."""
-    return replace(other, row=cell.row, column=cell.column, seed=cell.seed)
+    return replace(other, **cell.labels)
 
 
 def answer(cell: Cell, summary: RunSummary, reused: bool = False) -> CellResult:
     """Return the answer of a cell from the summary of its run."""
     metrics = compared_names()
-    return CellResult(
-        row=cell.row,
-        column=cell.column,
-        seed=cell.seed,
-        state="degraded" if summary.degraded else summary.state,
-        values={metric: summary.metrics.get(metric) for metric in metrics},
-        curve=[{metric: iteration.get(metric) for metric in metrics} for iteration in summary.iterations],
-        run_id=summary.run_id,
-        seconds=summary.seconds,
-        epsilon=summary.epsilon_spent,
-        added=summary.epsilon_added,
-        not_private=summary.not_private,
-        dollars=summary.dollars,
-        dollars_estimated=summary.dollars_estimated,
-        reused=reused,
-        warnings=tuple(summary.usefulness_warnings),
-        unnoised=tuple(summary.unnoised),
-        fid_reference=summary.fid_reference,
-    )
+    own: dict[str, Any] = {
+        "state": "degraded" if summary.degraded else summary.state,
+        "values": {metric: summary.metrics.get(metric) for metric in metrics},
+        "curve": [{metric: iteration.get(metric) for metric in metrics} for iteration in summary.iterations],
+        "epsilon": summary.epsilon_spent,
+        "added": summary.epsilon_added,
+        "reused": reused,
+        "warnings": summary.usefulness_warnings,
+    }
+    return CellResult(**(shared_values(summary, CellResult) | cell.labels | own))
 
 
 def failed(cell: Cell, error: Exception) -> CellResult:
     """Return the answer of a failed cell."""
     message = str(error) or type(error).__name__
-    return CellResult(cell.row, cell.column, cell.seed, "failed", {}, error=message)
+    return CellResult(**cell.labels, state="failed", values={}, error=message)
 
 
 def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:

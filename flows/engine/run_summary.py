@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
 from tasks.metrics.iteration_record import Facts
 from tasks.metrics.metrics import weighted_scores
 from tasks.metrics.registry import FIRST_METRICS, GROUP, all_metrics
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 RESERVED = {entry.name for entry in fields(Facts)} | {"rows", "samples", "metrics"}
 """Keys of an iteration in measures.json, summary.json and MLflow that are no metrics."""
@@ -41,14 +44,14 @@ class RunSummary:
     not_private: bool = False
     delta: float = 0.0
     protects: str = ""
-    stubs: list[str] = field(default_factory=list)
+    stubs: Sequence[str] = ()
     releases: int = 0
     releases_charged: int | None = None
     n_synthetic: int = 0
     metrics: dict[str, float | None] = field(default_factory=dict)
-    classes: list[str] | None = None
+    classes: Sequence[str] | None = None
     per_class: dict[str, Any] | None = None
-    confusion: list[list[int]] | None = None
+    confusion: Sequence[Sequence[int]] | None = None
     usefulness: dict[str, Any] | None = None
     fid_reference: str = ""
     unnoised: list[str] = field(default_factory=list)
@@ -96,6 +99,11 @@ class RunSummary:
         metrics = {name: value for name, value in others.items() if value is None or isinstance(value, int | float)}
         weighted: dict[str, float | None] = dict(weighted_scores(own.get("per_class") or {}))
         return cls(**own, metrics=weighted | metrics)
+
+
+def shared_values(source: object, target: type[DataclassInstance]) -> dict[str, Any]:
+    """Return the values of an object for the fields of `target` that it has under the same name."""
+    return {entry.name: getattr(source, entry.name) for entry in fields(target) if hasattr(source, entry.name)}
 
 
 def check_metric_names() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,12 +14,12 @@ from prefect import runtime
 from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.models import Usage
 from flows.engine.run import Run
-from flows.engine.run_summary import RunSummary
+from flows.engine.run_summary import RunSummary, shared_values
 from tasks.core.refs import Written
 from tasks.metrics.iteration_record import Facts
 from tasks.metrics.registry import FIRST_METRICS, Metric, all_metrics
 from tasks.metrics.usefulness import ACCURACIES
-from tasks.reporting.run_record import Outgoing, RunRecord, Scores
+from tasks.reporting.run_record import Outgoing, RunRecord
 
 
 def summary(run: Run, report: RunRecord, mlflow: str) -> RunSummary:
@@ -46,13 +45,8 @@ def summary(run: Run, report: RunRecord, mlflow: str) -> RunSummary:
         "iterations": [summary_line(facts) for facts in report.iterations],
         "warnings": [*report.warnings, *(useful.warnings if useful else ())],
     }
-    return RunSummary(**(_common(report) | (_common(scores) if scores else {}) | run.money | own))
-
-
-def _common(source: RunRecord | Scores) -> dict[str, Any]:
-    """Return the values that a summary has under the same names, as their JSON types."""
-    values = {entry.name: getattr(source, entry.name) for entry in fields(RunSummary) if hasattr(source, entry.name)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    values = shared_values(report, RunSummary) | (shared_values(scores, RunSummary) if scores else {})
+    return RunSummary(**(values | run.money | own))
 
 
 def metrics_of(report: RunRecord) -> dict[str, float | None]:

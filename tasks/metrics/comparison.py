@@ -38,8 +38,8 @@ class CellResult:
     dollars: float = 0.0
     dollars_estimated: float = 0.0
     reused: bool = False
-    warnings: tuple[str, ...] = ()
-    unnoised: tuple[str, ...] = ()
+    warnings: Sequence[str] = ()
+    unnoised: Sequence[str] = ()
     fid_reference: str = ""
 
     def value(self, metric: str) -> float | None:
