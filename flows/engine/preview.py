@@ -18,7 +18,7 @@ from flows.engine.checks import require_models
 from flows.engine.tools import RunTools
 from tasks.steps.generate import WriteJob, WritingRequest, first_prompts
 from tasks.text.cleaning import clean
-from tasks.text.prompts import Call, TaskCard
+from tasks.text.prompts import Call, TaskCard, Turn
 from tasks.text.variation import Manner, Parent, generation_prompt
 
 
@@ -56,14 +56,15 @@ def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iterati
     A model that only varies texts gets one text with gaps. Prompts of DP-KPS contain random terms of its public
     vocabulary.
     """
+    seed = tools.config.execution.seed
     if plm not in tools.plms:
-        call = Call(tools.config.execution.seed, iteration, 0, card.label_names[0], 0)
+        call = Call(Turn(plm_index=0, iteration=iteration, seed=seed), card.label_names[0], 0)
         return [generation_prompt(card, call, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
     counts = dict.fromkeys(card.label_names, rows)
     number = list(tools.plms).index(plm)
     seeding = find_method(tools.config.flow_name).preview_phrases(tools, card)
     listed = tools.config.plms[number].is_listed
-    job = WriteJob(card, plm, number, iteration, seed=tools.config.execution.seed, listed=listed)
+    job = WriteJob(card, plm, plm_index=number, iteration=iteration, seed=seed, listed=listed)
     return first_prompts(WritingRequest(job, counts, seeding=seeding))
 
 

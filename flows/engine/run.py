@@ -159,10 +159,10 @@ class Run:
             job = WriteJob(
                 self.writing_card,
                 plm,
-                number,
-                iteration,
                 count,
                 offset,
+                plm_index=number,
+                iteration=iteration,
                 examples_per_prompt=self.examples_per_prompt,
                 contrast=self.contrast,
                 manner=self.manner,

@@ -24,7 +24,7 @@ from tasks.text.class_balance import Shares
 from tasks.text.cleaning import normalised
 from tasks.text.first_answers import FirstAnswers, rejection
 from tasks.text.keyphrase_prompts import Seeding, seeded
-from tasks.text.prompts import Call, TaskCard, place_of, prompt_for, seed_of
+from tasks.text.prompts import Call, TaskCard, Turn, place_of, prompt_for, seed_of
 from tasks.text.variation import USUAL, Manner, Parent, generation_prompt, keyword
 
 ROW_TYPES = {
@@ -74,30 +74,24 @@ class Seeds:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteJob:
+class WriteJob(Turn):
     """The texts that one language model writes in one iteration.
 
     The `count` texts are balanced over the classes of `card` or divided by `shares`.
     `offset`: number of texts assigned to classes before; remainders rotate from there. `examples`: the selection of the
-    previous iteration, None for zero-shot; each prompt shows `examples_per_prompt` (S). `earlier`: texts that must not
-    be repeated.
+    previous iteration, None for zero-shot. `earlier`: texts that must not be repeated.
 
     `manner`: the content of prompts and the kind of variation. With `parents` the model varies texts of these tables,
     only those of the model `only` if it is set. It writes `copies` of each text (times its column `times`), or without
     copies `count` in total, cycling through the parents. `part`: a separate folder within the iteration. With `seeds`
     each prompt requests its own phrases. With `words`, a table of terms, each prompt for a new text names randomly
-    drawn terms. `listed`: prompts are the beginnings of lists.
+    drawn terms.
     """
 
     card: TaskCard
     plm: str
-    plm_index: int
-    iteration: int
     count: int = 0
     offset: int = 0
-    examples_per_prompt: int = 0
-    contrast: bool = False
-    seed: int = 0
     examples: ArtifactRef | None = None
     earlier: tuple[ArtifactRef, ...] = ()
     manner: Manner = USUAL
@@ -108,7 +102,6 @@ class WriteJob:
     seeds: Seeds | None = None
     words: ArtifactRef | None = None
     words_per_prompt: int = 1
-    listed: bool = False
     shares: Shares = ()
 
 
@@ -259,25 +252,8 @@ def _round(request: WritingRequest, progress: _Progress, attempt: int) -> list[_
 def _query(request: WritingRequest, label: str, ordinal: int, attempt: int) -> _Query:
     parents = request.parents.get(label, ())
     parent = parents[ordinal % len(parents)] if parents else None
-    prompt = _prompt(request, _call(request, label, ordinal, attempt), parent)
-    return _Query(prompt, attempt, label, parent.sample_id if parent else -1)
-
-
-def _call(request: WritingRequest, label: str, ordinal: int, attempt: int) -> Call:
-    job = request.job
-    return Call(
-        seed=job.seed,
-        iteration=job.iteration,
-        plm_index=job.plm_index,
-        label=label,
-        ordinal=ordinal,
-        attempt=attempt,
-        good=request.good.get(label, ()),
-        bad=request.bad.get(label, ()),
-        examples=job.examples_per_prompt,
-        contrast=job.contrast,
-        listed=job.listed,
-    )
+    call = Call(request.job, label, ordinal, attempt, request.good.get(label, ()), request.bad.get(label, ()))
+    return _Query(_prompt(request, call, parent), attempt, label, parent.sample_id if parent else -1)
 
 
 def _prompt(request: WritingRequest, call: Call, parent: Parent | None) -> Prompt:

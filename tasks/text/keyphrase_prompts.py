@@ -94,19 +94,19 @@ def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
     lines = [(example.phrases, example.text) for example in shown if example.phrases] or MADE_UP
     values = {
         "item": card.item,
-        "phrases": (", " if call.listed else BETWEEN).join(phrases),
-        "shown": _numbered(lines) if call.listed else _listed(card, shown),
+        "phrases": (", " if call.turn.listed else BETWEEN).join(phrases),
+        "shown": _numbered(lines) if call.turn.listed else _listed(card, shown),
         "number": str(len(lines) + 1),
         "of_class": f" of the class {named(label)}" if seeding.disclose else "",
     }
     return Seeded(
-        text=fill(LISTED if call.listed else (SHOWN if shown else "") + SEEDED, values),
+        text=fill(LISTED if call.turn.listed else (SHOWN if shown else "") + SEEDED, values),
         label=label.name if seeding.disclose else "",
         description=about(label) if seeding.disclose else "",
         good=tuple(example.text for example in shown),
         max_tokens=card.max_tokens,
         seed=seed_of("seeded", *place_of(call), call.attempt),
-        end=LIST_END if call.listed else "",
+        end=LIST_END if call.turn.listed else "",
         phrases=phrases,
     )
 

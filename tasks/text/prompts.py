@@ -105,25 +105,36 @@ class TaskCard:
         raise ConfigError(f"Task '{self.name}' has no label '{name}'. Its labels: {', '.join(self.label_names)}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One language model in one iteration, and what all its prompts have in common.
+
+    `examples_per_prompt` is S in the paper. `contrast`: also bad examples. `listed`: prompts are the beginnings of
+    lists.
+    """
+
+    plm_index: int
+    iteration: int
+    seed: int = 0
+    examples_per_prompt: int = 0
+    contrast: bool = False
+    listed: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One generation: its position in the run, and the examples of its class.
 
     `good`, `bad`: the best and the worst samples of the class, best first. `ordinal` counts the generations of one
-    class in one step of one PLM; `examples` is S in the paper. `listed`: the prompt is the beginning of a list.
+    class in one turn.
     """
 
-    seed: int
-    iteration: int
-    plm_index: int
+    turn: Turn
     label: str
     ordinal: int
     attempt: int = 0
     good: tuple[str, ...] = ()
     bad: tuple[str, ...] = ()
-    examples: int = 8
-    contrast: bool = True
-    listed: bool = False
 
 
 def seed_of(*parts: str | int) -> int:
@@ -183,9 +194,9 @@ def examples_for(call: Call) -> tuple[tuple[str, ...], tuple[str, ...]]:
     own draw, seeded by its position in the run: WASP does not specify how often examples are redrawn.
     """
     generator = np.random.default_rng(seed_of("examples", *place_of(call)))
-    bad_count = call.examples // 2 if call.contrast else 0
+    bad_count = call.turn.examples_per_prompt // 2 if call.turn.contrast else 0
     bad = _draw(generator, call.bad, bad_count)
-    good = _draw(generator, call.good, call.examples - bad_count)
+    good = _draw(generator, call.good, call.turn.examples_per_prompt - bad_count)
     return good, bad
 
 
@@ -197,7 +208,7 @@ def prompt_for(card: TaskCard, call: Call, attribute: str = "") -> Prompt:
     """
     seed = seed_of("prompt", *place_of(call), call.attempt)
     good, bad = examples_for(call)
-    if call.listed:
+    if call.turn.listed:
         return listed(card, call.label, attribute, good, seed)
     if not good or len(good) + len(bad) < 2:
         return zero_shot(card, call.label, attribute, seed)
@@ -206,7 +217,7 @@ def prompt_for(card: TaskCard, call: Call, attribute: str = "") -> Prompt:
 
 def place_of(call: Call) -> tuple[str | int, ...]:
     """Return the position of a generation in its run, the base of its seeds."""
-    return call.seed, call.iteration, call.plm_index, call.label, call.ordinal
+    return call.turn.seed, call.turn.iteration, call.turn.plm_index, call.label, call.ordinal
 
 
 def _draw(generator: np.random.Generator, texts: Sequence[str], count: int) -> tuple[str, ...]:

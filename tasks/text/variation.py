@@ -139,7 +139,7 @@ def _variation(card: TaskCard, call: Call, manner: Manner, attribute: str, paren
         "style": STYLES[int(generator.integers(len(STYLES)))],
         "topic": f" Topic: {topic_of(label)}." if manner.disclose else "",
     }
-    listed = call.listed and not blanked
+    listed = call.turn.listed and not blanked
     fields: dict[str, Any] = {
         "text": fill(BLANKS if blanked else SAID_AGAIN if listed else PARAPHRASE, values),
         "label": label.name if manner.disclose else "",

@@ -5,7 +5,7 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.task_files import load_task, shipped_tasks
-from tasks.text.prompts import CONTRASTIVE, Call, prompt_for
+from tasks.text.prompts import CONTRASTIVE, Call, Turn, prompt_for
 from tests.support.paths import DATA
 
 SMALL = "name: teas\nitem: tea review\nlabels: [green, black]\n"
@@ -42,9 +42,10 @@ def test_every_shipped_task_gives_prompts_without_an_open_placeholder(name):
     assert card.name == name
     assert all(label.description for label in card.labels)
     for label in card.label_names:
-        call = Call(0, 1, 0, label, 0, good=("one fine text", "two"), bad=("a bad text", "worse"))
+        turn = Turn(plm_index=0, iteration=1, examples_per_prompt=8, contrast=True)
+        call = Call(turn, label, 0, good=("one fine text", "two"), bad=("a bad text", "worse"))
         for attribute in card.values or ("",):
-            for one in (call, Call(0, 0, 0, label, 0)):
+            for one in (call, Call(turn, label, 0)):
                 text = prompt_for(card, one, attribute).text
                 assert f'"{label}"' in text
                 assert card.item in text
@@ -102,7 +103,7 @@ def test_every_field_arrives_in_the_card(task):
     )
     assert card.labels[0].words == ("sencha", "matcha")
     assert (card.attribute, card.values, card.language, card.max_tokens) == ("mood", ("calm", "angry"), "de", 50)
-    prompt = prompt_for(card, Call(0, 0, 0, "green", 0), "calm")
+    prompt = prompt_for(card, Call(Turn(plm_index=0, iteration=0), "green", 0), "calm")
     assert prompt.text == 'A tea review of "green" (fresh), with the mood "calm"'
     assert prompt.max_tokens == 50
 

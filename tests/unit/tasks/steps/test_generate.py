@@ -249,11 +249,11 @@ def test_the_embedded_model_writes_two_iterations_without_a_repeated_text():
     model = NgramModel.from_spec(ModelSpec("tiny", "ngram"))
     card = TaskCard("desk", "message", (Label("login_problem"), Label("delivery_delay")))
     counts = dict.fromkeys(card.label_names, 12)
-    first = generate(model, WritingRequest(WriteJob(card, "tiny", 0, 0), counts)).rows
+    first = generate(model, WritingRequest(WriteJob(card, "tiny", plm_index=0, iteration=0), counts)).rows
     good = {label: tuple(group["text"][:6]) for label, group in first.groupby("label")}
     bad = {label: tuple(group["text"][6:]) for label, group in first.groupby("label")}
     earlier = frozenset(first["text"].map(normalised))
-    job = WriteJob(card, "tiny", 0, 1, examples_per_prompt=8, contrast=True, seed=5)
+    job = WriteJob(card, "tiny", plm_index=0, iteration=1, examples_per_prompt=8, contrast=True, seed=5)
     second = generate(model, WritingRequest(job, counts, good, bad, earlier=earlier))
     assert second.shortfall == {}
     both = pd.concat([first, second.rows])

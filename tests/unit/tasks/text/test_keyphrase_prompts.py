@@ -7,7 +7,7 @@ from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Seeded
 from tasks.steps.generate import WriteJob, WritingRequest, generate
 from tasks.text.keyphrase_prompts import Seeding, ShownText, seeded
-from tasks.text.prompts import Call, Label, TaskCard
+from tasks.text.prompts import Call, Label, TaskCard, Turn
 
 CARD = TaskCard("notes", "discharge note", (Label("heart", "of the heart"), Label("lung")), max_tokens=50)
 SEQUENCES = {
@@ -17,7 +17,7 @@ SEQUENCES = {
 
 
 def call(label: str, ordinal: int, attempt: int = 0) -> Call:
-    return Call(seed=0, iteration=0, plm_index=0, label=label, ordinal=ordinal, attempt=attempt)
+    return Call(Turn(plm_index=0, iteration=0), label, ordinal, attempt)
 
 
 def test_a_prompt_names_its_phrases_the_kind_of_text_and_no_class() -> None:
@@ -33,7 +33,7 @@ def test_a_prompt_names_its_phrases_the_kind_of_text_and_no_class() -> None:
 
 
 def test_a_listed_prompt_ends_with_its_phrases_after_examples_with_theirs() -> None:
-    listed = replace(call("heart", 0), listed=True)
+    listed = replace(call("heart", 0), turn=Turn(plm_index=0, iteration=0, listed=True))
     made_up = seeded(CARD, listed, Seeding(SEQUENCES))
     assert made_up.end == "\n"
     assert made_up.text.splitlines()[-1] == "3. angina, heart failure:"
@@ -86,7 +86,9 @@ class Echo:
 
 
 def test_each_text_is_asked_for_with_a_sequence_of_its_class() -> None:
-    request = WritingRequest(WriteJob(CARD, "echo", 0, 0), {"heart": 3, "lung": 2}, seeding=Seeding(SEQUENCES))
+    request = WritingRequest(
+        WriteJob(CARD, "echo", plm_index=0, iteration=0), {"heart": 3, "lung": 2}, seeding=Seeding(SEQUENCES)
+    )
     made = generate(Echo(), request)
     assert len(made.rows) == 5
     for label, text in zip(made.rows["label"], made.rows["text"], strict=True):

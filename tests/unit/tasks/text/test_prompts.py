@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ConfigError
-from tasks.text.prompts import Call, Label, TaskCard, contrastive, examples_for, prompt_for, seed_of, zero_shot
+from tasks.text.prompts import Call, Label, TaskCard, Turn, contrastive, examples_for, prompt_for, seed_of, zero_shot
 
 CARD = TaskCard(
     name="teas",
@@ -21,8 +21,9 @@ BAD = tuple(f"bad text {n}" for n in range(8))
 
 
 def call(**changes):
-    base = {"seed": 1, "iteration": 2, "plm_index": 0, "label": "green", "ordinal": 5, "good": GOOD, "bad": BAD}
-    return Call(**(base | changes))
+    turn = {"seed": 1, "iteration": 2, "plm_index": 0, "examples_per_prompt": 8, "contrast": True, "listed": False}
+    shared = Turn(**{name: changes.pop(name, value) for name, value in turn.items()})
+    return Call(**({"turn": shared, "label": "green", "ordinal": 5, "good": GOOD, "bad": BAD} | changes))
 
 
 def test_a_zero_shot_prompt_names_item_label_description_and_attribute():
@@ -52,7 +53,7 @@ def test_without_bad_examples_the_prompt_shows_only_good_ones():
 
 
 def test_a_listed_prompt_is_the_beginning_of_a_list_of_good_examples():
-    asked = prompt_for(CARD, call(good=("one\nline", "{label}"), bad=("worse",), examples=3, listed=True))
+    asked = prompt_for(CARD, call(good=("one\nline", "{label}"), bad=("worse",), examples_per_prompt=3, listed=True))
     lines = asked.text.splitlines()
     assert sorted(line[3:] for line in lines[1:3]) == ["one line", "{label}"]
     assert (lines[3:], asked.end, asked.bad) == (["3."], "\n", ())
@@ -81,7 +82,7 @@ def test_an_unknown_label_is_refused_with_the_known_ones():
 
 @pytest.mark.parametrize(("size", "good", "bad"), [(8, 4, 4), (7, 4, 3), (2, 1, 1), (20, 8, 8)])
 def test_each_generation_draws_half_good_and_half_bad_with_the_odd_one_good(size, good, bad):
-    drawn_good, drawn_bad = examples_for(call(examples=size))
+    drawn_good, drawn_bad = examples_for(call(examples_per_prompt=size))
     assert (len(set(drawn_good)), len(set(drawn_bad))) == (good, bad)
     assert set(drawn_good) <= set(GOOD)
     assert set(drawn_bad) <= set(BAD)

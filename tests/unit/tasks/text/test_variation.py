@@ -26,7 +26,7 @@ BLANKS = Manner(way="blanks", mask=0.4, rounds=2)
 
 
 def request(manner: Manner, listed: bool = False, **changes: object) -> WritingRequest:
-    job = WriteJob(CARD, "clerk", 0, 1, manner=manner, listed=listed)
+    job = WriteJob(CARD, "clerk", plm_index=0, iteration=1, manner=manner, listed=listed)
     base = WritingRequest(job, {"billing": 4, "login": 2}, parents=PARENTS)
     return replace(base, **changes)  # type: ignore[arg-type]
 
