@@ -67,6 +67,13 @@ class Entry:
         return dict(json.loads(self.event_json)) if self.event_json else {}
 
     @property
+    def charge(self) -> Charge:
+        """The release of this entry; numbers of an entry without a release are 0."""
+        sensitivity, scale = self.sensitivity or 0.0, self.noise_scale or 0.0
+        reason = self.sensitivity_reason
+        return Charge(self.mechanism, self.event, sensitivity, reason, scale, self.protects, self.adjacency)
+
+    @property
     def detail(self) -> dict[str, Any]:
         """The fields specific to this kind of entry."""
         return dict(json.loads(self.detail_json))

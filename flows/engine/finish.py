@@ -15,7 +15,6 @@ from prefect.states import Completed
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.ledger import Charge
 from connectors.tracking.address import redact
 from flows.catalog import find_method
 from flows.engine.federation import parties_happened
@@ -253,18 +252,6 @@ def _audited(run: Run) -> str:
 
 def _spending(run: Run, results: RunResults) -> dict[str, Any]:
     entries = run.spent(results.releases)
-    charges = tuple(
-        Charge(
-            entry.mechanism,
-            entry.event,
-            entry.sensitivity or 0.0,
-            entry.sensitivity_reason,
-            entry.noise_scale or 0.0,
-            entry.protects,
-            entry.adjacency,
-        )
-        for entry in entries
-    )
     own = [entry for entry in entries if entry.run_id == run.tools.run_id]
     return {
         "epsilon_spent": finite(run.loss(entries)),
@@ -272,7 +259,7 @@ def _spending(run: Run, results: RunResults) -> dict[str, Any]:
         "releases": len(entries),
         "releases_charged": len(own),
         "n_synthetic": results.synthetic.rows if results.synthetic else 0,
-        "charges": charges,
+        "charges": tuple(entry.charge for entry in entries),
     }
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
-from connectors.interfaces.ledger import Charge
 from connectors.ledger.state import EXPORT, EXPOSED, GROUP, LOOK, RELEASING, Entry, drawn_releases
 from flows.engine.method import AuditCase
 from flows.engine.spending import output_of
@@ -176,7 +175,7 @@ def _cases(released: Sequence[Entry], delta: float) -> dict[str, list[AuditCase]
     """Return the audits of each release by its name; all votes of a run are one release."""
     votes = [entry for entry in released if entry.slot.startswith("vote-")]
     parts = [entry for entry in released if entry not in votes]
-    cases = {entry.slot: [AuditCase(AUDITED.get(entry.slot, entry.slot), _charge(entry))] for entry in parts}
+    cases = {entry.slot: [AuditCase(AUDITED.get(entry.slot, entry.slot), entry.charge)] for entry in parts}
     return ({"votes": _cases_of_votes(votes, delta)} if votes else {}) | cases
 
 
@@ -190,19 +189,7 @@ def _cases_of_votes(votes: Sequence[Entry], delta: float) -> list[AuditCase]:
         return []
     claim = {name: getattr(first, name) for name in names} | {"releases": len(votes), "delta": delta, "sides": sides}
     claim["shared"] = parties_of(first.event, first.sensitivity_reason) is not None
-    return [AuditCase("vote", _charge(first), claim)]
-
-
-def _charge(entry: Entry) -> Charge:
-    return Charge(
-        mechanism=entry.mechanism,
-        event=entry.event,
-        sensitivity=entry.sensitivity or 1.0,
-        sensitivity_reason=entry.sensitivity_reason,
-        noise_scale=entry.noise_scale or 0.0,
-        protects=entry.protects,
-        adjacency=entry.adjacency,
-    )
+    return [AuditCase("vote", first.charge, claim)]
 
 
 def _state(status: Status, run_id: str, own: Sequence[Entry], released: Sequence[Entry]) -> str:

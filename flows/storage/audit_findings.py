@@ -101,7 +101,7 @@ def _is_same_part(finding: Mapping[str, Any], charge: Charge) -> bool:
     same_kind = charge.mechanism.endswith(str(finding["noise"]))
     if charge.mechanism == "dp_sgd" and any(finding[name] != charge.event[name] for name in STEPS):
         return False
-    ours, theirs = charge.noise_scale / charge.sensitivity, finding["noise_scale"] / finding["sensitivity"]
+    ours, theirs = charge.noise_scale * finding["sensitivity"], finding["noise_scale"] * charge.sensitivity
     return same_kind and charge.adjacency == finding["adjacency"] and math.isclose(ours, theirs, rel_tol=1e-4)
 
 
