@@ -95,15 +95,7 @@ class TrainingNoise(Noise):
             f"a row's gradient has an L2 norm of at most {plan.clip:g}; it takes part in each of {plan.steps} steps "
             f"with chance {plan.sample_rate:.6g} ({plan.batch_rows} of {plan.declared_rows} declared rows)"
         )
-        return Charge(
-            mechanism="none" if self.non_private else "dp_sgd",
-            event=self.event,
-            sensitivity=self.sensitivity,
-            sensitivity_reason=reason,
-            noise_scale=self.sigma,
-            protects="record",
-            adjacency="add_remove",
-        )
+        return self.charge_as("dp_sgd", self.event, reason)
 
 
 def calibrate_training(training: Training, epsilon: float, delta: float) -> TrainingNoise:

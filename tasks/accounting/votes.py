@@ -98,6 +98,11 @@ class Noise:
         """One release as a ledger charge."""
         return vote_charge(self)
 
+    def charge_as(self, mechanism: str, event: Event, reason: str) -> Charge:
+        """Return one release as a charge for a mechanism, an event and the reason of the sensitivity."""
+        kind, unit = "none" if self.non_private else mechanism, self.privacy
+        return Charge(kind, event, self.sensitivity, reason, self.sigma, unit.protects, unit.adjacency)
+
     @property
     def charges(self) -> tuple[Charge, ...]:
         """All releases as ledger charges, in order."""
@@ -170,16 +175,8 @@ def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, sh
 def vote_charge(noise: Noise) -> Charge:
     """Return the ledger charge of one release; ConfigError if the run has no release."""
     need(noise.releases > 0, "releases", "at least 1 to charge for one", noise.releases)
-    privacy = noise.privacy
-    return Charge(
-        mechanism="none" if noise.non_private else "discrete_gaussian",
-        event={**noise.event, ABOUT: {"sides": privacy.sides}},
-        sensitivity=noise.sensitivity,
-        sensitivity_reason=_reason(privacy),
-        noise_scale=noise.sigma,
-        protects=privacy.protects,
-        adjacency=privacy.adjacency,
-    )
+    event = {**noise.event, ABOUT: {"sides": noise.privacy.sides}}
+    return noise.charge_as("discrete_gaussian", event, _reason(noise.privacy))
 
 
 def sides_of(event: Mapping[str, Any], reason: str) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.ledger import Charge, ReleaseRequest
 from connectors.interfaces.rows import RowsRef
 
 AHEAD = "ahead="
@@ -29,6 +30,10 @@ class Payer:
     dataset: str
     fingerprint: str
     respend: bool = False
+
+    def request(self, run_id: str, slot: str, step_key: str, charge: Charge) -> ReleaseRequest:
+        """Return the request for one release of a run."""
+        return ReleaseRequest(self.dataset, run_id, slot, step_key, charge, self.respend)
 
 
 @dataclass(frozen=True, slots=True)

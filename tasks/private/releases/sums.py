@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 import numpy as np
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
+from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.sums import AnyPrivacy, SumNoise
 from tasks.core.release import write_release
 from tasks.core.reuse import step_key
@@ -160,14 +160,7 @@ def release_sums(tools: Tools, job: SumJob[Any], clean: Callable[[], CleanSums])
         with sealed(tools.zone.folder):
             return add_noise(clean(), job.noise).to_bytes()
 
-    request = ReleaseRequest(
-        dataset=job.payer.dataset,
-        run_id=tools.run_id,
-        slot=job.noise.privacy.part,
-        step_key=job.key.key,
-        charge=job.noise.charge,
-        respend=job.payer.respend,
-    )
+    request = job.payer.request(tools.run_id, job.noise.privacy.part, job.key.key, job.noise.charge)
     return tools.ledger.release_once(request, draw)
 
 

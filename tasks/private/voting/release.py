@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
+from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.votes import vote_charge
 from tasks.private.data.quarantine import sealed, write_error_for_owner
 from tasks.private.data.rows import OpenedRows, open_rows
@@ -47,9 +47,7 @@ def release_votes(
             rows = open_rows(tools.zone, tools.private, payer.fingerprint)
             return noisy_votes(ballot_of(tools, rows, noise.privacy), candidates, noise).to_bytes()
 
-    charge = vote_charge(noise)
-    request = ReleaseRequest(payer.dataset, tools.run_id, slot, key.key, charge, payer.respend)
-    return tools.ledger.release_once(request, draw)
+    return tools.ledger.release_once(payer.request(tools.run_id, slot, key.key, vote_charge(noise)), draw)
 
 
 def ballot_of(tools: Tools, rows: OpenedRows, privacy: VotePrivacy) -> Ballot:

@@ -20,7 +20,7 @@ import numpy as np
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ArtifactError, FinalError, PartyError
 from connectors.interfaces.federation import ROUNDS, Exchange
-from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
+from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.core.refs import Written
 from tasks.core.step import in_flow_process, paid_step
@@ -87,8 +87,7 @@ def federated_vote(
     spec, parties = job.spec, job.noise.parties
     more = {"parties": [parties.number, parties.minimum, parties.colluding, job.form]}
     key = vote_key("federated_vote", tools, replace(spec, noise=job.noise.total), written, more)
-    charge = shared_charge(job.noise)
-    request = ReleaseRequest(spec.payer.dataset, tools.run_id, spec.slot, key.key, charge, spec.payer.respend)
+    request = spec.payer.request(tools.run_id, spec.slot, key.key, shared_charge(job.noise))
     facts: dict[str, Any] = {}
 
     def draw() -> StoredRelease:
