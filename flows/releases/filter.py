@@ -126,14 +126,5 @@ def _teacher_spec(run: Run) -> TeacherSpec:
     answers = noise.part("answers")
     assert config.filtering is not None
     assert answers is not None
-    discriminator = config.filtering
-    return TeacherSpec(
-        payer=run.payer,
-        answers=answers,
-        teachers=discriminator.teachers,
-        queries=discriminator.queries,
-        negatives=discriminator.negatives,
-        student=discriminator.student(config.execution.seed),
-        seed=config.execution.seed,
-        public=run.prepared.public,
-    )
+    choice, student = config.filtering, config.filtering.student(config.execution.seed)
+    return TeacherSpec(run.payer, answers, student, choice.teachers, choice.negatives, run.prepared.public)

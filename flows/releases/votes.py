@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
@@ -13,9 +13,6 @@ from tasks.reporting.run_record import Touched
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from flows.config.base import RunConfig
-    from flows.config.method import Casting
-    from flows.config.privacy import Promise
-    from tasks.accounting.sensitivity import Aggregation
     from tasks.audit.attacks import Attack
     from tasks.text.prompts import TaskCard
 
@@ -105,27 +102,17 @@ def vote_privacy_of(config: RunConfig) -> VotePrivacy:
     If exactly `rows` of a larger source are used, another row replaces a removed one. The noise then covers
     replacement, even if the configuration says add/remove.
     """
-    privacy = config.privacy
-    promise = vote_privacy(privacy, config.method.casting, "mean" if config.method.releases_density else "max")
-    adjacency = privacy.neighbours(config.private)
-    return replace(promise, calibration=privacy.calibration, adjacency=adjacency, paper=config.paper)
-
-
-def vote_privacy(promise: Promise, casting: Casting, joined_by: Aggregation) -> VotePrivacy:
-    """Return the privacy parameters of votes or of a density in the terms of the accountant.
-
-    `joined_by`: how the records of a person combine if the promise leaves it open.
-    """
+    promise = config.privacy
     return VotePrivacy(
-        epsilon=promise.epsilon,
-        delta=promise.delta,
-        releases=casting.releases,
-        votes=casting.votes,
-        sides=casting.sides,
-        adjacency=promise.adjacency,
+        promise.epsilon,
+        promise.delta,
+        **asdict(config.method.casting),
+        adjacency=promise.neighbours(config.private),
         protects=promise.protects,
         rows_per_person=promise.rows_per_person if promise.protects == "person" else 1,
-        aggregation=promise.joined_by or joined_by,
+        aggregation=promise.joined_by or ("mean" if config.method.releases_density else "max"),
+        calibration=promise.calibration,
+        paper=config.paper,
     )
 
 

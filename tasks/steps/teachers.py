@@ -36,18 +36,21 @@ if TYPE_CHECKING:
 class TeacherSpec:
     """Teachers, their answers, and the student that learns from them.
 
-    There are `teachers` (M). Each learns from at most `negatives` generated texts and labels `queries` other texts,
-    half of them `public` rows if there are any. `student`: training settings of teachers and student.
+    `student`: training settings and seed of teachers and student. There are `teachers` (M). Each learns from at most
+    `negatives` generated texts and labels `queries` other texts, half of them `public` rows if there are any.
     """
 
     payer: Payer
     answers: SumNoise[TeacherPrivacy]
-    teachers: int
-    queries: int
-    negatives: int
     student: StudentSpec
-    seed: int
+    teachers: int
+    negatives: int
     public: Reference | None = None
+
+    @property
+    def queries(self) -> int:
+        """Number of texts that the teachers label."""
+        return self.answers.privacy.numbers
 
     @property
     def public_queries(self) -> int:
@@ -90,9 +93,9 @@ def shown_to(samples: int, number: int, spec: TeacherSpec) -> Shown:
             f"discriminator.queries: the models wrote {samples} texts and {queries} are queries, which leaves no "
             "texts for the teachers to learn from. Lower it or generate more texts. No budget was spent on teachers."
         )
-    order = np.random.default_rng(seed_of("queries", spec.seed)).permutation(samples)
+    order = np.random.default_rng(seed_of("queries", spec.student.seed)).permutation(samples)
     rest = order[queries:]
-    drawn = np.random.default_rng(seed_of("negatives", spec.seed, number)).permutation(rest)[: spec.negatives]
+    drawn = np.random.default_rng(seed_of("negatives", spec.student.seed, number)).permutation(rest)[: spec.negatives]
     return Shown(tuple(sorted(order[:queries].tolist())), tuple(sorted(drawn.tolist())))
 
 
@@ -111,7 +114,7 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
     samples = read_samples(tools, written)
     queries, shown = queries_of(tools, spec, written, samples), shown_to(len(samples), number, spec)
     key = _teacher_key(tools, spec, number, written)
-    job = TeacherJob(spec.payer.fingerprint, number, spec.teachers, spec.student, spec.seed, key)
+    job = TeacherJob(spec.payer.fingerprint, number, spec.teachers, spec.student, spec.student.seed, key)
     teacher, why = train_teacher(tools, job, texts_of(tools, spec, written, samples, shown.negatives))
     ask_teacher(tools, teacher, queries, _answers_path(tools, spec, number, written))
     return teacher, why
@@ -120,7 +123,7 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
 def test_rows(tools: Tools, spec: TeacherSpec, written: Sequence[Written], test: Reference) -> HeldOut | None:
     """Return test rows and generated texts that no teacher has seen; None if there are too few."""
     used = shown_to_any(sum(entry.samples.rows for entry in written), spec)
-    return held_out(tools, written, used, test, spec.seed, spec.student.kind != "finetune")
+    return held_out(tools, written, used, test, spec.student.seed, spec.student.kind != "finetune")
 
 
 def held_out(
@@ -164,7 +167,7 @@ def _parameters(tools: Tools, spec: TeacherSpec) -> dict[str, object]:
         "queries": spec.queries,
         "negatives": spec.negatives,
         "student": settings(spec.student),
-        "seed": spec.seed,
+        "seed": spec.student.seed,
         "embedder": embedder_of(tools, spec),
     } | ({"public": spec.public.content} if spec.public else {})
 
@@ -209,7 +212,7 @@ def queries_of(tools: Tools, spec: TeacherSpec, written: Sequence[Written], samp
     if spec.public is None:
         return generated
     frame, vectors = reference_rows(tools, spec.public)
-    number, random = spec.public_queries, np.random.default_rng(seed_of("public queries", spec.seed))
+    number, random = spec.public_queries, np.random.default_rng(seed_of("public queries", spec.student.seed))
     if len(frame) < number:
         raise InputError(
             f"public: it has {len(frame)} rows, but {number} of {spec.queries} discriminator.queries are public rows. "

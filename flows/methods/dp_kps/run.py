@@ -33,16 +33,10 @@ class DpKpsRun(Run):
     @property
     def density_spec(self) -> DensitySpec:
         """Specification of the density release and of the sampling of sequences."""
-        method = self.config.method
-        return DensitySpec(
-            payer=self.payer,
-            noise=self.prepared.noise.sums[1],
-            shape=self.config.shape,
-            choice=method.choice,
-            labels=self.prepared.card.label_names,
-            count=max(texts_per_class(method.samples, self.prepared.card.label_names, shares=self.shares).values()),
-            seed=self.config.execution.seed,
-        )
+        method, labels, noise = self.config.method, self.prepared.card.label_names, self.prepared.noise.sums[1]
+        count = max(texts_per_class(method.samples, labels, shares=self.shares).values())
+        seed = self.config.execution.seed
+        return DensitySpec(self.payer, noise, self.config.shape, method.choice, labels, count, seed)
 
     @property
     def examples_per_prompt(self) -> int:

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -251,16 +251,12 @@ class Coordinator:
             if not files.exists(piece):
                 files.write(piece, data)
         plan = RoundPlan(
-            run_id=at.run_id,
-            iteration=at.iteration,
-            attempt=at.attempt,
+            **asdict(at),
+            **asdict(noise.parties),
             parties=parties,
             length=len(texts.ids) * noise.total.privacy.sides,
             flow=job.flow,
             privacy=noise.total.privacy,
-            number=noise.parties.number,
-            minimum=noise.parties.minimum,
-            colluding=noise.parties.colluding,
             labels=job.labels,
             embedder=tools.embedder.identity,
             pieces=tuple(pieces),

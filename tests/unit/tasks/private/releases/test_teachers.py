@@ -155,7 +155,8 @@ def test_lost_answers_stop_the_release_before_it_is_paid(tmp_path: Path) -> None
 
 
 def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
-    spec = teaching.TeacherSpec(Payer("", ""), None, 4, 20, 12, StudentSpec("linear"), 0)
+    answers = calibrate_sums(TeacherPrivacy("answers", 1.0, 1e-5, 20))
+    spec = teaching.TeacherSpec(Payer("", ""), answers, StudentSpec("linear"), 4, 12)
     shown = [teaching.shown_to(48, number, spec) for number in range(4)]
     assert {one.queries for one in shown} == {shown[0].queries}
     for one in shown:
