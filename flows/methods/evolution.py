@@ -71,7 +71,7 @@ class EvolutionRun(Run):
 
     def balanced(self, texts: int) -> dict[str, int]:
         """Return the number of texts per class: equal, or in proportion to released label counts."""
-        return texts_per_class(texts, self.prepared.card.label_names, shares=self.shares)
+        return texts_per_class(texts, self.prepared.card.label_names, self.shares)
 
 
 def look_ahead_candidates(

@@ -9,10 +9,13 @@ from connectors.interfaces.errors import ConfigError
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
 from tasks.reporting.run_record import Touched
+from tasks.students.recipe import PaidTraining
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from flows.config.base import RunConfig
+    from flows.config.privacy import DpSteps
+    from flows.engine.run import Run
     from tasks.audit.attacks import Attack
     from tasks.text.prompts import TaskCard
 
@@ -83,6 +86,13 @@ class TrainingRelease(Release):
         from tasks.audit.training import training_attack
 
         return training_attack(self.noise, trials, confidence)
+
+
+def paid_training(run: Run, steps: DpSteps) -> PaidTraining:
+    """Return the training that a run makes with its noise and these steps."""
+    noise = run.prepared.noise
+    assert isinstance(noise, TrainingNoise)
+    return PaidTraining(run.payer, noise, steps.recipe(noise.noise_multiplier))
 
 
 def training_noise(config: RunConfig) -> TrainingNoise:

@@ -150,15 +150,9 @@ class SumNoise(Generic[AnyPrivacy]):
     @property
     def charge(self) -> Charge:
         """The release as a ledger charge."""
-        return Charge(
-            mechanism="none" if self.kind == "none" else f"discrete_{self.kind}",
-            event=self.event,
-            sensitivity=self.sensitivity,
-            sensitivity_reason=self.privacy.reason,
-            noise_scale=self.scale,
-            protects=self.privacy.protects,
-            adjacency=self.privacy.adjacency,
-        )
+        unit, mechanism = self.privacy, "none" if self.kind == "none" else f"discrete_{self.kind}"
+        move, reason = self.sensitivity, self.privacy.reason
+        return Charge(mechanism, self.event, move, reason, self.scale, unit.protects, unit.adjacency)
 
 
 def calibrate_sums(privacy: AnyPrivacy) -> SumNoise[AnyPrivacy]:

@@ -139,7 +139,7 @@ def choose_mask(labels: Sequence[str], scores: np.ndarray[Any, Any], spec: Selec
     """Return a mask of the selected texts; `scores` are probabilities of private."""
     drawn = np.random.default_rng(seed_of("select", spec.seed)).permutation(len(labels))
     order = np.lexsort((drawn, -scores)) if spec.best else np.lexsort((drawn, -scores * (scores < 0.5), scores < 0.5))
-    counts = texts_per_class(spec.count, spec.labels, shares=spec.shares)
+    counts = texts_per_class(spec.count, spec.labels, spec.shares)
     mask = np.zeros(len(labels), dtype=bool)
     for index in order:
         if counts[labels[index]] > 0:

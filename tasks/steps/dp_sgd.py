@@ -65,7 +65,7 @@ def tune(tools: Tools, spec: TuneSpec) -> tuple[Tuned, str]:
     }
     return trained_once(
         tools,
-        spec,
+        spec.paid,
         ("tune", parameters, {"base": base.content}),
         lambda taken, folder: train_writer(tools, spec, base.folder, taken, folder),
     )

@@ -220,7 +220,7 @@ def phrases_as_texts(tools: Tools, job: PhraseRows) -> tuple[Written, str]:
     key = step_key("phrases", parameters, {"sequences": job.sequences.sha256})
 
     def make() -> ArtifactRef:
-        counts = texts_per_class(job.count, job.labels, shares=job.shares)
+        counts = texts_per_class(job.count, job.labels, job.shares)
         table = _table_phrase(tools, job, counts)
         missing = {label: count - int((table["label"] == label).sum()) for label, count in counts.items()}
         info = {"usage": asdict(Usage()), "failures": {}, "down": ""}

@@ -188,7 +188,7 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
     counts = {label: len(of_class) * job.copies for label, of_class in parents.items()}
     return WritingRequest(
         job,
-        counts if job.copies else texts_per_class(job.count, job.card.label_names, job.offset, job.shares),
+        counts if job.copies else texts_per_class(job.count, job.card.label_names, job.shares, job.offset),
         good,
         bad,
         earlier=frozenset(earlier),

@@ -35,7 +35,7 @@ class Adapter:
     alpha: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PaidTraining:
     """One training: who pays, its noise, which is charged in full, and its steps."""
 
@@ -45,13 +45,14 @@ class PaidTraining:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuneSpec(PaidTraining):
+class TuneSpec:
     """The training of the model `plm`.
 
     `controls`: the control text of each class, a prefix of every text of the class. `tokens`: the length to which rows
     are cut or padded, with the control text. `seed` initialises LoRA, never noise or sampling.
     """
 
+    paid: PaidTraining
     plm: str
     controls: Mapping[str, str]
     tokens: int
@@ -60,13 +61,14 @@ class TuneSpec(PaidTraining):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassifySpec(PaidTraining):
+class ClassifySpec:
     """The training of a classifier, a linear head or a transformer; the student's seed affects initial weights only.
 
     `labels`: the task's classes. Without labels the classifier separates private rows from at most `against` generated
     texts.
     """
 
+    paid: PaidTraining
     student: StudentSpec
     labels: tuple[str, ...]
     against: int

@@ -34,7 +34,7 @@ class DpKpsRun(Run):
     def density_spec(self) -> DensitySpec:
         """Specification of the density release and of the sampling of sequences."""
         method, labels, noise = self.config.method, self.prepared.card.label_names, self.prepared.noise.sums[1]
-        count = max(texts_per_class(method.samples, labels, shares=self.shares).values())
+        count = max(texts_per_class(method.samples, labels, self.shares).values())
         seed = self.config.execution.seed
         return DensitySpec(self.payer, noise, self.config.shape, method.choice, labels, count, seed)
 

@@ -9,7 +9,7 @@ from connectors.interfaces.errors import FinalError, TooFewTextsError
 from flows.engine.run import Run
 from flows.engine.tools import RunTools
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
-from tasks.accounting.dp_sgd import TrainingNoise
+from flows.releases.training import paid_training
 from tasks.core.refs import Written
 from tasks.core.slots import TRAINING
 from tasks.steps.dp_sgd import Tuned, control_card, controls_of
@@ -25,13 +25,10 @@ class DpSgdRun(Run):
 
     def tune_spec(self) -> TuneSpec:
         """Return the specification of the training."""
-        method, noise = self.config.method, self.prepared.noise
-        assert isinstance(noise, TrainingNoise)
+        method = self.config.method
         return TuneSpec(
+            paid=paid_training(self, method),
             plm=self.plms[0],
-            payer=self.payer,
-            noise=noise,
-            recipe=method.recipe(noise.noise_multiplier),
             adapter=Adapter(method.rank, method.alpha),
             tokens=method.tokens,
             controls=controls_of(self.prepared.card),

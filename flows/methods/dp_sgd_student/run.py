@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
-from tasks.accounting.dp_sgd import TrainingNoise
+from flows.releases.training import paid_training
 from tasks.core.slots import TRAINING
 from tasks.students.recipe import ClassifySpec
 from tasks.students.spec import StudentSpec
@@ -28,16 +28,8 @@ class DpStudentRun(Run):
 
     def classify_spec(self) -> ClassifySpec:
         """Return the specification of the training on the task's classes."""
-        noise = self.prepared.noise
-        assert isinstance(noise, TrainingNoise)
-        return ClassifySpec(
-            payer=self.payer,
-            noise=noise,
-            recipe=self.config.method.training.recipe(noise.noise_multiplier),
-            student=self.student_spec,
-            labels=self.prepared.card.label_names,
-            against=0,
-        )
+        paid, labels = paid_training(self, self.config.method.training), self.prepared.card.label_names
+        return ClassifySpec(paid=paid, student=self.student_spec, labels=labels, against=0)
 
     @property
     def student_folder(self) -> str:

@@ -9,7 +9,7 @@ from flows.config.privacy import DpSteps
 from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.releases.filter import distil, measure, select
-from tasks.accounting.dp_sgd import TrainingNoise
+from flows.releases.training import paid_training
 from tasks.core.refs import Written
 from tasks.core.slots import TRAINING
 from tasks.prefect.runtime import run_step
@@ -43,16 +43,8 @@ class KdRun(Run):
 
     def classify_spec(self, steps: DpSteps) -> ClassifySpec:
         """Return the specification of the DP-SGD classifier: declared rows against equally many texts."""
-        noise = self.prepared.noise
-        assert isinstance(noise, TrainingNoise)
-        return ClassifySpec(
-            payer=self.payer,
-            noise=noise,
-            recipe=steps.recipe(noise.noise_multiplier),
-            student=self.config.discriminator.student(self.config.execution.seed),
-            labels=(),
-            against=steps.declared_rows,
-        )
+        student = self.config.discriminator.student(self.config.execution.seed)
+        return ClassifySpec(paid=paid_training(self, steps), student=student, labels=(), against=steps.declared_rows)
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (other releases have named slots)
         """Return the ledger slot of the training, if there is one."""

@@ -43,18 +43,18 @@ def train_classifier(
     keep their labels. Error details are written to the private zone, never to the message.
     """
     with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
-        rows = open_rows(tools.zone, tools.private, spec.payer.fingerprint)
+        rows = open_rows(tools.zone, tools.private, spec.paid.payer.fingerprint)
         rows = rows if against is not None else rows.of(spec.labels)
         folder.mkdir(parents=True, exist_ok=True)
-        with tools.progress("train under DP", spec.recipe.training.steps) as advance:
+        with tools.progress("train under DP", spec.paid.recipe.training.steps) as advance:
             if spec.student.kind == "finetune":
                 network, encoded = _transformer(spec, rows, against)
-                done = train_privately(network.modules, encoded, spec.recipe, taken, advance)
+                done = train_privately(network.modules, encoded, spec.paid.recipe, taken, advance)
                 network.modules.cpu()
                 save_network(network, folder)
             else:
                 model, encoded = _head(tools, spec, rows, against)
-                done = train_privately(model, encoded, spec.recipe, taken, advance)
+                done = train_privately(model, encoded, spec.paid.recipe, taken, advance)
                 save_layers(folder, [(model.layer.weight.detach().numpy(), model.layer.bias.detach().numpy())])
         write_card(folder, spec.student, classes_of(spec))
         write_step_counts(folder / TOLD, taken.begun, done)

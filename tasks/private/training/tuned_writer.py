@@ -94,12 +94,12 @@ def train_writer(tools: Tools, spec: TuneSpec, base: Path, taken: StepsTaken, fo
     Error details are written to the private zone, never to the message.
     """
     with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
-        rows = open_rows(tools.zone, tools.private, spec.payer.fingerprint).of(spec.controls)
+        rows = open_rows(tools.zone, tools.private, spec.paid.payer.fingerprint).of(spec.controls)
         with hide_output():
             model, tokenizer = open_writer(base, spec.adapter, spec.seed)
             encoded = encode(tokenizer, rows, spec.controls, spec.tokens)
-            with tools.progress("train under DP", spec.recipe.training.steps) as advance:
-                done = train_privately(model, encoded, spec.recipe, taken, advance)
+            with tools.progress("train under DP", spec.paid.recipe.training.steps) as advance:
+                done = train_privately(model, encoded, spec.paid.recipe, taken, advance)
             merged = model.merge_and_unload() if spec.adapter.rank else model
             merged.cpu().save_pretrained(folder)
             tokenizer.save_pretrained(folder)

@@ -39,7 +39,7 @@ def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) 
     }
     return trained_once(
         tools,
-        spec,
+        spec.paid,
         ("classify", parameters, {"samples": content([entry.samples for entry in written])}),
         lambda taken, folder: train_classifier(tools, spec, against, taken, folder),
     )

@@ -24,12 +24,12 @@ def test_parts_dealt_one_after_another_are_what_all_together_would_be(counts: li
     labels = [str(number) for number in range(len(shares))]
     total, offset = dict.fromkeys(labels, 0), 0
     for part in parts:
-        found = texts_per_class(part, labels, offset, shares)
+        found = texts_per_class(part, labels, shares, offset)
         assert sum(found.values()) == part
         assert min(found.values()) >= 0
         total = {label: total[label] + found[label] for label in labels}
         offset += part
-    assert total == texts_per_class(offset, labels, 0, shares)
+    assert total == texts_per_class(offset, labels, shares)
     for label, share in zip(labels, shares, strict=True):
         assert abs(total[label] - share * offset) <= max(1.0, len(labels) / 2)
         assert share > 0 or total[label] == 0

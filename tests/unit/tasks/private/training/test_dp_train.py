@@ -292,7 +292,7 @@ def test_a_training_whose_checkpoint_was_dropped_is_paid_again(tmp_path):
 
     def paid(respend: bool = False):
         how = Recipe(plan, noise.sigma, 0.1)
-        training = PaidTraining(payer=Payer("notes", "fingerprint", respend), noise=noise, recipe=how)
+        training = PaidTraining(Payer("notes", "fingerprint", respend), noise, how)
         return pay(tools, training, "training of payment {}".format)
 
     first = paid()
