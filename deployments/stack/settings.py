@@ -9,53 +9,50 @@ import secrets
 import socket
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Self
+
+import httpx
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import ConfigError
+from flows.config.files import check_config
 
 LEAST_PASSWORD = 12
 """Shortest password that MLflow accepts."""
-PORTS = {"prefect_port": 4200, "mlflow_port": 5000, "postgres_port": 5439}
+ANY = ("0.0.0.0", "::")  # noqa: S104
+"""Addresses of a server that listens on all networks; no program can connect to them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Addresses, folders and access of a stack; `auth` is 'user:password', or empty."""
+class Settings(BaseModel):
+    """Folders, addresses and access of a stack; an alias is the variable that sets the field."""
 
-    home: str
-    data: str
-    database: str
-    bind: str = "127.0.0.1"
-    prefect_port: int = PORTS["prefect_port"]
-    mlflow_port: int = PORTS["mlflow_port"]
-    postgres_port: int = PORTS["postgres_port"]
-    auth: str = ""
-    public: str = ""
+    model_config = ConfigDict(frozen=True)
+
+    home: Path
+    data: Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())] = Field(alias="WASP_DATA")
+    bind: str = Field("127.0.0.1", alias="WASP_BIND")
+    prefect_port: int = Field(4200, alias="PREFECT_PORT", ge=1, le=65535)
+    mlflow_port: int = Field(5000, alias="MLFLOW_PORT", ge=1, le=65535)
+    auth: str = Field("", alias="WASP_AUTH", description="user:password, or empty")
+    public: str = Field("", alias="WASP_PUBLIC_HOST")
 
     @property
     def folder(self) -> Path:
         """Folder of the stack's files."""
-        return Path(self.home) / "stack"
-
-    @property
-    def host(self) -> str:
-        """Host for programs on this machine, which cannot connect to a wildcard address."""
-        is_any = self.bind in ("0.0.0.0", "::")  # noqa: S104
-        return "127.0.0.1" if is_any else f"[{self.bind}]" if ":" in self.bind else self.bind
+        return self.home / "stack"
 
     @property
     def shown_as(self) -> str:
         """Host for browsers: WASP_PUBLIC_HOST, the bound address, or this machine's name."""
-        is_any = self.bind in ("0.0.0.0", "::")  # noqa: S104
-        return self.public or (socket.getfqdn() if is_any else self.host)
+        return self.public or (socket.getfqdn() if self.bind in ANY else self.bind)
 
     def url(self, server: str, shown: bool = False) -> str:
         """Return the URL of 'prefect' or 'mlflow', for programs or, if `shown`, for browsers."""
         port = self.prefect_port if server == "prefect" else self.mlflow_port
-        return f"http://{self.shown_as if shown else self.host}:{port}"
+        host = "127.0.0.1" if self.bind in ANY else self.bind
+        return str(httpx.URL(scheme="http", host=self.shown_as if shown else host, port=port))
 
     @property
     def account(self) -> tuple[str, str]:
@@ -63,55 +60,25 @@ class Settings:
         user, _, password = self.auth.partition(":")
         return user, password
 
-
-def settings_of(environment: Mapping[str, str], running: Mapping[str, Any], home: Path, database: str) -> Settings:
-    """Return the settings: variables, else the running stack's, else the defaults.
-
-    Raises ConfigError for an invalid port or account, for another address than loopback without WASP_AUTH, and for
-    other settings than those of the running stack.
-    """
-    requested: dict[str, Any] = {name: _port(name, environment) for name in PORTS if environment.get(name.upper())}
-    variables = {"bind": "WASP_BIND", "public": "WASP_PUBLIC_HOST"}
-    requested |= {name: environment[key] for name, key in variables.items() if environment.get(key)}
-    requested |= {"auth": environment["WASP_AUTH"]} if "WASP_AUTH" in environment else {}
-    data = environment.get("WASP_DATA") or running.get("data") or Path.cwd()
-    requested |= {"home": str(home), "data": str(Path(data).expanduser().resolve()), "database": database}
-    settings = Settings(**({name: running[name] for name in running if name in Settings.__slots__} | requested))
-    _check(settings)
-    values = asdict(settings)
-    different = [name for name in running if name in values and running[name] != values[name]]
-    if different:
-        changes = [name if name == "auth" else f"{name}: {running[name]}, not {values[name]}" for name in different]
-        raise ConfigError(f"The stack runs with other settings ({'; '.join(changes)}). Run make down first")
-    return settings
-
-
-def _port(name: str, environment: Mapping[str, str]) -> int:
-    text = environment[name.upper()]
-    if not text.isdigit() or not 0 < int(text) < 65536:
-        raise ConfigError(f"{name.upper()}={text}: not a port. Write a number from 1 to 65535")
-    return int(text)
-
-
-def _check(settings: Settings) -> None:
-    if len({settings.prefect_port, settings.mlflow_port, settings.postgres_port}) < len(PORTS):
-        raise ConfigError("PREFECT_PORT, MLFLOW_PORT and POSTGRES_PORT must be different ports")
-    if not settings.auth:
-        if not _is_loopback(settings.bind):
-            raise ConfigError(
-                f"WASP_BIND={settings.bind} would open the stack to other machines without a password. "
-                "Set WASP_AUTH=user:password as well, or remove WASP_BIND"
-            )
-        return
-    user, password = settings.account
-    if not user or not password:
-        raise ConfigError("WASP_AUTH: user or password is missing. Write it as user:password")
-    if len(password) < LEAST_PASSWORD:
-        raise ConfigError(f"WASP_AUTH: the password must have at least {LEAST_PASSWORD} characters")
-    if password == "password1234" or not settings.auth.isprintable():  # noqa: S105
-        raise ConfigError(
-            "WASP_AUTH: MLflow refuses this password, or it contains control characters. Choose another password"
-        )
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        user, password = self.account
+        problems = {
+            "PREFECT_PORT and MLFLOW_PORT must be different ports": self.prefect_port == self.mlflow_port,
+            f"WASP_BIND={self.bind} would open the stack to other machines without a password. Set "
+            "WASP_AUTH=user:password as well, or remove WASP_BIND": not self.auth and not _is_loopback(self.bind),
+            "WASP_AUTH: user or password is missing. Write it as user:password": self.auth and not (user and password),
+            f"WASP_AUTH: the password must have at least {LEAST_PASSWORD} characters": 0
+            < len(password)
+            < LEAST_PASSWORD,
+            "WASP_AUTH: MLflow refuses this password, or it contains control characters. Choose another password": (
+                password == "password1234" or not self.auth.isprintable()  # noqa: S105
+            ),
+        }
+        for problem, applies in problems.items():
+            if applies:
+                raise ValueError(problem)
+        return self
 
 
 def _is_loopback(bind: str) -> bool:
@@ -121,13 +88,30 @@ def _is_loopback(bind: str) -> bool:
         return bind == "localhost"
 
 
+def settings_of(environment: Mapping[str, str], home: Path, running: Settings | None = None) -> Settings:
+    """Return the settings: variables that are not empty, else the running stack's, else the defaults.
+
+    Raises ConfigError for an invalid variable, and for one with another value than in the running stack.
+    """
+    stored = running.model_dump(by_alias=True) if running else {"WASP_DATA": Path.cwd()}
+    requested = {name: value for name, value in environment.items() if value}
+    settings = check_config(Settings, {**stored, **requested, "home": home}, "make up")
+    values = settings.model_dump(by_alias=True)
+    different = [name for name, value in stored.items() if running and values[name] != value]
+    if different:
+        raise ConfigError(f"The stack runs with another {', '.join(different)}. Run make down first")
+    return settings
+
+
 def stack_secrets(folder: Path) -> dict[str, str]:
-    """Return the stack's database passwords and server keys; create them if missing."""
+    """Return the keys with which the servers encrypt and sign; create them if missing."""
     file = folder / "kept.json"
     if file.exists():
         stored: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
         return stored
-    created = {name: secrets.token_urlsafe(24) for name in ("owner", "prefect", "mlflow", "ledger", "mlflow_secret")}
-    created["encryption_key"] = urlsafe_b64encode(os.urandom(32)).decode()
+    created = {
+        "mlflow_secret": secrets.token_urlsafe(24),
+        "encryption_key": urlsafe_b64encode(os.urandom(32)).decode(),
+    }
     write_text_whole(file, json.dumps(created), private=True)
     return created

@@ -10,9 +10,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xmlrpc.client import ServerProxy
 
 import psutil
@@ -22,22 +21,43 @@ from connectors.interfaces.errors import WaspError
 
 MARK = "WASP_STACK"
 """Variable with the stack's folder. It finds the runs of a worker, which have their own sessions and outlive it."""
-SERVICE = "WASP_STACK_SERVICE"
-"""Variable with the name of a process's program."""
+PROGRAM = "WASP_STACK_PROGRAM"
+"""Variable with the name of a process's program; runs have their worker's."""
 STARTED = ("RUNNING", "STARTING", "BACKOFF")
 
+_HEAD = """
+[supervisord]
+directory = %(here)s
+logfile = %(here)s/logs/supervisord.log
+pidfile = %(here)s/supervisord.pid
+[unix_http_server]
+file = {socket}
+chmod = 0700
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+"""
+_PROGRAM = """
+[program:{name}]
+command = {command}
+autostart = false
+autorestart = true
+startsecs = 2
+startretries = 5
+stopasgroup = true
+stopwaitsecs = 60
+redirect_stderr = true
+stdout_logfile = %(here)s/logs/{name}.log
+stdout_logfile_maxbytes = 10MB
+stdout_logfile_backups = 3
+"""
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """A program of the stack: its command, the variables that it gets, and its port with the port's variable."""
+
+class Program(NamedTuple):
+    """A program of the stack: its command, and the port on which it listens."""
 
     name: str
     command: Sequence[str]
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     port: int = 0
-    port_variable: str = ""
-    bind: str = "127.0.0.1"
-    user: str = ""
 
 
 class Supervisor:
@@ -64,45 +84,25 @@ class Supervisor:
         except (OSError, ConnectionError):
             return {}
 
-    def launch(self, services: Sequence[Service], environment: Mapping[str, str]) -> None:
-        """Start supervisord with these programs, none of which runs yet."""
-        (self.folder / "logs").mkdir(mode=0o700, parents=True, exist_ok=True)
-        main = {"logfile": self.folder / "logs/supervisord.log", "pidfile": self.folder / "supervisord.pid"}
-        sections: dict[str, dict[str, Any]] = {
-            "supervisord": {**main, "directory": self.folder},
-            "unix_http_server": {"file": self.socket, "chmod": "0700"},
-            "rpcinterface:supervisor": {
-                "supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"
-            },
-        }
-        sections |= {f"program:{service.name}": self._program(service) for service in services}
-        lines = [
-            f"[{name}]\n" + "".join(f"{key}={_escaped(value)}\n" for key, value in entries.items())
-            for name, entries in sections.items()
-        ]
-        write_text_whole(self.folder / "supervisord.conf", "\n".join(lines), private=True)
-        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(self.folder / "supervisord.conf")]
+    def launch(self, programs: Sequence[Program], environment: Mapping[str, str]) -> None:
+        """Start supervisord with these programs, none of which runs yet; all have these variables."""
+        (self.folder / "logs").mkdir(mode=0o700, exist_ok=True)
+        file = self.folder / "supervisord.conf"
+        sections = [_HEAD.format(socket=_escaped(self.socket))]
+        for program in programs:
+            # Children of a server that was killed still use its port.
+            ended = shlex.join([sys.executable, "-m", __name__, str(self.folder), program.name])
+            start = f"export {PROGRAM}={program.name}; exec {shlex.join(program.command)}"
+            script = f"{ended}; {start}" if program.port else start
+            shell = _escaped(shlex.join(["/bin/sh", "-c", script]))
+            sections.append(_PROGRAM.format(name=program.name, command=shell))
+        write_text_whole(file, "".join(sections), private=True)
         marked = {**environment, MARK: str(self.folder), "PYTHONUNBUFFERED": "1"}
+        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(file)]
         done = subprocess.run(command, env=marked, capture_output=True, text=True)  # noqa: S603  (a fixed command)
         if done.returncode:
             raise WaspError(f"supervisord did not start: {(done.stderr or done.stdout)[-800:]}")
         self.wait("supervisord", lambda: bool(self.states()), seconds=20)
-
-    def _program(self, service: Service) -> dict[str, Any]:
-        """Return the section of a program; a script exports its variables, which a command line would show."""
-        script = self.folder / f"{service.name}.sh"
-        # Children of a server that was killed still use its port.
-        ended = shlex.join([sys.executable, "-m", "deployments.stack.supervisor", str(self.folder), service.name])
-        exports = [f"export {name}={shlex.quote(value)}" for name, value in service.environment.items()]
-        lines = [*([ended] if service.port else []), f"export {SERVICE}={service.name}", *exports]
-        write_text_whole(script, "\n".join([*lines, f"exec {shlex.join(service.command)}", ""]), private=True)
-        command = service.command if service.user else ["/bin/sh", str(script)]
-        log = {"stdout_logfile": self.log(service.name), "stdout_logfile_maxbytes": "10MB", "stdout_logfile_backups": 3}
-        # SIGINT is PostgreSQL's fast shutdown, which leaves the files consistent.
-        stop = {"stopsignal": "INT" if service.name == "postgres" else "TERM", "stopwaitsecs": 60}
-        user = {"user": service.user, "directory": "/"} if service.user else {"stopasgroup": "true"}
-        retries = {"autostart": "false", "autorestart": "true", "startsecs": 2, "startretries": 5}
-        return {"command": shlex.join(command), "redirect_stderr": "true", **retries, **stop, **user, **log}
 
     def start(self, name: str) -> str:
         """Start a program unless it runs; return the line to print."""
@@ -116,15 +116,10 @@ class Supervisor:
         if self.states().get(name, ("",))[0] in STARTED:
             self._rpc.stopProcess(name, True)
 
-    def shut_down(self) -> None:
-        """End supervisord with all of its programs."""
+    def stop_all(self) -> None:
+        """Stop all programs and wait for their end."""
         if self.states():
-            self._rpc.shutdown()
-            self.wait("supervisord", lambda: not self.states(), seconds=90)
-
-    def log(self, name: str) -> Path:
-        """Return the log file of a program."""
-        return self.folder / "logs" / f"{name}.log"
+            self._rpc.stopAllProcesses(True)
 
     def wait(self, name: str, ready: Callable[[], bool], seconds: float = 180) -> None:
         """Wait until a program is ready; WaspError with its log if it dies again and again, or times out."""
@@ -133,7 +128,7 @@ class Supervisor:
             is_dead = self.states().get(name, ("",))[0] in ("FATAL", "EXITED")
             if is_dead or time.monotonic() > deadline:
                 problem = "ended at its start" if is_dead else f"did not respond within {seconds:.0f} s"
-                log = self.log(name)
+                log = self.folder / "logs" / f"{name}.log"
                 text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
                 tail = "\n".join(text.splitlines()[-12:])
                 raise WaspError(
@@ -147,13 +142,13 @@ def _escaped(value: object) -> str:
     return str(value).replace("%", "%%")
 
 
-def stack_processes(folder: Path, service: str = "") -> list[psutil.Process]:
+def stack_processes(folder: Path, program: str = "") -> list[psutil.Process]:
     """Return every process of the stack in this folder, or of one of its programs, also without a supervisord."""
     members = []
     for process in psutil.process_iter():
         try:
             environment = process.environ()
-            is_ours = environment.get(MARK) == str(folder) and service in ("", environment.get(SERVICE))
+            is_ours = environment.get(MARK) == str(folder) and program in ("", environment.get(PROGRAM))
             if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                 members.append(process)
         except (psutil.Error, OSError):  # of another user, or ended meanwhile

@@ -41,7 +41,6 @@ class Environment(BaseSettings):
     bind: str | None = Field(None, description="`make up`: address to listen on. Default: this machine only.")
     public_host: str | None = Field(None, description="`make up`: name of the machine in links.")
     auth: str | None = Field(None, description="`make up`: USER:PASSWORD of the pages; needed with WASP_BIND.")
-    database: str | None = Field(None, description="`make up`: postgresql or sqlite. Default: PostgreSQL if installed.")
 
 
 def environment() -> Environment:

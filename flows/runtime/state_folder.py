@@ -60,16 +60,11 @@ def state_folder() -> Path:
     return home
 
 
-def ledger_address_file(home: Path) -> Path:
-    """Return the file with the address of a ledger outside the state folder."""
-    return home / "private" / "ledger.url"
-
-
 def ledger_address(home: Path) -> str:
-    """Return the ledger's address: WASP_LEDGER_URL, else the file's, else ledger.db."""
+    """Return the ledger's address: WASP_LEDGER_URL, else that of an earlier version's stack, else ledger.db."""
     from flows.config.environment import environment
 
-    file = ledger_address_file(home)
+    file = home / "private" / "ledger.url"
     stored = file.read_text(encoding="utf-8").strip() if file.exists() else ""
     return environment().ledger_url or stored or f"sqlite:///{home / 'ledger.db'}"
 

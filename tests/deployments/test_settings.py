@@ -1,39 +1,41 @@
 """What may be set about the stack, and what is refused before anything starts."""
 
+import json
 import socket
-from dataclasses import asdict
+import subprocess
 
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from deployments.stack import services
-from deployments.stack.postgres import postgres_service
+from deployments.stack.programs import programs, stack_environment
 from deployments.stack.settings import Settings, settings_of, stack_secrets
 from deployments.stack.supervisor import stack_processes
-from flows.engine.server import FILE
 from tests.support.servers.stack import RunningStack, clean_environment
 
 AUTH = "keeper:a long enough password"
+OPEN = {"WASP_BIND": "0.0.0.0", "WASP_AUTH": AUTH}
 
 
 def settings(tmp_path, environment, running=None) -> Settings:
-    return settings_of({"WASP_DATA": str(tmp_path), **environment}, running or {}, tmp_path / "home", "sqlite")
+    return settings_of({"WASP_DATA": str(tmp_path), **environment}, tmp_path / "home", running)
+
+
+def variables(found: Settings) -> dict[str, str]:
+    found.folder.mkdir(parents=True, exist_ok=True)
+    return stack_environment(found, stack_secrets(found.folder))
 
 
 def test_the_defaults_are_the_usual_ports_on_loopback(tmp_path) -> None:
     found = settings(tmp_path, {})
-    assert (found.bind, found.prefect_port, found.mlflow_port) == ("127.0.0.1", 4200, 5000)
+    assert (found.url("prefect"), found.url("mlflow")) == ("http://127.0.0.1:4200", "http://127.0.0.1:5000")
     assert found.auth == ""
 
 
 def test_what_is_not_asked_for_stays_as_it_runs(tmp_path) -> None:
-    running = asdict(settings(tmp_path, {"PREFECT_PORT": "4300", "WASP_AUTH": AUTH}))
-    again = settings(tmp_path, {}, running)
-    assert asdict(again) == running
-    with pytest.raises(
-        ConfigError, match=r"other settings \(prefect_port: 4300, not 4999; auth\). Run make down first"
-    ):
-        settings(tmp_path, {"WASP_AUTH": "", "PREFECT_PORT": "4999"}, running)
+    running = settings(tmp_path, {"PREFECT_PORT": "4300", "WASP_AUTH": AUTH})
+    assert settings(tmp_path, {}, running) == running == settings(tmp_path, {"PREFECT_PORT": "4300"}, running)
+    with pytest.raises(ConfigError, match=r"runs with another WASP_BIND, PREFECT_PORT\. Run make down first"):
+        settings(tmp_path, {"WASP_BIND": "::1", "PREFECT_PORT": "4999"}, running)
 
 
 @pytest.mark.parametrize(
@@ -46,84 +48,87 @@ def test_what_is_not_asked_for_stays_as_it_runs(tmp_path) -> None:
         ({"WASP_AUTH": ":secret-secret-secret"}, "user:password"),
         ({"WASP_AUTH": "keeper:short"}, "at least 12 characters"),
         ({"WASP_AUTH": "keeper:password1234"}, "Choose another password"),
-        ({"PREFECT_PORT": "http"}, "PREFECT_PORT=http: not a port"),
-        ({"MLFLOW_PORT": "70000"}, "MLFLOW_PORT=70000"),
+        ({"PREFECT_PORT": "http"}, "PREFECT_PORT: .*integer.*'http'"),
+        ({"MLFLOW_PORT": "70000"}, "MLFLOW_PORT: .*65535.*70000"),
         ({"MLFLOW_PORT": "4200"}, "must be different ports"),
     ],
 )
 def test_a_wrong_setting_is_one_clear_error(tmp_path, environment, words) -> None:
-    with pytest.raises(ConfigError, match=words):
+    with pytest.raises(ConfigError, match=words) as refused:
         settings(tmp_path, environment)
+    assert "secret-secret" not in str(refused.value)
 
 
-def test_an_open_address_is_allowed_with_a_password(tmp_path) -> None:
-    found = settings(tmp_path, {"WASP_BIND": "0.0.0.0", "WASP_AUTH": AUTH})
-    assert found.bind == "0.0.0.0"
-    assert found.url("prefect") == "http://127.0.0.1:4200"
-    shown = settings(tmp_path, {"WASP_BIND": "0.0.0.0", "WASP_AUTH": AUTH, "WASP_PUBLIC_HOST": "stack.example.org"})
-    assert shown.url("prefect", shown=True) == "http://stack.example.org:4200"
-    mlflow = services.mlflow_service(shown, stack_secrets(shown.folder)).environment
-    assert "stack.example.org:*" in mlflow["MLFLOW_SERVER_ALLOWED_HOSTS"]
+@pytest.mark.parametrize(
+    ("environment", "used", "shown"),
+    [
+        (OPEN | {"WASP_PUBLIC_HOST": "stack.example.org"}, "http://127.0.0.1:4200", "http://stack.example.org:4200"),
+        ({"WASP_BIND": "::1"}, "http://[::1]:4200", "http://[::1]:4200"),
+        ({"WASP_BIND": "192.0.2.7", "WASP_AUTH": AUTH}, "http://192.0.2.7:4200", "http://192.0.2.7:4200"),
+    ],
+)
+def test_addresses_of_programs_and_of_browsers(tmp_path, environment, used, shown) -> None:
+    found = settings(tmp_path, environment)
+    assert (found.url("prefect"), found.url("prefect", shown=True)) == (used, shown)
+    assert ("stack.example.org:*" in variables(found).get("MLFLOW_SERVER_ALLOWED_HOSTS", "")) == ("example" in shown)
 
 
-def test_a_stack_with_a_password_accepts_registered_datasets_only(tmp_path) -> None:
-    alone, others = (
-        Settings(str(tmp_path), str(tmp_path), "sqlite"),
-        Settings(str(tmp_path), str(tmp_path), "sqlite", auth=AUTH),
-    )
-    services.worker_service(alone, "")
-    assert not (tmp_path / FILE).exists()
-    services.worker_service(others, "")
-    assert (tmp_path / FILE).exists()
-
-
-def test_no_password_stands_on_a_command_line_or_in_a_shown_service(tmp_path) -> None:
-    found = Settings(str(tmp_path), str(tmp_path), "postgresql", auth=AUTH)
-    kept = stack_secrets(found.folder)
-    all_services = [
-        postgres_service(found),
-        services.prefect_service(found, kept),
-        services.mlflow_service(found, kept),
-        services.worker_service(found, f"postgresql+psycopg2://ledger:{kept['ledger']}@127.0.0.1:5439/ledger"),
-    ]
-    for service in all_services:
-        for secret in (found.account[1], *kept.values()):
-            assert secret not in " ".join(service.command)
-            assert secret not in repr(service)
+def test_no_password_stands_on_a_command_line(tmp_path) -> None:
+    found = settings(tmp_path, {"WASP_AUTH": AUTH})
+    hidden = variables(found)
+    assert hidden["PREFECT_SERVER_API_AUTH_STRING"] == AUTH
+    commands = " ".join(part for program in programs(found) for part in program.command)
+    assert not [secret for secret in (found.account[1], *stack_secrets(found.folder).values()) if secret in commands]
     assert (found.folder / "kept.json").stat().st_mode & 0o077 == 0
 
 
 def test_variables_of_the_shell_do_not_lead_the_stack_elsewhere(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("PREFECT_API_URL", "https://elsewhere.example/api")
-    monkeypatch.setenv("PREFECT_PROFILE", "cloud")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://elsewhere.example")
-    found = Settings(str(tmp_path), str(tmp_path), "sqlite")
-    base = services.base_environment(found)
-    for service in (services.mlflow_service(found, stack_secrets(found.folder)), services.worker_service(found, "")):
-        environment = base | dict(service.environment)
-        assert "elsewhere.example" not in str(environment)
-        assert "PREFECT_PROFILE" not in environment
-        assert environment["DO_NOT_TRACK"] == environment["MLFLOW_DISABLE_TELEMETRY"].replace("true", "1") == "1"
-        assert environment["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+    for name in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "PREFECT_PROFILE", "MLFLOW_TRACKING_URI"):
+        monkeypatch.setenv(name, "https://elsewhere.example/api")
+    monkeypatch.setenv("MLFLOW_BACKEND_STORE_URI", "postgresql://mlflow@db/mlflow")
+    environment = variables(settings(tmp_path, {}))
+    assert "elsewhere.example" not in json.dumps(environment)
+    assert environment["MLFLOW_BACKEND_STORE_URI"] == "postgresql://mlflow@db/mlflow", "a database of one's own"
+    assert environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"].endswith("home/prefect/prefect.db")
+    assert environment["DO_NOT_TRACK"] == environment["MLFLOW_DISABLE_TELEMETRY"].replace("true", "1") == "1"
+    assert environment["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
 
 
-def test_a_taken_port_is_refused_before_anything_starts(tmp_path) -> None:
+@pytest.fixture
+def stopped(tmp_path) -> RunningStack:
+    """A stack that was not started."""
     home = tmp_path / "home"
-    running = RunningStack(home, "", "", clean_environment(home, WASP_DATABASE="sqlite"))
+    return RunningStack(home, "", "", clean_environment(home))
+
+
+def refuse(stopped: RunningStack, **changes: str) -> str:
+    done: subprocess.CompletedProcess[str] = stopped.word("up", **changes)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert stack_processes(stopped.home / "stack") == []
+    return done.stderr
+
+
+def test_a_taken_port_is_refused_before_anything_starts(stopped) -> None:
+    port = stopped.environment["MLFLOW_PORT"]
     with socket.socket() as other:
-        other.bind(("127.0.0.1", int(running.environment["MLFLOW_PORT"])))
+        other.bind(("127.0.0.1", int(port)))
         other.listen()
-        done = running.word("up")
-    assert done.returncode == 2
-    port = running.environment["MLFLOW_PORT"]
-    assert done.stderr.startswith(f"wasp stack: Port {port} for mlflow is not available on 127.0.0.1")
-    assert "make up MLFLOW_PORT=" in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert stack_processes(home / "stack") == []
+        words = refuse(stopped)
+    assert words.startswith(f"wasp stack: Port {port} for mlflow is not available on 127.0.0.1")
+    assert "make up MLFLOW_PORT=" in words
 
 
-def test_down_where_nothing_runs_is_no_error(tmp_path) -> None:
-    home = tmp_path / "home"
-    running = RunningStack(home, "", "", clean_environment(home))
-    assert running.word("down").stdout == "nothing was running\n"
-    assert "run make up" in running.word("status").stdout
+def test_a_ledger_that_does_not_respond_is_never_replaced_by_another(stopped) -> None:
+    words = "postgresql+psycopg2://***@127.0.0.1:1/ledger does not respond"
+    address = "postgresql+psycopg2://ledger:hunter2@127.0.0.1:1/ledger"
+    assert words in refuse(stopped, WASP_LEDGER_URL=address)
+    private = stopped.home / "private"
+    private.mkdir(mode=0o700)
+    (private / "ledger.url").write_text(address + "\n")  # of a stack of an earlier version
+    assert words in refuse(stopped)
+    assert not (stopped.home / "ledger.db").exists()
+
+
+def test_down_where_nothing_runs_is_no_error(stopped) -> None:
+    assert stopped.word("down").stdout == "nothing was running\n"
+    assert "run make up" in stopped.word("status").stdout

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from deployments.stack import postgres
 from deployments.stack.supervisor import Supervisor
+from flows.engine.server import FILE
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL, last_json, values
 from tests.support.runs.served_flow import ask
@@ -78,14 +78,6 @@ def test_the_server_keeps_the_whole_form(running) -> None:
     assert demo["work_pool_name"] == "wasp"
     assert demo["concurrency_options"]["collision_strategy"] == "ENQUEUE"
     assert "path" not in ask(running.api, "/deployments/name/wasp/own-data")["parameters"]["config"]["private"]
-
-
-@pytest.mark.skipif(not postgres.is_usable(), reason="no PostgreSQL server programs")
-def test_the_servers_work_on_postgresql(running) -> None:
-    assert "postgres" in pids(running)
-    assert running.client["WASP_LEDGER_URL"].startswith("postgresql+psycopg2://ledger:")
-    assert not (running.home / "prefect" / "prefect.db").exists()
-    assert not (running.home / "mlflow.db").exists()
 
 
 def test_telemetry_is_off_in_every_process(running) -> None:
@@ -277,7 +269,7 @@ def test_a_stack_without_its_supervisor_is_taken_down_and_up(running) -> None:
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory):
-    with stack(tmp_path_factory.mktemp("locked") / "home", WASP_DATABASE="sqlite", WASP_AUTH=AUTH) as found:
+    with stack(tmp_path_factory.mktemp("locked") / "home", WASP_AUTH=AUTH) as found:
         yield found
 
 
@@ -288,6 +280,11 @@ def status(address: str, auth: str = "") -> int:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
+
+
+def test_a_stack_with_a_password_accepts_registered_datasets_only(locked, running) -> None:
+    assert (locked.home / FILE).exists()
+    assert not (running.home / FILE).exists()
 
 
 def test_both_servers_ask_for_the_password(locked) -> None:

@@ -14,7 +14,6 @@ FURTHER: dict[str, tuple[str, ...]] = {
     "servers, commands and other processes": (
         "e2e/",
         "chaos/",
-        "deployments/test_book_place.py",
         "deployments/test_register.py",
         "integration/api/",
         "integration/audit/",

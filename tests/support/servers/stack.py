@@ -1,7 +1,6 @@
 """The whole stack of `make up` for a test: free ports, its own state folder, nothing left afterwards."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import psutil
 
-from deployments.stack.postgres import cluster_path
 from deployments.stack.supervisor import stack_processes
 from tests.support.paths import ROOT
 from tests.support.servers.ports import free_port
@@ -55,7 +53,7 @@ class RunningStack:
 
 def clean_environment(home: Path, **changes: str) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("WASP_", "MLFLOW_", "PREFECT_"))}
-    ports = {name: str(free_port()) for name in ("PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT")}
+    ports = {name: str(free_port()) for name in ("PREFECT_PORT", "MLFLOW_PORT")}
     inherited = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     return kept | inherited | ports | {"WASP_HOME": str(home)} | changes
 
@@ -68,14 +66,9 @@ def read_exports(place: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.split("\0") if line.startswith(("WASP_", "PREFECT_", "MLFLOW_")))
 
 
-def erase(home: Path) -> None:
-    """Remove a cluster that lies outside the state folder."""
-    shutil.rmtree(cluster_path(home / "stack"), ignore_errors=True)
-
-
 @contextmanager
 def stack(home: Path, **env: str) -> Iterator[RunningStack]:
-    """Start everything on free ports; `env` are variables of `make up`: WASP_AUTH, WASP_DATABASE, WASP_DATA..."""
+    """Start everything on free ports; `env` are variables of `make up`: WASP_AUTH, WASP_DATA..."""
     environment = clean_environment(home, **env)
     urls = [f"http://127.0.0.1:{environment[name]}" for name in ("PREFECT_PORT", "MLFLOW_PORT")]
     running = RunningStack(home, urls[0], urls[1], environment)
@@ -87,6 +80,5 @@ def stack(home: Path, **env: str) -> Iterator[RunningStack]:
     finally:
         ended = running.word("down")
         left = [process.cmdline() for process in running.members()]
-        erase(home)
         assert ended.returncode == 0, ended.stderr
         assert left == []
