@@ -1,14 +1,11 @@
 """What is said of installed packages with known vulnerabilities."""
 
-import importlib.util
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.support.paths import ROOT
+from infra import audit_dependencies as audit
 
-PLACE = ROOT / "infra" / "audit_dependencies.py"
 SKIPPED = {"name": "local", "skip_reason": "not found on PyPI"}
 SOUND = {"name": "numpy", "version": "2.0", "vulns": []}
 
@@ -18,17 +15,7 @@ def jinja(**more: Any) -> dict[str, Any]:
     return {"name": "jinja2", "version": "3.1.0", "vulns": [advisory]} | more
 
 
-@pytest.fixture(scope="module")
-def audit() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("audit_dependencies", PLACE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_an_advisory_fails_with_package_and_remedy(audit: ModuleType) -> None:
+def test_an_advisory_fails_with_package_and_remedy() -> None:
     words, passed = audit.verdict([SOUND, SKIPPED, jinja()], {})
     assert not passed
     assert words.split("\n") == [
@@ -38,11 +25,11 @@ def test_an_advisory_fails_with_package_and_remedy(audit: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("name", ["PYSEC-1", "CVE-2025-1"])
-def test_an_accepted_advisory_passes_by_id_or_alias(audit: ModuleType, name: str) -> None:
+def test_an_accepted_advisory_passes_by_id_or_alias(name: str) -> None:
     assert audit.verdict([SOUND, jinja()], {name: "templates are ours"})[1]
 
 
-def test_where_advisories_cannot_be_asked_it_is_said(audit: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_advisories_cannot_be_asked_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WASP_ADVISORIES", raising=False)
     assert audit.verdict([SKIPPED], {}) == (
         "Dependencies: NOT audited, advisories cannot be asked for (the package index here has none)",
