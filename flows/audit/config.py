@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -45,6 +45,7 @@ class AuditConfig(Strict):
     """Attacks on each release that a run would draw. Opens no private row and spends no budget."""
 
     is_whole = True
+    flow_name: ClassVar[str] = "audit"
 
     config: Annotated[str, Field(min_length=1)] = Field(
         description="Configuration of the audited run: a name, such as demo, or a file."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -65,6 +65,7 @@ class CompareConfig(Strict):
     """Methods, settings, seeds and metrics of a comparison."""
 
     is_whole = True
+    flow_name: ClassVar[str] = "compare"
 
     title: str = Field(min_length=1, description="Title of the table, and of the experiment in MLflow.")
     rows: list[Row] = Field(min_length=1, description="The methods.")

@@ -91,7 +91,7 @@ def check_config(
 
 def read_stored(model: type[Config], manifest: Mapping[str, Any]) -> Config:
     """Return the configuration in the manifest of a run, of this version or an earlier one."""
-    values = without_removed(manifest["config"])
+    values = without_removed(manifest["flow"], manifest["config"])
     values = model.stored(values) if issubclass(model, Strict) else values
     return check_config(model, values, f"manifest of {manifest['run_id']}")
 
@@ -143,7 +143,8 @@ def _field(location: Sequence[str | int]) -> str:
 
 def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
     field = _field(problem["loc"]) or "the configuration"
-    removed = explain_removed(_field([part for part in problem["loc"] if isinstance(part, str)]), problem["input"])
+    path = _field([part for part in problem["loc"] if isinstance(part, str)])
+    removed = explain_removed(getattr(model, "flow_name", None), path, problem["input"])
     if removed is not None:
         return removed
     if problem["type"] == "extra_forbidden":

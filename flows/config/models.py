@@ -106,7 +106,7 @@ class Plm(Strict):
     @field_validator("connector")
     @classmethod
     def _refuse_removed(cls, connector: str) -> str:
-        removed = explain_removed("plms.connector", connector)
+        removed = explain_removed(None, "plms.connector", connector)
         if removed is not None:
             raise ValueError(removed)
         return connector

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -62,6 +62,8 @@ class PartyCap(Strict):
 
 class PartyConfig(Strict):
     """A party. Relative paths start in the folder of the file; only the name leaves the party."""
+
+    flow_name: ClassVar[str] = "party"
 
     name: str = Field(min_length=1, description="Name in the registry of parties.")
     private: PrivateRows = Field(description="The party's rows; opened by this party alone.")

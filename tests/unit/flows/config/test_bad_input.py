@@ -21,16 +21,17 @@ from connectors.interfaces.errors import (
     ProblemsError,
     WaspError,
 )
+from flows.catalog import find_flow
 from flows.cli.start import plan
 from flows.compare.config import CompareConfig
 from flows.config.files import check_config, load_config, read_stored
 from flows.config.models import listed_prices
 from flows.config.paths import default_name
-from flows.config.removed import REMOVED_FIELDS, REMOVED_VALUES
+from flows.config.removed import REMOVED_FIELDS, REMOVED_VALUES, without_removed
 from flows.config.task_files import load_task
 from flows.config.yaml_files import parse_yaml
 from flows.engine import text as words
-from flows.methods.kd_tutor.config import KdTutorConfig
+from flows.federation.party import PartyConfig
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime import state_folder as home_module
 from flows.runtime.state_folder import check_room, state_folder
@@ -48,19 +49,23 @@ def assert_nothing_spent(home: Path) -> None:
     assert not (home / "runs").exists()
 
 
-FIELDS = [name for name in REMOVED_FIELDS if "." in name and not name.startswith("plms.options.")]
+FIELDS = [
+    pytest.param(flow, field, advice, id=f"{flow}-{field}")
+    for flow, fields in REMOVED_FIELDS.items()
+    for field, advice in fields.items()
+    if not field.startswith("plms.options.")
+]
 
 
-@pytest.mark.parametrize("field", FIELDS)
-def test_a_removed_field_says_what_to_write(field: str) -> None:
-    group, *names = field.split(".")
-    value: Any = 1
-    for name in reversed(names):
-        value = {name: value}
-    changes = {group: [{"name": "a", "connector": "ngram"} | value] if group == "plms" else value}
-    model = KdTutorConfig if field.startswith("method.training.") else WaspConfig
-    with pytest.raises(ConfigError, match=rf"{field}: removed in 0\.3\. {REMOVED_FIELDS[field][:6]}"):
-        check_config(model, values(**changes), "run.yaml")
+@pytest.mark.parametrize(("flow", "field", "advice"), FIELDS)
+def test_a_removed_field_says_what_to_write(flow: str | None, field: str, advice: str) -> None:
+    *groups, name = field.split(".")
+    value: Any = {name: 1}
+    for group in reversed(groups):
+        value = {group: [value] if group in ("plms", "rows") else value}
+    model = PartyConfig if flow == "party" else find_flow(flow or "wasp").config
+    with pytest.raises(ConfigError, match=rf"{field}: removed in 0\.3\. {advice[:6]}"):
+        check_config(model, value, "run.yaml")
 
 
 @pytest.mark.parametrize(("place", "value"), list(REMOVED_VALUES))
@@ -79,8 +84,20 @@ def test_a_removed_value_says_what_to_write(place: str, value: str) -> None:
 
 
 def test_a_run_of_an_earlier_version_opens_without_its_removed_fields() -> None:
-    manifest = {"run_id": "old", "config": values(method={"exam": 0.15, "guidance": "votes"})}
+    manifest = {"run_id": "old", "flow": "wasp", "config": values(method={"exam": 0.15, "guidance": "votes"})}
     assert read_stored(WaspConfig, manifest).method.guidance == "votes"
+
+
+def test_a_field_removed_of_one_flow_stays_that_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = {"aug_pe": {"method.terms": "Remove it", "plms.price.date": "Remove it", "task": "Remove it"}}
+    monkeypatch.setattr("flows.config.removed.REMOVED_FIELDS", {None: {}} | here)
+    plms = [{"name": "a", "price": {"input": 1, "date": "2026"}}]
+    old = {"task": "desk", "method": {"terms": 5, "samples": 9}, "plms": plms}
+    assert without_removed("dp_kps", old) == old
+    assert without_removed("aug_pe", old) == {
+        "method": {"samples": 9},
+        "plms": [{"name": "a", "price": {"input": 1}}],
+    }
 
 
 def test_fewer_texts_than_models_and_classes_are_refused(home: Path) -> None:
