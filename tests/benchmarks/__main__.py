@@ -11,13 +11,14 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.benchmarks import api_concurrency, embed, flow, startup, vote
+from tests.benchmarks import api_concurrency, embed, flow, generate, startup, vote
 from tests.benchmarks.goals import table, verdicts
 from tests.benchmarks.race import Line
 
 BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "vote": vote.vote,
     "embed": embed.embed,
+    "generate": generate.generate,
     "api": api_concurrency.api,
     "flow": flow.flow,
     "startup": startup.startup,

@@ -38,6 +38,7 @@ GOALS = {
         Goal("P15", "wasp --help / bare interpreter with argparse", 8.0),
         Goal("P16-64", "rate of calls with store and money / rate of the bare SDK, 64 in flight", 0.9, least=True),
         Goal("P16-256", "rate of calls with store and money / rate of the bare SDK, 256 in flight", 0.9, least=True),
+        Goal("P17", "tokens per second of smollm2 / a bare generate of the same prompts", 0.8, least=True),
     )
 }
 
