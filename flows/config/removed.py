@@ -44,7 +44,18 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
     "aug_pe": {
         "method.keep_parents": "Remove it; survivors stay beside their variations",
         "method.length_spread": "Remove it; prompts request no length",
-        "method.look_ahead_self": "Remove it; the mean is over the variations alone",
+        "method.look_ahead_self": "Remove it",
+        "method.look_ahead": "Remove it; the vector of a text represents it in votes",
+        "method.selection": "Remove it; texts with most votes survive",
+        "method.threshold": "Remove it; no count is reduced",
+        "method.winners": "Remove it; each class has 8",
+        "method.terms": "Remove it; at most 10 terms of a row count",
+        "method.vocabulary_terms": "Remove it; the private vocabulary has at most 1000 terms",
+    },
+    "pre_text": {
+        "method.mask": "Remove it; 0.3 of the words are masked",
+        "method.mask_rounds": "Remove it; there are 2 rounds",
+        "method.threshold": "Remove it; the threshold is one standard deviation of the noise",
     },
     "fusegen": {
         "method.ambiguous": "Remove it; half of the candidates are ambiguous",

@@ -1,16 +1,11 @@
-"""Runs of private evolution (PrE-Text, Aug-PE): jobs for variations, look-ahead and survivors."""
+"""Runs of private evolution (PrE-Text, Aug-PE): jobs for variations and survivors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from flows.engine.run import Run
-from tasks.core.refs import AHEAD, Written
-from tasks.prefect.runtime import run_step
-from tasks.prefect.writing import embedded, vary
+from tasks.core.refs import Written
 from tasks.selection.survivors import Survival
-from tasks.steps.evolution import SURVIVORS, SurviveJob, look_ahead
+from tasks.steps.evolution import SURVIVORS, SurviveJob
 from tasks.steps.generate import WriteJob
 from tasks.text.class_balance import texts_per_class
 from tasks.text.variation import Manner
@@ -21,11 +16,6 @@ VARIED = "varied"
 
 class EvolutionRun(Run):
     """The common part of runs of PrE-Text and Aug-PE."""
-
-    @property
-    def looks_ahead(self) -> int:
-        """Number of variations whose mean vector represents a candidate in votes; 0: its own vector."""
-        raise NotImplementedError
 
     @property
     def variation(self) -> Manner:
@@ -48,12 +38,6 @@ class EvolutionRun(Run):
         """Return jobs that write `copies` variations of every text of a table, each different from the text."""
         return [self._vary_job(iteration, plm, table, copies) for plm in self.variers(table)]
 
-    def look_ahead_jobs(self, iteration: int, table: Written) -> list[WriteJob]:
-        """Return jobs for variations that only serve the look-ahead; they have separate model numbers."""
-        jobs = self.vary_jobs(iteration, table, self.looks_ahead)
-        part = f"{AHEAD}{table.plm}-{table.part}" if table.part else f"{AHEAD}{table.plm}"
-        return [replace(job, part=part, plm_index=job.plm_index + len(self.models), earlier=()) for job in jobs]
-
     def _vary_job(self, iteration: int, plm: str, table: Written, copies: int) -> WriteJob:
         return WriteJob(
             plm=plm,
@@ -72,20 +56,3 @@ class EvolutionRun(Run):
     def balanced(self, texts: int) -> dict[str, int]:
         """Return the number of texts per class: equal, or in proportion to released label counts."""
         return texts_per_class(texts, self.prepared.card.label_names, self.shares)
-
-
-def look_ahead_candidates(
-    run: EvolutionRun, iteration: int, population: Sequence[Written]
-) -> tuple[list[Written], list[Written]]:
-    """Return the candidates of the vote, and the variations written for the look-ahead.
-
-    With look-ahead, the mean vector of its variations represents a text.
-    """
-    if not run.looks_ahead:
-        return list(population), []
-    votable, variations = list[Written](), list[Written]()
-    for table in population:
-        ahead = embedded(run.tools, vary, run.look_ahead_jobs(iteration, table))
-        votable.append(run_step(look_ahead, run.tools, table, ahead))
-        variations += ahead
-    return votable, variations

@@ -221,7 +221,7 @@ def test_a_party_and_the_coordinator_killed_after_masking_change_nothing(scene: 
 def test_a_comparison_runs_its_cells_with_real_parties_whose_rows_vary_with_the_seed(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     values = yaml.safe_load((tmp_path / "try.yaml").read_text())
-    rounds = {"iterations": 2, "samples": 36, "population": 24, "look_ahead": 2, "mask_rounds": 1}
+    rounds = {"iterations": 2, "samples": 36, "population": 24, "look_ahead": 2}
     (tmp_path / "pre_text.yaml").write_text(yaml.safe_dump(values | {"method": rounds}))
     rows = [
         {"name": "WASP", "config": "try.yaml", "set": {"method.samples": 36}},

@@ -46,19 +46,6 @@ class AugPeMethod(AnyMethod):
         "paraphrase", description="Variation of a text: paraphrase it, or blank and fill a part of it."
     )
     mask: float = Field(0.5, gt=0, le=1, description="Share of a text's words that become blanks.")
-    look_ahead: int = Field(
-        0,
-        ge=0,
-        le=64,
-        description="Variations whose mean vector represents a text in votes; 0: none. Style original.",
-    )
-    selection: Literal["rank", "draw"] = Field(
-        "rank", description="Survivors: texts with most votes, or drawn with replacement in proportion to votes."
-    )
-    threshold: float = Field(
-        0.0, ge=0, le=100, description="Threshold (H) subtracted from every count, in standard deviations of the noise."
-    )
-    winners: int = Field(8, ge=1, le=1000, description="Texts of a class to vary next; for style wasp_baseline.")
     disclosure: Literal["label", "none"] = Field(
         "label", description="Prompts name the class (label), or only the kind of text (none)."
     )
@@ -75,26 +62,6 @@ class AugPeMethod(AnyMethod):
         exclude_if=partial(eq, 1),
         description="Private vocabulary terms in each prompt for a new text.",
     )
-    terms: int = Field(
-        10,
-        ge=1,
-        le=1000,
-        exclude_if=partial(eq, 10),
-        description="Counted vocabulary terms per row at most (S).",
-    )
-    vocabulary_terms: int = Field(
-        1000,
-        ge=2,
-        le=100_000,
-        exclude_if=partial(eq, 1000),
-        description="Terms in the private vocabulary at most.",
-    )
-
-    rules: ClassVar[Rules] = {
-        Rule("style", ("wasp_baseline",), "look_ahead", (0,)): (
-            "look_ahead is for style original. Remove it for style wasp_baseline"
-        ),
-    }
 
     @property
     def accumulates(self) -> bool:
@@ -161,7 +128,7 @@ class AugPeConfig(RunConfig):
         privacy = self.privacy
         epsilon, _ = split_epsilon(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
         adjacency = privacy.neighbours(self.private)
-        return PartPrivacy("vocabulary", epsilon, privacy.delta, terms=self.method.terms, adjacency=adjacency)
+        return PartPrivacy("vocabulary", epsilon, privacy.delta, adjacency=adjacency)
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
@@ -170,15 +137,13 @@ class AugPeConfig(RunConfig):
 
     @property
     def asks(self) -> list[Asks]:
-        """Planned calls: new texts first, then variations and look-ahead variations."""
+        """Planned calls: new texts first, then variations."""
         method, writers = self.method, self.writers
         if method.accumulates:
             first = method.samples // method.iterations
             return [Asks(writers, first), Asks(writers, method.samples - first, varies=True)]
-        population = method.samples * (1 + method.variations)
-        varied = (population - method.samples) * method.iterations
-        ahead = population * method.look_ahead * method.iterations
-        return [Asks(writers, method.samples), Asks(writers, varied + ahead, varies=True)]
+        varied = method.samples * method.variations * method.iterations
+        return [Asks(writers, method.samples), Asks(writers, varied, varies=True)]
 
     @model_validator(mode="after")
     def _words_can_be_counted(self) -> Self:

@@ -11,7 +11,6 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.run import AugPeRun
-from flows.methods.evolution import look_ahead_candidates
 from flows.releases.filter import filter_texts
 from flows.releases.sums import release_labels
 from tasks.core.refs import Written
@@ -45,17 +44,15 @@ def evolve(run: AugPeRun, first: list[ArtifactRef]) -> tuple[list[Written], list
         # VARIATION_API: each model varies its own texts
         children = embedded(run.tools, vary, run.children_jobs(iteration, parents))
         population = [*parents, *children]
-        votable, ahead = look_ahead_candidates(run, iteration, population)
-        generated += [*children, *ahead]
+        generated += children
 
         # each private record votes for the nearest text of its class; texts with most votes survive
-        release = run.vote(iteration, votable)
+        release = run.vote(iteration, population)
         releases.append(release)
         survivors = run_step(survive, run.tools, run.survive_job(iteration), release, population)
 
         measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, [survivors]))
-        new = [*(parents if iteration == 0 else ()), *children, *ahead]
-        run.record(iteration, new, {}, measured, releases)
+        run.record(iteration, population if iteration == 0 else children, {}, measured, releases)
         parents = [survivors]
     return parents, generated, releases
 

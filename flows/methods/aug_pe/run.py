@@ -17,6 +17,11 @@ from tasks.steps.generate import WriteJob
 from tasks.steps.keyphrases import Terms, choose_terms, count_terms
 from tasks.text.variation import Manner
 
+VOCABULARY_TERMS = 1000
+"""Terms in the private vocabulary at most (Nagesh et al. 2025)."""
+WINNERS = 8
+"""Texts of a class that the next iteration varies (style wasp_baseline): the examples S of the WASP paper."""
+
 
 class AugPeRun(EvolutionRun):
     """An Aug-PE run and the jobs of its steps."""
@@ -36,7 +41,7 @@ class AugPeRun(EvolutionRun):
         """Release the private vocabulary for the prompts of new texts, if configured."""
         if not self.config.counts_words:
             return []
-        spec = vocabulary_spec(self, self.config.method.vocabulary_terms, 0.0)
+        spec = vocabulary_spec(self, VOCABULARY_TERMS, 0.0)
         release = run_step(count_terms, self.tools, spec)
         self.words = run_step(choose_terms, self.tools, spec, release)
         self.guides_all = True
@@ -65,32 +70,21 @@ class AugPeRun(EvolutionRun):
         return replace(self.manner, keywords=False, way=method.variation, mask=method.mask)
 
     @property
-    def looks_ahead(self) -> int:
-        """Number of look-ahead variations."""
-        return self.config.method.look_ahead
-
-    @property
     def vote_scope(self) -> str:
         """Candidates: all texts so far (wasp_baseline), or the population."""
         return "all" if self.config.method.accumulates else "latest"
-
-    @property
-    def why_missing(self) -> str:
-        """Reason for missing texts: the result contains a text that was drawn twice once."""
-        drawn = self.config.method.selection == "draw" and not self.config.method.accumulates
-        return "some were drawn more than once and count once" if drawn else super().why_missing
 
     def texts_after(self, iteration: int) -> int:
         """Return 1/T more texts per iteration (wasp_baseline), or all texts from the start."""
         return super().texts_after(iteration) if self.config.method.accumulates else self.config.method.samples
 
     def survival(self) -> Survival:
-        """Return survivors: the size of the result, or a few winners of each class (wasp_baseline)."""
+        """Return the texts with most votes: the size of the result, or a few winners of each class (wasp_baseline)."""
         method = self.config.method
         counts = self.balanced(method.samples)
         if method.accumulates:
-            counts = dict.fromkeys(counts, method.winners)
-        return Survival(counts, method.selection, method.threshold, self.config.execution.seed)
+            counts = dict.fromkeys(counts, WINNERS)
+        return Survival(counts, seed=self.config.execution.seed)
 
     def is_voted_on(self, iteration: int) -> bool:
         """Return True in wasp_baseline except for the last iteration; a population is checked after variation."""
@@ -98,11 +92,8 @@ class AugPeRun(EvolutionRun):
 
     @property
     def needed(self) -> dict[str, int]:
-        """More texts than survivors, if texts with most votes survive: else the vote has no effect."""
-        survival = self.survival()
-        if survival.rule == "draw":
-            return {}
-        return {label: count + 1 for label, count in survival.counts.items()}
+        """More texts than survivors: else the vote has no effect."""
+        return {label: count + 1 for label, count in self.survival().counts.items()}
 
     def variers(self, table: Written) -> tuple[str, ...]:
         """Return the PLMs that wrote the texts."""

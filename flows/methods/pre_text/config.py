@@ -20,11 +20,6 @@ class PreTextMethod(AnyMethod):
     look_ahead: int = Field(
         4, ge=0, le=64, description="Variations whose mean vector represents a text in votes; 0: its own vector."
     )
-    mask: float = Field(0.3, gt=0, le=1, description="Share of a text's words that the filler masks at once.")
-    mask_rounds: int = Field(2, ge=1, le=100, description="Number of mask-and-fill rounds for a variation.")
-    threshold: float = Field(
-        1.0, ge=0, le=100, description="Threshold (H) subtracted from every count, in standard deviations of the noise."
-    )
     examples: int = Field(3, ge=2, le=64, description="Surviving texts in a prompt of the expansion.")
 
     @property

@@ -10,7 +10,6 @@ from __future__ import annotations
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
-from flows.methods.evolution import look_ahead_candidates
 from flows.methods.pre_text.config import PreTextConfig
 from flows.methods.pre_text.run import PreTextRun
 from flows.releases.filter import filter_texts
@@ -40,7 +39,7 @@ def pre_text(run: PreTextRun) -> RunResults:
         measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, population))
 
         # look ahead: the mean vector of its variations represents a text in the vote
-        votable, ahead = look_ahead_candidates(run, iteration, population)
+        votable, ahead = run.look_ahead(iteration, population)
         generated += [*population, *ahead]
 
         # each private record votes for the nearest text of its class; survivors are drawn in proportion to votes

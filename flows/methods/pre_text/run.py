@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from flows.methods.evolution import EvolutionRun
 from flows.methods.pre_text.config import PreTextConfig
-from tasks.core.refs import Written
+from tasks.core.refs import AHEAD, Written
+from tasks.prefect.runtime import run_step
+from tasks.prefect.writing import embedded, vary
 from tasks.selection.survivors import Survival
+from tasks.steps.evolution import look_ahead
 from tasks.steps.generate import WriteJob
 from tasks.text.variation import Manner
+
+# Hou et al. 2024 and its code
+MASKED = 0.3
+"""Share of a text's words that the filler masks at once."""
+MASK_ROUNDS = 2
+"""Rounds of masking and filling for a variation."""
+THRESHOLD = 1.0
+"""Number that is subtracted from every count (H), in standard deviations of the noise."""
 
 
 class PreTextRun(EvolutionRun):
@@ -21,15 +35,26 @@ class PreTextRun(EvolutionRun):
         return self.config.method.examples
 
     @property
-    def looks_ahead(self) -> int:
-        """Number of look-ahead variations."""
-        return self.config.method.look_ahead
-
-    @property
     def variation(self) -> Manner:
         """Fill masks; the prompts of the filler do not name the class."""
-        method = self.config.method
-        return Manner(disclose=False, way="blanks", mask=method.mask, rounds=method.mask_rounds)
+        return Manner(disclose=False, way="blanks", mask=MASKED, rounds=MASK_ROUNDS)
+
+    def look_ahead(self, iteration: int, population: Sequence[Written]) -> tuple[list[Written], list[Written]]:
+        """Return the candidates of the vote, and the variations whose mean vectors represent them, if there are any."""
+        if not self.config.method.look_ahead:
+            return list(population), []
+        votable, variations = list[Written](), list[Written]()
+        for table in population:
+            ahead = embedded(self.tools, vary, self.look_ahead_jobs(iteration, table))
+            votable.append(run_step(look_ahead, self.tools, table, ahead))
+            variations += ahead
+        return votable, variations
+
+    def look_ahead_jobs(self, iteration: int, table: Written) -> list[WriteJob]:
+        """Return jobs for variations that only serve the look-ahead; they have separate model numbers."""
+        jobs = self.vary_jobs(iteration, table, self.config.method.look_ahead)
+        part = f"{AHEAD}{table.plm}-{table.part}" if table.part else f"{AHEAD}{table.plm}"
+        return [replace(job, part=part, plm_index=job.plm_index + len(self.models), earlier=()) for job in jobs]
 
     def texts_after(self, iteration: int) -> int:
         """Return the population size at first, and the total in the expansion."""
@@ -38,7 +63,7 @@ class PreTextRun(EvolutionRun):
     def survival(self) -> Survival:
         """Return survivors drawn with replacement, as many as the population."""
         method = self.config.method
-        return Survival(self.balanced(method.population), "draw", method.threshold, self.config.execution.seed)
+        return Survival(self.balanced(method.population), "draw", THRESHOLD, self.config.execution.seed)
 
     def variers(self, table: Written) -> tuple[str, ...]:  # noqa: ARG002  (it varies every table)
         """Return the filler."""

@@ -32,15 +32,15 @@ SMALL: dict[str, Any] = {
 
 METHODS: dict[str, dict[str, Any]] = {
     "wasp": SMALL["method"],
-    "pre_text": {"iterations": 2, "samples": 36, "population": 24, "look_ahead": 2, "mask_rounds": 1},
-    "aug_pe": {"iterations": 2, "samples": 24, "variations": 2, "variation": "blanks", "look_ahead": 1},
+    "pre_text": {"iterations": 2, "samples": 36, "population": 24, "look_ahead": 2},
+    "aug_pe": {"iterations": 2, "samples": 24, "variations": 2, "variation": "blanks"},
     "dp_sgd_gen": {"samples": 36, "declared_rows": 120, "batch_rows": 60, "steps": 12, "rank": 2, "tokens": 64},
     "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "frequencies": 40, "top": 8},
     "kd_tutor": {"samples": 36, "written": 72},
     "dp_sgd_student": {"training": {"declared_rows": 120, "batch_rows": 60, "steps": 12}},
     "fusegen": {"iterations": 3, "samples": 108, "examples": 4, "pool": 2, "judge": "linear", "boosts": 3},
     "only_private": {"passes": 5},
-    "aug_pe as in WASP": {"style": "wasp_baseline", "iterations": 3, "samples": 36, "winners": 2},
+    "aug_pe as in WASP": {"style": "wasp_baseline", "iterations": 3, "samples": 360},
 }
 """Settings of each method that make two releases; one, of a model, by dp_sgd_gen."""
 

@@ -105,7 +105,6 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "aug_pe": [
         ({"method": {"keywords": "private_vocabulary"}}, "needs a public vocabulary"),
         ({"privacy": {"calibration": "paper"}}, "method.style to wasp_baseline"),
-        ({"method": {"style": "wasp_baseline", "look_ahead": 2}}, "look_ahead is for style original"),
         ({"method": {"votes": 8}}, "method.votes: unknown key"),
     ],
     "pre_text": [
