@@ -4,15 +4,15 @@ DP-KPS (Nagesh et al. 2025) estimates, per class, the similarity of documents to
 exp(-|x - y|^2) on the concatenated vectors of the phrases, each of squared length u. A prefix shorter than the
 density's sequences is padded with zeros. With phrase vectors of equal length this multiplies every kernel value by the
 same exp(-u * (number of missing phrases)). Probabilities proportional to kernel values are therefore unchanged
-(Theorem A.1). Appendix A.2 ("Bandwidth selection") sets u by density: 1 for single phrases, 1/L' for sequences of
-exactly L' phrases, 2/L' where up to half of them may be missing.
+(Theorem A.1). Appendix A.2 ("Bandwidth selection") sets u by density: 1 for single phrases, 2/L' for sequences of L'
+phrases, up to half of which may be missing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 Sampling = Literal["independent", "iterative"]
-Ensemble = Literal["linear", "logarithmic"]
+FREQUENCIES = 500
+"""Random Fourier frequencies of a density (D); the paper states no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,8 @@ class Shape:
     """
 
     sampling: Sampling
-    ensemble: Ensemble
     length: int
-    frequencies: int
+    frequencies: int = FREQUENCIES
     block: float | None = None
     paired: bool = True
 
@@ -50,13 +50,11 @@ class Shape:
     def members(self) -> tuple[int, ...]:
         """Number of phrases in the sequences of each density, shortest first.
 
-        Independent: 1. Linear: 1, 2, ..., L. Logarithmic: 2, 4, 8, ..., and finally L, where the paper has the next
+        Independent: 1. Iterative, the logarithmic ensemble: 2, 4, 8, ..., and finally L, where the paper has the next
         power of 2: a prefix fills at least half of its density's sequences.
         """
         if self.sampling == "independent":
             return (1,)
-        if self.ensemble == "linear":
-            return tuple(range(1, self.length + 1))
         powers = range(1, max(1, math.ceil(math.log2(self.length))) + 1)
         return tuple(min(2**power, self.length) for power in powers)
 
@@ -71,8 +69,12 @@ class Shape:
         """Return the squared length of a phrase's vector (u) in the density of sequences of `phrases` phrases."""
         if self.block is not None:
             return self.block
-        padded = self.sampling == "iterative" and self.ensemble == "logarithmic" and phrases > 1
-        return (2.0 if padded else 1.0) / phrases
+        return (2.0 if self.sampling == "iterative" and phrases > 1 else 1.0) / phrases
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Parameters of step keys; the ensemble was a setting, whose default keeps the keys of earlier runs."""
+        return asdict(self) | {"ensemble": "logarithmic"}
 
     @property
     def features(self) -> int:

@@ -58,17 +58,15 @@ IDS_PER_ITERATION = 10**9
 class Seeds:
     """Seeds of prompts: a table of sequences (label, phrases) and real texts.
 
-    `shown`: rows whose owner released them for use in prompts; each prompt shows `per_class` of each class, with their
-    first `length` terms from the table `terms`. `disclose`: the prompt names the class. `first`, `models`: index and
-    number of the language models that share the sequences.
+    `shown`: rows whose owner released them for use in prompts; each prompt shows some of each class, with their
+    first `length` terms from the table `terms`. `first`, `models`: index and number of the language models that share
+    the sequences.
     """
 
     sequences: ArtifactRef
     shown: Reference | None = None
     terms: ArtifactRef | None = None
     length: int = 0
-    per_class: int = 0
-    disclose: bool = False
     first: int = 0
     models: int = 1
 

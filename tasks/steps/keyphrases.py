@@ -108,7 +108,7 @@ def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tu
 def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[ArtifactRef, str]:
     """Release the term densities of each class to density/release.parquet."""
     chosen = _private_vocabulary(tools, terms)
-    public = {"shape": asdict(spec.shape), "labels": list(spec.labels), "seed": spec.seed}
+    public = {"shape": spec.shape.parameters, "labels": list(spec.labels), "seed": spec.seed}
     public["embedder"] = tools.term_embedder.identity
     job = _job(tools, spec, {"terms": chosen.content}, public)
     return release_density(tools, job, chosen, _members(tools, spec, terms), spec.labels)
@@ -118,7 +118,7 @@ def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[A
 def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: ArtifactRef) -> tuple[ArtifactRef, str]:
     """Draw sequences of phrases per class and write sequences.parquet."""
     path = f"runs/{tools.run_id}/sequences.parquet"
-    parameters: dict[str, object] = {"shape": asdict(spec.shape), "choice": asdict(spec.choice), "count": spec.count}
+    parameters: dict[str, object] = {"shape": spec.shape.parameters, "choice": asdict(spec.choice), "count": spec.count}
     parameters |= {"labels": list(spec.labels), "seed": spec.seed, "embedder": tools.term_embedder.identity}
     key = step_key("draw_phrases", parameters, {"terms": terms.table.sha256, "density": density.sha256})
 

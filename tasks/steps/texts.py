@@ -26,7 +26,7 @@ from tasks.steps.embed import embed_blocks, embed_texts
 from tasks.steps.generate import ROW_TYPES, Generated, Seeds, WriteJob, WritingRequest, generate, nothing
 from tasks.text.class_balance import texts_per_class
 from tasks.text.cleaning import normalised
-from tasks.text.keyphrase_prompts import Seeding, ShownText, read_sequences
+from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding, ShownText, read_sequences
 from tasks.text.usable_texts import stops_of
 from tasks.text.variation import USUAL, Parent
 
@@ -200,7 +200,7 @@ def _request(tools: Tools, job: WriteJob) -> WritingRequest:
 
 def _seeding(tools: Tools, seeds: Seeds) -> Seeding:
     sequences = read_sequences(tools.artifacts.read_table(seeds.sequences))
-    return Seeding(sequences, _shown(tools, seeds), seeds.per_class, seeds.disclose, seeds.first, seeds.models)
+    return Seeding(sequences, _shown(tools, seeds), seeds.first, seeds.models)
 
 
 def _shown(tools: Tools, seeds: Seeds) -> tuple[ShownText, ...]:
@@ -241,8 +241,9 @@ def _in_manner(job: WriteJob) -> dict[str, object]:
         sources = {"shown": seeds.shown.content if seeds.shown else "", "sequences": seeds.sequences.sha256}
         if seeds.terms:
             sources |= {"terms": seeds.terms.sha256, "length": str(seeds.length)}
-        settings = (seeds.per_class, seeds.disclose, seeds.first, seeds.models)
-        parameters["seeds"] = {**sources, "manner": list(settings)}
+        # False: prompts that name the class were a setting
+        manner = [SHOWN_PER_CLASS if seeds.shown else 0, False, seeds.first, seeds.models]
+        parameters["seeds"] = {**sources, "manner": manner}
     if job.listed:
         parameters["style"] = "list"
     return parameters

@@ -15,21 +15,23 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.interfaces.prompts import Prompt, Seeded
-from tasks.text.prompts import LIST_END, Call, TaskCard, about, fill, named, place_of, seed_of
+from tasks.text.prompts import LIST_END, Call, TaskCard, fill, place_of, seed_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 BETWEEN: Final = "; "
+SHOWN_PER_CLASS: Final = 3
+"""Examples of each class in a prompt (appendix B.2.5)."""
 
 SEEDED = """\
-Write one {item}{of_class} that contains these terms: {phrases}.
+Write one {item} that contains these terms: {phrases}.
 It should read as if a real person had written it. Work the terms in where they fit, in any order; other words and \
 details are yours. Answer with the {item} alone, without a title, an introduction or quotation marks.
 New {item}:"""
 
 LISTED = """\
-Real examples of a {item}{of_class}, each after the words it contains.
+Real examples of a {item}, each after the words it contains.
 {shown}
 {number}. {phrases}:"""
 """The same as the continuation of a list, for models that do not follow an instruction."""
@@ -62,14 +64,12 @@ class ShownText:
 class Seeding:
     """Seeds of prompts: sequences of phrases by class, and examples to show.
 
-    Each prompt shows `per_class` examples of every class of `shown`. `disclose`: prompts name the class. The models
-    take the sequences of a class in turn: model `first` of `models` starts at sequence `first`.
+    Each prompt shows `SHOWN_PER_CLASS` examples of every class of `shown`. The models take the sequences of a class in
+    turn: model `first` of `models` starts at sequence `first`.
     """
 
     sequences: Mapping[str, tuple[tuple[str, ...], ...]]
     shown: tuple[ShownText, ...] = ()
-    per_class: int = 0
-    disclose: bool = False
     first: int = 0
     models: int = 1
 
@@ -90,19 +90,16 @@ def read_sequences(table: pd.DataFrame) -> dict[str, tuple[tuple[str, ...], ...]
 def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
     """Return the prompt of one generation with its phrases."""
     phrases, shown = seeding.phrases(call.label, call.ordinal), _examples(seeding, call)
-    label = card.label(call.label)
     lines = [(example.phrases, example.text) for example in shown if example.phrases] or MADE_UP
     values = {
         "item": card.item,
         "phrases": (", " if call.turn.listed else BETWEEN).join(phrases),
         "shown": _numbered(lines) if call.turn.listed else _listed(card, shown),
         "number": str(len(lines) + 1),
-        "of_class": f" of the class {named(label)}" if seeding.disclose else "",
     }
     return Seeded(
         text=fill(LISTED if call.turn.listed else (SHOWN if shown else "") + SEEDED, values),
-        label=label.name if seeding.disclose else "",
-        description=about(label) if seeding.disclose else "",
+        label="",
         good=tuple(example.text for example in shown),
         max_tokens=card.max_tokens,
         seed=seed_of("seeded", *place_of(call), call.attempt),
@@ -112,14 +109,14 @@ def seeded(card: TaskCard, call: Call, seeding: Seeding) -> Prompt:
 
 
 def _examples(seeding: Seeding, call: Call) -> tuple[ShownText, ...]:
-    """Draw the examples of one prompt in random order, at most `seeding.per_class` of each class."""
+    """Draw the examples of one prompt in random order, at most `SHOWN_PER_CLASS` of each class."""
     generator = np.random.default_rng(seed_of("shown", *place_of(call)))
     drawn: list[ShownText] = []
     number: Counter[str] = Counter()
     for position in generator.permutation(len(seeding.shown)):
         example = seeding.shown[position]
         number[example.label] += 1
-        if number[example.label] <= seeding.per_class:
+        if number[example.label] <= SHOWN_PER_CLASS:
             drawn.append(example)
     return tuple(drawn)
 

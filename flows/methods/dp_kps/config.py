@@ -19,8 +19,9 @@ from flows.config.rows import Rows
 from flows.config.vocabulary import VocabularyChoice
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.keyphrases import Setting as NoiseSetting
-from tasks.keyphrases.densities import Ensemble, Shape
+from tasks.keyphrases.densities import Shape
 from tasks.keyphrases.sequences import SequenceChoice
+from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS
 
 Sampling = Literal["independent", "sharpened", "iterative"]
 DRAWS: Final = {
@@ -64,23 +65,12 @@ class DpKpsMethod(SingleRound):
         le=100,
         description="Minimum noisy count of a term, in standard deviations of the noise; 0: none (paper).",
     )
-    keyphrases: int = Field(
-        10, ge=1, le=1000, description="Phrases per document in the density at most; the paper takes all."
-    )
     length: int = Field(10, ge=1, le=50, description="Phrases in a sequence (L).")
     sampling: Sampling = Field(
         "iterative",
         description="independent: phrases depend on the class only, drawn from all with repeats (paper); sharpened: so "
         "too, but the best phrases only, each once in a sequence (not in the paper); iterative: phrases also depend on "
         "those before (paper, which prints no rule for a high scoring phrase: `top` is ours).",
-    )
-    ensemble: Ensemble = Field(
-        "logarithmic",
-        description="Densities of iterative sampling (paper). linear: L densities; logarithmic: about log2 L, the last "
-        "for L phrases instead of the next power of 2.",
-    )
-    frequencies: int = Field(
-        500, ge=1, le=20_000, description="Random Fourier frequencies of a density (D; not in the paper)."
     )
     top: int | None = Field(
         None,
@@ -100,10 +90,6 @@ class DpKpsMethod(SingleRound):
         exclude_if=partial(is_, None),
         description="A phrase may occur again in its sequence (paper). Empty: for independent only.",
     )
-    examples_per_class: int = Field(
-        3, ge=1, le=64, description="Examples of each class in a prompt (paper: 3), if `few_shot` is set."
-    )
-    disclosure: Literal["label", "none"] = Field("none", description="Prompts name the class (label), or not (none).")
 
     rules: ClassVar[Rules] = {
         **{
@@ -123,7 +109,7 @@ class DpKpsMethod(SingleRound):
     def shape(self) -> Shape:
         """Set of densities."""
         alone: Literal["independent", "iterative"] = "iterative" if self.sampling == "iterative" else "independent"
-        return Shape(alone, self.ensemble, self.length, self.frequencies, DRAWS[self.sampling][2])
+        return Shape(alone, self.length, block=DRAWS[self.sampling][2])
 
     @property
     def choice(self) -> SequenceChoice:
@@ -194,7 +180,7 @@ class DpKpsConfig(OwnRowsConfig):
         """Planned calls: one per sequence."""
         if self.method.texts == "phrases":
             return []
-        shows = self.method.examples_per_class if self.few_shot else 0
+        shows = SHOWN_PER_CLASS if self.few_shot else 0
         return [Asks(self.writers, self.method.samples, shows_per_class=shows)]
 
     @property
@@ -213,8 +199,7 @@ class DpKpsConfig(OwnRowsConfig):
             delta=self.privacy.delta,
             setting=self.privacy.setting,
             terms=method.terms,
-            keyphrases=method.keyphrases,
-            frequencies=method.frequencies,
+            frequencies=method.shape.frequencies,
             members=len(method.shape.members),
             adjacency=self.privacy.neighbours(self.private),
         )
@@ -232,6 +217,6 @@ class DpKpsConfig(OwnRowsConfig):
         size = 8 * classes * self.method.shape.features * len(self.method.shape.members)
         if size > MOST_BYTES:
             raise ConfigError(
-                f"method.frequencies: the densities of {classes} classes take {size / 1e6:.1f} MB in the ledger, "
-                f"at most {MOST_BYTES / 1e6:g} are allowed. Lower method.frequencies, or set ensemble: logarithmic"
+                f"method.length: the densities of {classes} classes take {size / 1e6:.1f} MB in the ledger, "
+                f"at most {MOST_BYTES / 1e6:g} are allowed. Lower method.length, or join classes"
             )

@@ -24,7 +24,7 @@ from tasks.accounting.keyphrases import (
 from tasks.accounting.no_noise import finite
 from tasks.accounting.sums import SumNoise
 from tasks.steps.keyphrases import public_vocabulary
-from tasks.text.keyphrase_prompts import Seeding
+from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
@@ -152,7 +152,7 @@ def _check_examples(tools: RunTools, config: DpKpsConfig) -> None:
     """Raise ConfigError for a class with too few examples, and for an example that is a test row (B.2.5)."""
     if config.few_shot is None:
         return
-    needed, examples = config.method.examples_per_class, tools.read_rows(rows_ref(config.few_shot, config.data_root))
+    examples = tools.read_rows(rows_ref(config.few_shot, config.data_root))
     if config.test is not None:
         tested = set(tools.read_rows(rows_ref(config.test, config.data_root))["text"])
         shared = examples.loc[examples["text"].isin(tested), "row"].tolist()
@@ -163,10 +163,10 @@ def _check_examples(tools: RunTools, config: DpKpsConfig) -> None:
             )
     counts = Counter(examples["label"].tolist())
     for label in load_task(config.task).label_names:
-        if counts[label] < needed:
+        if counts[label] < SHOWN_PER_CLASS:
             raise ConfigError(
-                f"few_shot: class '{label}' has {counts[label]} examples, but each prompt shows {needed} of every "
-                "class. Add examples, or lower method.examples_per_class"
+                f"few_shot: class '{label}' has {counts[label]} examples, but each prompt shows {SHOWN_PER_CLASS} of "
+                "every class. Add examples"
             )
 
 
@@ -177,4 +177,4 @@ def random_phrases(tools: RunTools, card: TaskCard) -> Seeding:
     draw = random.Random(config.execution.seed)
     length = min(config.method.length, len(terms))
     phrases = {label: tuple(tuple(draw.sample(terms, length)) for _ in range(PREVIEWED)) for label in card.label_names}
-    return Seeding(phrases, disclose=config.method.disclosure == "label")
+    return Seeding(phrases)

@@ -16,6 +16,7 @@ from tasks.steps.generate import Seeds, WriteJob
 from tasks.steps.keyphrases import DensitySpec, PhraseRows, Terms, VocabularySpec, phrases_as_texts
 from tasks.steps.texts import embed_samples
 from tasks.text.class_balance import texts_per_class
+from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS
 
 
 class DpKpsRun(Run):
@@ -41,18 +42,16 @@ class DpKpsRun(Run):
     @property
     def examples_per_prompt(self) -> int:
         """Number of examples from `few_shot` in a prompt; 0 without `few_shot`."""
-        return self.config.method.examples_per_class * len(self.prepared.card.labels) if self.config.few_shot else 0
+        return SHOWN_PER_CLASS * len(self.prepared.card.labels) if self.config.few_shot else 0
 
     def seeded_jobs(self, sequences: ArtifactRef, terms: Terms) -> list[WriteJob]:
         """Return one job per PLM; each prompt contains a different sequence."""
-        method, shown = self.config.method, self.prepared.shown
+        shown = self.prepared.shown
         seeds = Seeds(
             sequences=sequences,
             shown=shown,
             terms=terms.table if shown else None,
-            length=method.length,
-            per_class=method.examples_per_class if shown else 0,
-            disclose=method.disclosure == "label",
+            length=self.config.method.length,
             models=len(self.plms),
         )
         jobs = self.write_jobs(0, self.equal_weights(), None, ())

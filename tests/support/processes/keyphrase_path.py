@@ -28,7 +28,7 @@ def open_run(home: Path, rows: str) -> DpKpsRun:
         "private": {"path": rows, "name": "desk"},
         "vocabulary": {"path": str(terms), "stop_words": False},
         "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 16}},
-        "method": {"texts": "phrases", "samples": 96, "vocabulary_terms": 8, "length": 3, "frequencies": 8},
+        "method": {"texts": "phrases", "samples": 96, "vocabulary_terms": 8, "length": 3},
         "execution": {"seed": 0},
     }
     prepared = prepare("dp_kps", check_config(DpKpsConfig, values, "the test"), home)

@@ -35,7 +35,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "pre_text": {"iterations": 2, "samples": 36, "population": 24, "look_ahead": 2},
     "aug_pe": {"iterations": 2, "samples": 24, "variations": 2, "variation": "blanks"},
     "dp_sgd_gen": {"samples": 36, "declared_rows": 120, "batch_rows": 60, "steps": 12, "rank": 2, "tokens": 64},
-    "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "frequencies": 40, "top": 8},
+    "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "top": 8},
     "kd_tutor": {"samples": 36, "written": 72},
     "dp_sgd_student": {"training": {"declared_rows": 120, "batch_rows": 60, "steps": 12}},
     "fusegen": {"iterations": 3, "samples": 108, "examples": 4, "pool": 2, "judge": "linear", "boosts": 3},

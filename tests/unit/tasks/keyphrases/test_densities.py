@@ -17,7 +17,7 @@ def vectors(seed: int = 0) -> np.ndarray:
 
 
 def shape(**changes: object) -> Shape:
-    usual = {"sampling": "iterative", "ensemble": "logarithmic", "length": 4, "frequencies": 200, "block": 0.5}
+    usual = {"sampling": "iterative", "length": 4, "frequencies": 200, "block": 0.5}
     return Shape(**(usual | changes))
 
 
@@ -54,10 +54,10 @@ def test_the_estimate_is_unbiased_and_its_error_follows_the_theory(paired: bool)
 
 def test_chances_after_a_padded_prefix_are_those_without_padding() -> None:
     """Theorem A.1 through the features: a density of longer sequences ranks phrases as one of the right length does."""
-    wanted = shape(ensemble="linear", frequencies=20_000)
+    wanted = shape(frequencies=20_000)
     members, documents = members_of(wanted, vectors(), 0), [[1, 2, 3, 4], [5, 6, 7, 8]]
     chances = []
-    for member in (members[1], members[3]):
+    for member in members:
         held = [document[: member.places] for document in documents]
         sums = features_at(member.of(np.array(held)), None).sum(axis=0, keepdims=True)
         found = estimates(member, sums, np.array([[1]]), 1)[0].astype(np.float64)
@@ -76,23 +76,15 @@ def test_the_logarithmic_ensemble_never_pads_more_than_half(length: int, members
         assert phrases <= held <= max(2, 2 * (phrases - 1)) or held == length
 
 
-def test_the_linear_ensemble_has_a_density_for_every_prefix() -> None:
-    wanted = shape(ensemble="linear", length=6)
-    assert wanted.members == (1, 2, 3, 4, 5, 6)
-    assert [wanted.member_for(phrases) for phrases in range(1, 7)] == list(range(6))
-    assert shape(sampling="independent").members == (1,)
-
-
 @pytest.mark.parametrize(
     ("changes", "blocks"),
     [
         ({"sampling": "independent"}, [1.0]),
-        ({"ensemble": "linear", "length": 4}, [1.0, 1 / 2, 1 / 3, 1 / 4]),
         ({"length": 10}, [2 / 2, 2 / 4, 2 / 8, 2 / 10]),
         ({"length": 1}, [1.0]),
         ({"block": 3.0, "length": 10}, [3.0] * 4),
     ],
-    ids=["independent", "linear", "logarithmic", "one phrase", "fixed"],
+    ids=["independent", "iterative", "one phrase", "fixed"],
 )
 def test_the_bandwidth_is_that_of_appendix_a_2(changes: dict[str, object], blocks: list[float]) -> None:
     wanted = shape(**({"block": None} | changes))

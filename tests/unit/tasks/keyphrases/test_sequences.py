@@ -18,7 +18,7 @@ def unit(rows: int, wide: int = 6) -> np.ndarray:
 
 
 def shape(sampling: str = "iterative", paired: bool = True, length: int = 3) -> Shape:
-    return Shape(sampling, "logarithmic", length, 40, 0.7, paired)
+    return Shape(sampling, length, 40, 0.7, paired)
 
 
 @pytest.mark.parametrize("paired", [True, False], ids=["paired", "as printed"])
@@ -56,7 +56,7 @@ def test_where_no_estimate_is_above_zero_every_allowed_phrase_is_equally_likely(
 @pytest.mark.parametrize("sampling", ["independent", "iterative"])
 def test_sequences_follow_their_class_repeat_no_phrase_and_can_be_drawn_again(sampling: str) -> None:
     wanted, vectors = shape(sampling), np.eye(TERMS)
-    wanted = Shape(wanted.sampling, wanted.ensemble, 3, 3000, 4.0 if sampling == "independent" else 1.5, True)
+    wanted = Shape(wanted.sampling, 3, 3000, 4.0 if sampling == "independent" else 1.5, True)
     members = members_of(wanted, vectors, 0)
     documents = ([0, 1, 2], [4, 5, 6])
     sums = np.stack(
@@ -80,7 +80,7 @@ def test_sequences_follow_their_class_repeat_no_phrase_and_can_be_drawn_again(sa
 
 def test_independent_phrases_are_drawn_from_the_whole_density_and_may_repeat() -> None:
     """Section 2 (ii) and appendix A.2: L i.i.d. samples of the multinomial distribution over all terms."""
-    wanted = Shape("independent", "logarithmic", 5, 2000)
+    wanted = Shape("independent", 5, 2000)
     members = members_of(wanted, np.eye(TERMS), 0)
     sums = 10 * features_at(members[0].of(np.array([[0], [0], [1]])), None).mean(axis=0, keepdims=True)
     count = 8_000
@@ -97,7 +97,7 @@ def test_independent_phrases_are_drawn_from_the_whole_density_and_may_repeat() -
 
 
 def test_an_iterative_sequence_repeats_a_phrase_only_on_request() -> None:
-    wanted = Shape("iterative", "logarithmic", 4, 400)
+    wanted = Shape("iterative", 4, 400)
     members = members_of(wanted, np.eye(TERMS), 0)
     once = np.concatenate([features_at(one.of(windows([2, 2], one.places)), None)[0] for one in members])[None]
     for repeats in (False, True):

@@ -27,9 +27,6 @@ def test_a_prompt_names_its_phrases_the_kind_of_text_and_no_class() -> None:
     assert "Write one discharge note that contains these terms: angina; heart failure." in prompt.text
     assert (prompt.label, prompt.description, prompt.good) == ("", "", ())
     assert "of the heart" not in prompt.text
-    told = seeded(CARD, call("heart", 0), Seeding(SEQUENCES, disclose=True))
-    assert 'of the class "heart" (of the heart)' in told.text
-    assert told.label == "heart"
 
 
 def test_a_listed_prompt_ends_with_its_phrases_after_examples_with_theirs() -> None:
@@ -39,7 +36,7 @@ def test_a_listed_prompt_ends_with_its_phrases_after_examples_with_theirs() -> N
     assert made_up.text.splitlines()[-1] == "3. angina, heart failure:"
     assert made_up.text.startswith("Real examples of a discharge note, each after the words it contains.\n1. open,")
     shown = (ShownText("A stent\nwas placed.", "heart", ("stent",)), ShownText("No phrase.", "lung"))
-    lines = seeded(CARD, listed, Seeding(SEQUENCES, shown, per_class=1)).text.splitlines()
+    lines = seeded(CARD, listed, Seeding(SEQUENCES, shown)).text.splitlines()
     assert lines[1:] == ["1. stent: A stent was placed.", "2. angina, heart failure:"]
 
 
@@ -58,7 +55,7 @@ def test_each_prompt_shows_three_examples_of_every_class_with_their_phrases() ->
         for label in SEQUENCES
         for n in range(9)
     )
-    given = Seeding(SEQUENCES, shown, per_class=3)
+    given = Seeding(SEQUENCES, shown)
     one, other = (seeded(CARD, call("heart", n), given) for n in (0, 1))
     assert Counter(text.split()[0] for text in one.good) == {"heart": 3, "lung": 3}
     assert set(one.good) != set(other.good)
@@ -72,7 +69,7 @@ def test_each_prompt_shows_three_examples_of_every_class_with_their_phrases() ->
 
 
 def test_an_example_without_a_phrase_is_shown_alone() -> None:
-    given = Seeding(SEQUENCES, (ShownText("none of them", "heart"),), per_class=3)
+    given = Seeding(SEQUENCES, (ShownText("none of them", "heart"),))
     prompt = seeded(CARD, call("heart", 0), given)
     assert "discharge note 1: none of them" in prompt.text
     assert "terms 1" not in prompt.text

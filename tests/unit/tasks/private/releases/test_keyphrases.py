@@ -58,7 +58,7 @@ def opened(folder: Path, **changes: Any) -> DpKpsRun:
         "private": {"path": str(rows), "name": "desk"},
         "vocabulary": {"path": str(terms)},
         "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 32}},
-        "method": {"samples": 12, "terms": 3, "vocabulary_terms": 8, "length": 4, "frequencies": 20},
+        "method": {"samples": 12, "terms": 3, "vocabulary_terms": 8, "length": 4},
     }
     config = check_config(DpKpsConfig, merged(values, changes), "the test")
     prepared = prepare("dp_kps", config, folder / "home")
@@ -76,8 +76,7 @@ def drawn(run: DpKpsRun) -> list[NoisySums]:
 SAMPLERS = {
     "independent": ({"sampling": "independent"}, 1, SequenceChoice(0, 1.0, repeats=True)),
     "sharpened": ({"sampling": "sharpened"}, 1, SequenceChoice(100, 2.0)),
-    "logarithmic": ({}, 2, SequenceChoice(10, 1.0)),
-    "linear": ({"ensemble": "linear"}, 4, SequenceChoice(10, 1.0)),
+    "iterative": ({}, 2, SequenceChoice(10, 1.0)),
     "repeats": ({"repeats": True}, 2, SequenceChoice(10, 1.0, repeats=True)),
 }
 
@@ -85,7 +84,7 @@ SAMPLERS = {
 @pytest.mark.parametrize("setting", ["gaussian", "pure", "paper"])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_each_sampler_pays_exactly_and_once_for_its_densities(tmp_path: Path, sampler: str, setting: str) -> None:
-    """Epsilon 1 + 5 at S = 3, D = 20, M = 10: sensitivities and costs by the formulas, for the ledger's entries."""
+    """Epsilon 1 + 5 at S = 3, D = 500, M = 10: sensitivities and costs by the formulas, for the ledger's entries."""
     method, members, choice = SAMPLERS[sampler]
     run = opened(tmp_path, method=method, privacy={"epsilon": 6.0, "vocabulary_epsilon": 1.0, "setting": setting})
     assert run.density_spec.choice == choice
@@ -94,7 +93,7 @@ def test_each_sampler_pays_exactly_and_once_for_its_densities(tmp_path: Path, sa
     keyphrasing.draw_phrases(run.tools, run.density_spec, terms, density)
     first, second = (entry for entry in run.tools.ledger.history("desk") if entry.kind == "release")
 
-    width = 2 * 20 * members
+    width = 2 * 500 * members
     if setting == "gaussian":
         sensitivity = np.sqrt(width / 2) + np.sqrt(width) / 8192
         mu = [entry.event["noise_multiplier"] ** -1 for entry in (first, second)]
@@ -150,7 +149,7 @@ def test_what_a_document_adds_hangs_on_it_alone_and_keeps_to_the_bound() -> None
     vectors = np.random.default_rng(0).standard_normal((len(vocabulary.terms), 6))
     documents = [text for text, _ in texts(30, 5)] + ["", "nothing of it", "cable light " * 50]
     for setting in ("gaussian", "pure", "paper"):
-        shape = Shape("iterative", "logarithmic", 5, 12, 0.4, setting != "paper")
+        shape = Shape("iterative", 5, 12, 0.4, setting != "paper")
         members = members_of(shape, vectors, 0)
         privacy = PartPrivacy("density", 3.0, setting=setting, keyphrases=4, frequencies=12, members=len(members))
         bound = calibrate_part(privacy).sensitivity
@@ -177,8 +176,8 @@ def test_the_private_vocabulary_is_that_of_the_noisy_counts(tmp_path: Path) -> N
 
 def test_an_example_for_prompts_that_is_a_private_row_is_shown_to_their_owner_alone(tmp_path: Path) -> None:
     text, label = texts(40, 1)[3]
-    examples = [(text.upper(), label), *((f"an own text about {name}", name) for name in SIX)]
-    run = opened(tmp_path, few_shot=save_rows(tmp_path / "given.jsonl", examples), method={"examples_per_class": 1})
+    examples = [(text.upper(), label), *((f"an own text about {name} {n}", name) for name in SIX for n in range(3))]
+    run = opened(tmp_path, few_shot=save_rows(tmp_path / "given.jsonl", examples))
     listed = json.loads(problems_file(run.tools.zone, run.tools.private).read_text())["problems"]
     of_rows = [(problem["row"], problem["reason"]) for problem in listed if "row" in problem]
     assert of_rows == [(3, "the same text is a test or public row")]
@@ -206,21 +205,17 @@ def test_prompts_show_examples_with_their_terms_of_the_private_vocabulary(tmp_pa
         for at in listed:
             phrases = shown[lines[at].split(": ", 1)[1]]
             assert not phrases or lines[at - 1].split(": ", 1)[1] == "; ".join(phrases)
-    with pytest.raises(ConfigError, match="has 4 examples, but each prompt shows 5 of every class"):
-        opened(tmp_path, few_shot=given, method={"examples_per_class": 5})
+    few = save_rows(tmp_path / "few.jsonl", examples[:4] + examples[5:7])
+    with pytest.raises(ConfigError, match="has 2 examples, but each prompt shows 3 of every class"):
+        opened(tmp_path, few_shot=few)
     with pytest.raises(ConfigError, match=r"few_shot: 24 examples are test rows too, the first is row 0"):
         opened(tmp_path, few_shot=given, test=given)
 
 
-@pytest.mark.parametrize(
-    ("method", "words"),
-    [
-        ({"frequencies": 20_000, "ensemble": "linear", "length": 5}, "Lower method.frequencies"),
-        ({"length": 20, "vocabulary_terms": 20}, "larger vocabulary"),
-    ],
-)
-def test_what_the_vocabulary_or_memory_does_not_suffice_for_is_refused_before_anything_is_spent(
-    tmp_path: Path, method: dict[str, Any], words: str
+def test_what_the_vocabulary_or_the_ledger_does_not_suffice_for_is_refused_before_anything_is_spent(
+    tmp_path: Path,
 ) -> None:
-    with pytest.raises(ConfigError, match=words):
-        opened(tmp_path, method=method)
+    with pytest.raises(ConfigError, match="larger vocabulary"):
+        opened(tmp_path, method={"length": 20, "vocabulary_terms": 20})
+    with pytest.raises(ConfigError, match=r"densities of 1000 classes take 16\.0 MB in the ledger"):
+        opened(tmp_path).config.check_sizes(1000)
