@@ -185,14 +185,10 @@ class DpSteps(Strict):
     )
     batch_rows: int = Field(256, ge=1, description="Average number of rows per step.")
     steps: int = Field(100, ge=1, le=1_000_000, description="Number of steps; each adds noise and costs epsilon.")
-    clip: float = Field(
-        1.0, gt=0, le=1e6, description="Maximum L2 norm of a row's gradient (C); larger ones are clipped."
-    )
     learning_rate: float = Field(0.05, gt=0, le=10, description="Learning rate of Adam.")
     clipping: Clipping = Field(
         "hooks", description="hooks: stores a gradient per row. ghost: only its norm; far less memory for transformers."
     )
-    rows_at_once: int = Field(256, ge=1, le=65_536, description="Maximum rows in memory; does not change the result.")
 
     @model_validator(mode="before")
     @classmethod
@@ -208,9 +204,8 @@ class DpSteps(Strict):
     @property
     def tuning(self) -> Training:
         """The training, as input for the accountant."""
-        return Training(self.steps, self.batch_rows, self.declared_rows, self.clip)
+        return Training(self.steps, self.batch_rows, self.declared_rows)
 
     def recipe(self, noise_multiplier: float) -> Recipe:
         """Return the training recipe for a noise multiplier."""
-        names = {"learning_rate", "clipping", "rows_at_once"}
-        return Recipe(training=self.tuning, noise_multiplier=noise_multiplier, **self.model_dump(include=names))
+        return Recipe(self.tuning, noise_multiplier, self.learning_rate, self.clipping)

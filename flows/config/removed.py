@@ -7,6 +7,13 @@ from typing import Any, Final
 
 from connectors.models.base.options import VENDOR_OPTIONS
 
+TRAINING_FIELDS: Final = {
+    "checkpoint_every": "Remove it; checkpoints are written every 10 steps",
+    "clip": "Remove it; the gradient of a row is clipped to the L2 norm 1",
+    "rows_at_once": "Remove it; 32 rows are in memory together",
+}
+"""Fields of a training by DP-SGD."""
+
 REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
     None: {
         "discriminator.test_teachers": "Remove it; test rows measure the classifier that selects texts",
@@ -70,9 +77,9 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
         "method.frequencies": "Remove it; a density has 500",
         "method.keyphrases": "Remove it; the first 10 phrases of a record count",
     },
-    "dp_sgd_gen": {"method.checkpoint_every": "Remove it; checkpoints are written every 10 steps"},
-    "dp_sgd_student": {"method.training.checkpoint_every": "Remove it; checkpoints are written every 10 steps"},
-    "kd_tutor": {"method.training.checkpoint_every": "Remove it; checkpoints are written every 10 steps"},
+    "dp_sgd_gen": {f"method.{name}": advice for name, advice in TRAINING_FIELDS.items()},
+    "dp_sgd_student": {f"method.training.{name}": advice for name, advice in TRAINING_FIELDS.items()},
+    "kd_tutor": {f"method.training.{name}": advice for name, advice in TRAINING_FIELDS.items()},
     "audit": {
         "moments": "Remove it",
         "wasp_config": "Write config, with the configuration of the run to audit",

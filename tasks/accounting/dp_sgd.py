@@ -243,7 +243,7 @@ def _check(training: Training, epsilon: float, delta: float) -> None:
     if not 1 <= batch <= rows:
         raise ConfigError(f"method.batch_rows: {batch} is not allowed. Write 1 to method.declared_rows ({rows}).")
     if not (training.clip > 0 and epsilon > 0):
-        raise ConfigError("method.clip, privacy.epsilon: one of them is not above 0. Write positive numbers.")
+        raise ConfigError("privacy.epsilon: it or the clipping norm is not above 0. Write positive numbers.")
     if not 0 < delta < 1 / rows:
         raise ConfigError(
             f"privacy.delta: {delta:g} is not below 1/method.declared_rows ({1 / rows:g}); a promise that fails that "

@@ -23,7 +23,6 @@ class DpSgdMethod(DpSteps, SingleRound):
     rank: int = Field(8, ge=0, le=1024, description="Rank of the trained LoRA matrices (r); 0: train all weights.")
     alpha: int = Field(8, ge=1, le=4096, description="Scale of the LoRA matrices (alpha).")
     tokens: int = Field(128, ge=8, le=4096, description="Maximum tokens of a row, including the control text.")
-    rows_at_once: int = Field(32, ge=1, le=4096, description="Rows in memory at once at most; does not affect results.")
 
 
 class DpSgdGenConfig(TrainingConfig):

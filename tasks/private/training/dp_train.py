@@ -39,7 +39,7 @@ The sum therefore moves by at most C (1 - 1e-6 + (d + 3) u + 2 n^2 u) <= C for u
 rows: 1.2e-7 + 8e-7 < 1e-6.
 
 Not covered: a gradient in float32 may differ in its last digits with the rows that are processed beside it (not with
-`rows_at_once` 1), and `ghost` never has g_i: its norms and sums are float32.
+`rows_at_once` 1 of `Recipe`), and `ghost` never has g_i: its norms and sums are float32.
 """
 
 IGNORED = -100
