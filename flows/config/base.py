@@ -17,7 +17,7 @@ from flows.config.execution import Evaluation, Execution, Export, Limits, Studen
 from flows.config.form import SET, UNSET, Rule, Rules, Strict, tasks, without_null
 from flows.config.method import AnyMethod, Asks
 from flows.config.models import EmbedderChoice, Plm, refuse_unpriced
-from flows.config.privacy import Calibration, Kept, Privacy, TrainingPrivacy
+from flows.config.privacy import Calibration, Kept, Privacy
 from flows.config.rows import PartiesChoice, PrivateRows, Rows
 from tasks.accounting.sensitivity import Paper
 
@@ -232,6 +232,11 @@ class RunConfig(AnyConfig):
         return ("tight", "paper")
 
     @property
+    def counts_words(self) -> bool:
+        """True if the run releases a private vocabulary."""
+        return False
+
+    @property
     def teaches_alone(self) -> bool:
         """True if teachers and label counts are the method itself and have the whole budget."""
         return False
@@ -286,14 +291,23 @@ class RunConfig(AnyConfig):
             raise ValueError("discriminator: these settings need filter: discriminator. Set filter, or remove them")
         if self.filtering is not None:
             self.filtering.need_texts(self.filtered_texts)
-        releases = {"tutor_epsilon": self.class_balance == "tutor", "filter_epsilon": self.filter != "none"}
-        releases |= {"vocabulary_epsilon": True}  # only methods that count phrases have this field
+        releases = {
+            "tutor_epsilon": self.class_balance == "tutor",
+            "filter_epsilon": self.filter == "discriminator",
+            "vocabulary_epsilon": self.counts_words,
+        }
         for name, is_released in releases.items():
-            epsilon = getattr(self.privacy, name, None)
+            epsilon = getattr(self.privacy, name)
             if epsilon is not None and not is_released:
                 raise ValueError(f"privacy.{name} is {epsilon:g}, but this run has no release for it. Remove it")
             if epsilon is not None and epsilon >= self.privacy.epsilon:
                 raise ValueError(f"privacy.{name} ({epsilon:g}) must be below privacy.epsilon")
+        return self
+
+    @model_validator(mode="after")
+    def _calibration_fits(self) -> Self:
+        if self.privacy.calibration not in self.calibrations:
+            raise ValueError("privacy.calibration: no paper has a formula for the noise of this run. Set tight")
         return self
 
     @model_validator(mode="after")
@@ -346,10 +360,22 @@ class NoTextsMethod(AnyMethod):
     hidden: ClassVar[dict[str, str]] = {"iterations": NO_TEXTS, "samples": NO_TEXTS}
 
 
+RECORDS_ONLY: Rules = {
+    Rule("task", SET, "privacy.protects", ("record",)): (
+        "privacy.protects: this method protects single records only. Write record"
+    ),
+}
+DP_SGD_RULES: Rules = RECORDS_ONLY | {
+    Rule("task", SET, "privacy.adjacency", ("add_remove",)): (
+        "privacy.adjacency: the steps of DP-SGD are accounted for add_remove only. Write add_remove"
+    ),
+}
+
+
 class TrainingConfig(OwnRowsConfig):
     """Configuration of a method whose only release is a training by DP-SGD."""
 
-    privacy: TrainingPrivacy = Field(TrainingPrivacy(), description="Privacy guarantee for the private records.")
+    rules: ClassVar[Rules] = DP_SGD_RULES | OwnRowsConfig.rules
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:

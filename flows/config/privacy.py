@@ -133,6 +133,13 @@ class Privacy(Kept, Promise):
         description="Part of epsilon for the teachers of filter: discriminator. Empty: half of epsilon after the "
         "label counts.",
     )
+    vocabulary_epsilon: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=partial(is_, None),
+        description="Part of epsilon for a private vocabulary (dp_kps; aug_pe with method.keywords). Empty: equal "
+        "parts for all releases.",
+    )
 
 
 def _only_infinite(field: dict[str, Any]) -> None:
@@ -161,18 +168,6 @@ class Exposure(Kept):
 
 
 SEEDS = ("seed", "noise_seed", "generator", "noise_generator")
-
-
-class TrainingPrivacy(Privacy):
-    """Guarantee for one added or removed row, by an accountant of Poisson sampling. Nothing else is accounted."""
-
-    adjacency: Literal["add_remove"] = Field(
-        "add_remove", description="What an attacker may not tell: that a row is there. No other is accounted here."
-    )
-    protects: Literal["record"] = Field(
-        "record", description="One row. DP-SGD as it is here draws rows, so a person with several is not protected."
-    )
-    calibration: Literal["tight"] = Field("tight", description="The least noise that keeps epsilon.")
 
 
 class DpSteps(Strict):

@@ -12,20 +12,9 @@ from pydantic import Field, model_validator
 from flows.config.base import RunConfig
 from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import AnyMethod, Asks, Casting
-from flows.config.privacy import Calibration, Privacy
+from flows.config.privacy import Calibration
 from flows.config.vocabulary import VocabularyChoice
 from tasks.accounting.keyphrases import PartPrivacy, split_epsilon
-
-
-class AugPePrivacy(Privacy):
-    """Privacy settings of Aug-PE."""
-
-    vocabulary_epsilon: float | None = Field(
-        None,
-        gt=0,
-        exclude_if=partial(is_, None),
-        description="Epsilon of a private vocabulary (method.keywords); the votes get the rest. Empty: equal budgets.",
-    )
 
 
 class AugPeMethod(AnyMethod):
@@ -100,7 +89,6 @@ class AugPeConfig(RunConfig):
         exclude_if=partial(is_, None),
         description="Public vocabulary whose terms are counted; for method.keywords: private_vocabulary.",
     )
-    privacy: AugPePrivacy = Field(AugPePrivacy(), description="Privacy guarantee for the private records.")
     method: AugPeMethod = Field(AugPeMethod(), description="Settings of Aug-PE.")
 
     rules: ClassVar[Rules] = RunConfig.rules | {

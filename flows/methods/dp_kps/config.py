@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from connectors.interfaces.ledger import MOST_BYTES
-from flows.config.base import OwnRowsConfig
+from flows.config.base import RECORDS_ONLY, OwnRowsConfig
 from flows.config.form import UNSET, Rule, Rules
 from flows.config.method import Asks, SingleRound
 from flows.config.models import Plm
@@ -41,11 +41,6 @@ class KeyphrasePrivacy(Privacy):
         "sums instead of means, NO guarantee for a document, because it covers one phrase; the ledger is charged the "
         "true cost.",
     )
-    vocabulary_epsilon: float | None = Field(
-        None, gt=0, description="Epsilon of the vocabulary; the density gets the rest. Empty: equal budgets."
-    )
-    protects: Literal["record"] = Field("record", description="One document: one row with its label.")
-    calibration: Literal["tight"] = Field("tight", description="Fixed; `setting` selects the noise.")
 
 
 class DpKpsMethod(SingleRound):
@@ -155,10 +150,19 @@ class DpKpsConfig(OwnRowsConfig):
     privacy: KeyphrasePrivacy = Field(KeyphrasePrivacy(), description="Privacy guarantee for the private records.")
     method: DpKpsMethod = Field(DpKpsMethod(), description="Settings of DP-KPS.")
 
-    rules: ClassVar[Rules] = OwnRowsConfig.rules | {
-        Rule("method.texts", ("models",), "plms", {"minItems": 1}): "plms: empty. Add at least one language model",
-        Rule("method.texts", ("phrases",), "plms", ([],)): "plms: not used if method.texts is phrases. Remove plms",
-    }
+    rules: ClassVar[Rules] = (
+        OwnRowsConfig.rules
+        | RECORDS_ONLY
+        | {
+            Rule("method.texts", ("models",), "plms", {"minItems": 1}): "plms: empty. Add at least one language model",
+            Rule("method.texts", ("phrases",), "plms", ([],)): "plms: not used if method.texts is phrases. Remove plms",
+        }
+    )
+
+    @property
+    def counts_words(self) -> bool:
+        """True, always."""
+        return True
 
     @property
     def adds_epsilons(self) -> bool:

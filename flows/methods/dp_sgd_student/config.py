@@ -6,8 +6,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from flows.config.base import NO_TEXTS, NoTexts, NoTextsMethod, TrainingConfig
+from flows.config.base import DP_SGD_RULES, NO_TEXTS, NoTexts, NoTextsMethod, TrainingConfig
 from flows.config.execution import StudentChoice
+from flows.config.form import Rules
 from flows.config.method import Casting
 from flows.config.privacy import DpSteps
 from tasks.accounting.dp_sgd import Training
@@ -54,6 +55,7 @@ class DpSgdStudentConfig(NoTexts, TrainingConfig):
     method: DpStudentMethod = Field(description="Training of the student.")
     student: DpStudent = Field(DpStudent(), description="The student (small task model, STM).")
 
+    rules: ClassVar[Rules] = DP_SGD_RULES
     hidden: ClassVar[dict[str, str]] = (
         TrainingConfig.hidden | NoTexts.hidden | dict.fromkeys(("class_balance", "filter", "discriminator"), NO_TEXTS)
     )

@@ -8,11 +8,11 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.base import OwnRowsConfig
+from flows.config.base import RECORDS_ONLY, OwnRowsConfig
 from flows.config.discriminator import Discriminator
 from flows.config.form import SET, Rule, Rules
 from flows.config.method import Asks, SingleRound
-from flows.config.privacy import Calibration, DpSteps, Privacy
+from flows.config.privacy import Calibration, DpSteps
 from tasks.accounting.dp_sgd import Training
 
 IS_IT = "this flow is already the filter. Remove the field"
@@ -54,25 +54,11 @@ class KdMethod(SingleRound):
         return self
 
 
-class KdPrivacy(Privacy):
-    """Privacy settings of label counts and teachers."""
-
-    protects: Literal["record"] = Field("record", description="One row: one text with its label.")
-    calibration: Literal["tight", "paper"] = Field(
-        "tight",
-        description="tight: noise calibrated for all answers; paper: sigma 6 for any number of answers, NO "
-        "guarantee of the stated epsilon; the ledger is charged the true cost.",
-    )
-
-    hidden: ClassVar[dict[str, str]] = {"filter_epsilon": "not used: teachers get the epsilon left by label counts"}
-
-
 class KdTutorConfig(OwnRowsConfig):
     """Configuration of a KD discriminator + tutor run."""
 
     flow_name: ClassVar[str] = "kd_tutor"
 
-    privacy: KdPrivacy = Field(KdPrivacy(), description="Privacy guarantee for the private records.")
     method: KdMethod = Field(KdMethod(), description="Generation and selection of texts.")
     discriminator: Discriminator = Field(Discriminator(), description="Teachers, queries and their training.")  # type: ignore[assignment]
     class_balance: Literal["tutor", "balanced", "exact"] = Field(  # type: ignore[assignment]
@@ -82,6 +68,7 @@ class KdTutorConfig(OwnRowsConfig):
     )
     filter: None = None  # type: ignore[assignment]
 
+    rules: ClassVar[Rules] = RECORDS_ONLY | OwnRowsConfig.rules
     hidden: ClassVar[dict[str, str]] = OwnRowsConfig.hidden | {"filter": IS_IT}
 
     @property
@@ -117,8 +104,6 @@ class KdTutorConfig(OwnRowsConfig):
 
     @model_validator(mode="after")
     def _privacy_fits(self) -> Self:
-        if self.privacy.calibration not in self.calibrations:
-            raise ValueError("privacy.calibration: paper is for Gaussian answers. Set tight")
         exact = self.private.takes_exactly or self.privacy.adjacency == "replace_one"
         if self.method.tuning is not None and exact:
             raise ValueError(
