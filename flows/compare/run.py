@@ -21,7 +21,7 @@ from flows.compare.cells import Cell, answer, cells_of, failed, relabel, split_c
 from flows.compare.config import CompareConfig
 from flows.compare.values import published_of, summary_of
 from flows.engine.run_summary import RunSummary
-from flows.engine.tracking import page_url
+from flows.engine.tracking import PARENT, page_url
 from flows.federation.local_parties import WITHOUT_PARTIES, local_parties
 from flows.runtime.failure import Story, told
 from flows.runtime.flow_runs import reported_end
@@ -77,16 +77,17 @@ class CompareRun:
 
     def run_cell(self, cell: Cell) -> CellResult:
         """Run the flow of a cell; an error fails only this cell."""
-        tracking = cell.config.tracking.model_copy(update={"parent": self.tracker.mlflow_run_id})
         flow: Any = cell.entry.flow()
+        parent = PARENT.set(self.tracker.mlflow_run_id)
         display().say(f"cell started  {cell.name}")
         try:
             with self._parties(cell):
-                values = flow(cell.config.model_copy(update={"tracking": tracking}))
+                values = flow(cell.config)
         except Exception as error:  # noqa: BLE001  (the table reports the error; other cells continue)
             display().say(f"cell failed   {cell.name}: {error}")
             return failed(cell, error)
         finally:
+            PARENT.reset(parent)
             _return_memory()
         summary = RunSummary.from_json(values)
         if summary.state == "done" and not summary.degraded:

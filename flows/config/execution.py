@@ -109,7 +109,6 @@ class Tracking(Strict):
         None, description="MLflow tracking URI. Empty: MLFLOW_TRACKING_URI, else a database in the state folder."
     )
     experiment: str | None = Field(None, description="MLflow experiment. Empty: the task name.")
-    parent: str | None = Field(None, description="Parent MLflow run; a comparison sets it for its runs.")
 
 
 class Limits(Strict):
@@ -127,10 +126,9 @@ class Export(Strict):
     """Conditions for exporting a bundle of the run (`wasp export`)."""
 
     approval: bool = Field(
-        False, description="Require a second person to approve each export on a page of the Prefect server."
-    )
-    approval_minutes: int = Field(
-        60, ge=1, le=10_080, description="Minutes to wait for the approval; then nothing is exported."
+        False,
+        description="Require a second person to approve each export on a page of the Prefect server; without an answer "
+        "within an hour nothing is exported.",
     )
 
 
@@ -149,12 +147,10 @@ class Execution(Strict):
     )
     seed: int = Field(0, ge=0, description="Random seed. DP noise is never seeded.")
     approval: bool = Field(
-        False, description="Wait for a person to approve the plan before the run reads private data."
+        False,
+        description="Wait for a person to approve the plan before the run reads private data; without an answer within "
+        "an hour the run ends and spends nothing.",
     )
-    approval_minutes: int = Field(
-        60, ge=1, le=10_080, description="Minutes to wait for the approval; then the run ends and spends nothing."
-    )
-
     on_model_down: Literal["stop", "continue"] = Field(
         "stop",
         description="If a model does not answer before a release: stop, so that nothing is charged for fewer models, "

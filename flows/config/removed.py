@@ -23,6 +23,8 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
         "discriminator.choose": "Remove it; the texts with the highest scores are chosen",
         "embedder.precision": "Remove it; vectors are computed in float32",
         "evaluation.map": "Remove it; the map shows two principal axes",
+        "execution.approval_minutes": "Remove it; a run waits an hour",
+        "export.approval_minutes": "Remove it; an export waits an hour",
         "parties.only": "Remove it; write a registry of these parties",
         "plms.batch_api": "Remove it; calls are made one by one, and stored as they arrive",
         "plms.batch_seconds": "Remove it",
@@ -33,6 +35,7 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
         "student.adaptation_weight": "Remove it; the weight is 1",
         "student.precision": "Remove it; processors that support it compute in bfloat16",
         "student.adaptation_from": "Remove it; coral adapts to the texts of `public`",
+        "tracking.parent": "Remove it; a comparison is the parent of its runs",
     },
     "wasp": {
         "method.appraise": "Remove it",

@@ -17,7 +17,7 @@ from flows.config.execution import PACE
 from flows.engine.prepare import Approval
 from flows.engine.text import plan as format_plan
 from flows.runtime.manifest import now, read_book
-from flows.runtime.pausing import Question, ask_in_prefect
+from flows.runtime.pausing import APPROVAL_MINUTES, Question, ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import display
@@ -54,7 +54,7 @@ def ask(flow: str, config: AnyConfig, card: TaskCard, plan: dict[str, Any], resu
             "Run it in a terminal, set PREFECT_API_URL to a server, or set execution.approval to false. "
             f"{NOTHING}"
         )
-    return _in_prefect(config, plan, contract)
+    return _in_prefect(plan, contract)
 
 
 def _earlier(run_id: str | None, contract: str) -> Approval | None:
@@ -63,16 +63,16 @@ def _earlier(run_id: str | None, contract: str) -> Approval | None:
     return Approval(**stored) if stored and stored["contract"] == contract else None
 
 
-def _in_prefect(config: AnyConfig, plan: dict[str, Any], contract: str) -> Approval:
+def _in_prefect(plan: dict[str, Any], contract: str) -> Approval:
     """Pause the flow run until its form is submitted; a retry of the same flow run does not pause again."""
-    minutes = config.execution.approval_minutes
-    question = Question("this plan", f"approval-{contract[:16]}", minutes, _form(plan, minutes), NOTHING)
+    question = Question("this plan", f"approval-{contract[:16]}", _form(plan), NOTHING)
     answer, at = ask_in_prefect(question)
     return Approval(answer.by, at, "in Prefect", contract, answer.reason)
 
 
-def _form(plan: dict[str, Any], minutes: int) -> str:
+def _form(plan: dict[str, Any]) -> str:
     return (
         f"A run requests access to the rows of '{plan['dataset']}'. Its plan:\n\n```\n{format_plan(plan)}\n```\n\n"
-        f"Without approval within {minutes} minutes the run ends: nothing is spent and no private data is opened."
+        f"Without approval within {APPROVAL_MINUTES} minutes the run ends: nothing is spent and no private data "
+        "is opened."
     )

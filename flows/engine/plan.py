@@ -142,7 +142,7 @@ def plan_of(
         "steps": _steps(config.execution),
         "other_calibration": other,
         "export_approval": config.export.approval,
-        "approval_minutes": config.execution.approval_minutes if config.execution.approval else None,
+        "approval": config.execution.approval,
     }
     lines = _privacy_lines(plan, [line for release in release_plans for line in release.lines])
     return plan | {"lines": lines} | RELEASE_KEYS | _merged(release.values for release in release_plans)

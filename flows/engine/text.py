@@ -41,11 +41,8 @@ def plan(value: dict[str, Any]) -> str:
     """Return the lines of a plan."""
     lines = _writing(value) if value["models"] else [f"task          {value['task']}", "texts         none"]
     lines.append(f"steps         {value['steps']}")
-    if value["approval_minutes"] is not None:
-        lines.append(
-            "approval      required before private data is opened; a run in Prefect waits "
-            f"{value['approval_minutes']} minutes for it"
-        )
+    if value["approval"]:
+        lines.append("approval      required before private data is opened")
     if value["export_approval"]:
         lines.append("export        requires the approval of a second person in Prefect")
     if value["public_rows"]:

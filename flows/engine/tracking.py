@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import subprocess
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from tasks.reporting.run_record import RunRecord
 
 PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tracking", "export"), True)
 """Fields with places of data and files, which MLflow does not get."""
+PARENT: ContextVar[str | None] = ContextVar("PARENT", default=None)
+"""MLflow run of the comparison that started this run."""
 
 
 def serving(config: AnyConfig) -> dict[str, Any]:
@@ -55,7 +58,7 @@ def tags_of(config: AnyConfig, name: RunName) -> dict[str, str]:
     tags |= {f"version.{package}": version for package, version in versions().items()}
     commit = code_commit()
     tags |= {"mlflow.source.git.commit": commit} if commit else {}
-    return tags | ({"mlflow.parentRunId": config.tracking.parent} if config.tracking.parent else {})
+    return tags | ({"mlflow.parentRunId": parent} if (parent := PARENT.get()) else {})
 
 
 def page_url() -> str:

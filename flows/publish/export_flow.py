@@ -17,7 +17,7 @@ from flows.publish.dataset_card import BundleFacts
 from flows.publish.export import ExportOptions, export_run
 from flows.publish.gate import warnings_of
 from flows.runtime.manifest import read_book
-from flows.runtime.pausing import Answer, Question, ask_in_prefect
+from flows.runtime.pausing import APPROVAL_MINUTES, Answer, Question, ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
 from tasks.reporting.text import added, charged
@@ -52,8 +52,7 @@ def export(run_id: str, folder: str, license_: str = "other", overlap_check: boo
     home = state_folder()
     artifacts = open_artifacts(home)
     manifest, requester = read_book(artifacts, run_id), who()
-    minutes = int(manifest["config"].get("export", {}).get("approval_minutes", 60))
-    options = ExportOptions(license_, overlap_check, lambda facts: _approve(facts, requester, minutes))
+    options = ExportOptions(license_, overlap_check, lambda facts: _approve(facts, requester))
     return export_run(home, artifacts, manifest, Path(folder), options)
 
 
@@ -66,11 +65,10 @@ def require_server() -> None:
         )
 
 
-def _approve(facts: BundleFacts, requester: str, minutes: int) -> Approval:
-    text = _text(facts, requester, minutes)
+def _approve(facts: BundleFacts, requester: str) -> Approval:
     contract = digest([facts.report.run_id, facts.license, requester, facts.unsearched])
     key = f"export-{contract[:16]}"
-    answer, at = ask_in_prefect(Question("this export", key, minutes, text, NOTHING, ExportAnswer))
+    answer, at = ask_in_prefect(Question("this export", key, _text(facts, requester), NOTHING, ExportAnswer))
     if _plain(answer.by) == _plain(requester):
         raise ApprovalError(
             f"{requester} requested this export and cannot approve it. A second person must approve. {NOTHING}"
@@ -82,7 +80,7 @@ def _plain(name: str) -> str:
     return " ".join(name.split()).casefold()
 
 
-def _text(facts: BundleFacts, requester: str, minutes: int) -> str:
+def _text(facts: BundleFacts, requester: str) -> str:
     report = facts.report
     search = facts.unsearched or "searched after the approval (not private); one of a private row stops the export"
     lines = [
@@ -101,5 +99,5 @@ def _text(facts: BundleFacts, requester: str, minutes: int) -> str:
     listed = "\n".join(lines)
     return (
         f"{requester} requests this export. A second person must approve:\n\n```\n{listed}\n```\n\n"
-        f"Nothing is exported if this is rejected or not approved within {minutes} minutes."
+        f"Nothing is exported if this is rejected or not approved within {APPROVAL_MINUTES} minutes."
     )

@@ -19,6 +19,8 @@ from flows.runtime.terminal_progress import display
 
 LOOK_EVERY_SECONDS = 5
 GRACE_SECONDS = 600
+APPROVAL_MINUTES = 60
+"""Minutes that a flow run waits for an approval."""
 
 
 class Answer(RunInput):
@@ -43,7 +45,6 @@ class Question:
     Attributes:
         what: the subject in messages, such as 'this plan'.
         key: name of the response; a retry of the same flow run reuses an approval under this key.
-        minutes: timeout.
         text: text of the form.
         nothing: sentence for messages on what a refusal leaves undone.
         form: the form class.
@@ -51,7 +52,6 @@ class Question:
 
     what: str
     key: str
-    minutes: int
     text: str
     nothing: str
     form: type[Answer] = Answer
@@ -86,17 +86,16 @@ def _pause(question: Question) -> Answer:
 
     The timeout of Prefect's pause is longer than ours, because Prefect fails the run with an unspecific message.
     """
-    minutes = question.minutes
-    display().say(f"waiting {minutes} minutes for approval: {runtime.flow_run.ui_url}")
+    display().say(f"waiting {APPROVAL_MINUTES} minutes for approval: {runtime.flow_run.ui_url}")
     run, form = UUID(str(runtime.flow_run.id)), question.form.with_initial_data(description=question.text)
     key = f"{question.key}-{time.time_ns()}"
-    state: State[Any] = Paused(timeout_seconds=60 * minutes + GRACE_SECONDS, pause_key=key)
+    state: State[Any] = Paused(timeout_seconds=60 * APPROVAL_MINUTES + GRACE_SECONDS, pause_key=key)
     keys = keyset_from_paused_state(state)
     state.state_details.run_input_keyset = {str(name): value for name, value in keys.items()}
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(run, state)
         form.save(keys, run)
-        deadline = time.monotonic() + 60 * minutes
+        deadline = time.monotonic() + 60 * APPROVAL_MINUTES
         while time.monotonic() < deadline:
             time.sleep(LOOK_EVERY_SECONDS)
             current = client.read_flow_run(run).state
@@ -105,5 +104,6 @@ def _pause(question: Question) -> Answer:
             if current is not None and not current.is_paused():
                 raise ApprovalError(f"The run became {current.name} while it waited for approval. {question.nothing}")
     raise ApprovalError(
-        f"Nobody approved {question.what} within {minutes} minutes. {question.nothing} To request it again: Retry."
+        f"Nobody approved {question.what} within {APPROVAL_MINUTES} minutes. {question.nothing} To request it again: "
+        "Retry."
     )

@@ -121,20 +121,3 @@ def test_a_retry_of_an_approved_run_does_not_ask_again(deployed: Served, tmp_pat
     second = deployed.end(run)
     assert "Step 'train student' failed" in second["message"], "it came as far without being asked"
     assert deployed.tasks(run)["vote t=0"] == "Reused"
-
-
-@pytest.mark.slow
-def test_when_nobody_answers_in_time_nothing_is_spent_and_a_retry_asks_again(deployed: Served) -> None:
-    before = deployed.pipeline.answer("budget", "show")
-    changes = SHORT | {"execution": {"approval": True, "approval_minutes": 1, "seed": 7}}
-    run = deployed.run(values(**changes))
-    deployed.until(run, "PAUSED")
-    state = deployed.end(run)
-    assert state["type"] == "FAILED"
-    assert "Nobody approved this plan within 1 minutes" in state["message"]
-    assert deployed.pipeline.answer("budget", "show") == before
-    deployed.retry(run)
-    deployed.until(run, "PAUSED")
-    with_form(deployed.api, ask(deployed.api, f"/flow_runs/{run}"))
-    assert resume(deployed.api, run, approved=True, by="Dan") == "ACCEPT"
-    assert deployed.end(run)["type"] == "COMPLETED"

@@ -70,7 +70,6 @@ def test_every_group_says_what_it_is() -> None:
         ("WaspMethod", "examples", {"minimum": 2, "maximum": 64}),
         ("Privacy", "delta", {"exclusiveMinimum": 1e-12, "exclusiveMaximum": 0.01}),
         ("Privacy", "calibration", {"enum": ["tight", "paper"]}),
-        ("Execution", "approval_minutes", {"minimum": 1, "maximum": 10080}),
         ("WaspConfig", "plms", {"minItems": 1}),
     ],
 )
@@ -137,7 +136,6 @@ PAID = {"name": "gpt", "connector": "openai", "model": "m", "key": "env:OPENAI_A
         ({"private": {"seed": -1}}, "config.private.seed"),
         ({"private": {"dataset": "clinic", "path": "", "name": None, "seed": -1}}, "config.private.seed"),
         ({"embedder": {"connector": "eyes"}}, "config.embedder.connector"),
-        ({"execution": {"approval_minutes": 0}}, "config.execution.approval_minutes"),
         (
             {"privacy": {"protects": "person", "rows_per_person": 0}, "private": {"person": "p"}},
             "config.privacy.rows_per_person",

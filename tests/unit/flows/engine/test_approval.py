@@ -1,6 +1,9 @@
 """What is approved is the plan and all that it follows from; how a run is paced is no part of it."""
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 
@@ -13,6 +16,7 @@ from flows.engine.approval import ask, contract_of
 from flows.engine.plan import plan_of
 from flows.engine.prepare import Approval, prepare, releases_of
 from flows.methods.wasp.config import WaspConfig
+from flows.runtime import pausing
 from tests.support.runs.pipeline import values
 
 CARD = load_task("support_desk")
@@ -35,14 +39,14 @@ def test_a_contract_covers_what_is_spent_and_on_which_rows() -> None:
         {"execution": {"seed": 1}},
     ):
         assert contract(**changes) != contract(), changes
-    for changes in ({"execution": {"max_workers": 1}}, {"execution": {"approval": True, "approval_minutes": 5}}):
+    for changes in ({"execution": {"max_workers": 1}}, {"execution": {"approval": True}}):
         assert contract(**changes) == contract(), changes
 
 
 def test_execution_other_than_the_seed_makes_no_other_run(tmp_path: Path) -> None:
-    assert {"max_workers", "approval", "approval_minutes"} <= PACE
+    assert {"max_workers", "approval"} <= PACE
     runs = []
-    for execution in ({}, {"max_workers": 1, "approval": True, "approval_minutes": 9}, {"seed": 1}):
+    for execution in ({}, {"max_workers": 1, "approval": True}, {"seed": 1}):
         name = prepare("wasp", config(execution=execution), tmp_path).tools.called
         runs.append(name.run_id)
     assert runs[0] == runs[1] != runs[2]
@@ -64,9 +68,9 @@ def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
 
 def test_the_plan_says_that_somebody_is_asked() -> None:
     for asked in (True, False):
-        chosen = config(execution={"approval": asked, "approval_minutes": 7})
+        chosen = config(execution={"approval": asked})
         told = text.plan(plan_of(chosen, CARD, releases_of(chosen)))
-        assert ("waits 7 minutes" in told) == asked
+        assert ("required before private data is opened" in told) == asked
 
 
 def test_without_anybody_to_ask_the_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,6 +83,19 @@ def test_without_anybody_to_ask_the_run_is_refused(monkeypatch: pytest.MonkeyPat
         ask("wasp", chosen, CARD, plan, None)
     monkeypatch.setattr(approval, "display", lambda: Person(True))
     assert ask("wasp", chosen, CARD, plan, None).where == "on the terminal"
+
+
+def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    states: list[object] = []
+    client = SimpleNamespace(set_flow_run_state=lambda _, state: states.append(state.type.value))
+    monkeypatch.setattr(pausing, "APPROVAL_MINUTES", 0)
+    monkeypatch.setattr(pausing, "get_client", lambda sync_client: nullcontext(client))
+    monkeypatch.setattr(pausing, "_earlier_approval", lambda question: None)
+    monkeypatch.setattr(pausing.Answer, "save", classmethod(lambda *_: None))
+    monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", str(UUID(int=1)))
+    with pytest.raises(ApprovalError, match=r"Nobody approved this plan within 0 minutes\. Nothing was spent"):
+        pausing.ask_in_prefect(pausing.Question("this plan", "approval-1", "The plan.", approval.NOTHING))
+    assert states == ["PAUSED"]
 
 
 class Person:
