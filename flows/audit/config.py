@@ -32,7 +32,6 @@ class PipelineAttack(Strict):
     guesses: int = Field(
         250, ge=10, le=5000, description="Number of most extreme canaries that each attack guesses; fixed in advance."
     )
-    confidence: float = Field(0.95, ge=0.9, lt=1, description="Joint confidence of the lower bounds of both attacks.")
 
     @model_validator(mode="after")
     def _enough_canaries(self) -> Self:
@@ -59,7 +58,6 @@ class AuditConfig(Strict):
         le=20_000,
         description="Number of runs with and of runs without the target record. More trials give stronger bounds.",
     )
-    confidence: float = Field(0.999, ge=0.9, lt=1, description="Confidence level of each lower bound on epsilon.")
     pipeline: PipelineAttack | None = Field(
         None, description="Also attack a complete run of WASP (takes minutes); empty: no."
     )

@@ -30,6 +30,7 @@ from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.audit.attacks import Attack, run_attack
+from tasks.audit.bounds import CONFIDENCE
 from tasks.prefect.runtime import task_step
 from tasks.reporting.audit_report import audit_page, pictures
 
@@ -52,7 +53,7 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
     """Return the attacks on the releases of the audited run; ConfigError if there is none."""
     run = with_declared_rows(config.audited(), lambda: open_ledger(state_folder()))
     cases = [case for release in releases_of(run).items for case in release.audits()]
-    attacks = [case.attack(config.trials, config.confidence) for case in cases if case.attack is not None]
+    attacks = [case.attack(config.trials, CONFIDENCE) for case in cases if case.attack is not None]
     if not attacks:
         raise ConfigError(
             f"{config.config}: a run with this configuration releases nothing with noise, so there is nothing to "
@@ -78,7 +79,7 @@ def planned(config: AuditConfig) -> dict[str, Any]:
         "epsilon_spent": 0.0,
         "dollars_about": whole["dollars_about"] if whole else 0.0,
         "trials": config.trials,
-        "confidence": config.confidence,
+        "confidence": CONFIDENCE,
         "draws": sum(CANARY_SIDES * config.trials * int(mechanism["releases"]) for mechanism in mechanisms),
         "mechanisms": mechanisms,
         "pipeline": whole,
@@ -124,7 +125,7 @@ class AuditRun:
             "passed": passed,
             "epsilon_spent": 0.0,
             "trials": self.config.trials,
-            "confidence": self.config.confidence,
+            "confidence": CONFIDENCE,
             "mechanisms": mechanisms,
             "pipeline": whole,
             "ended": now(),

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 COMMAND = (sys.executable, "-m", "flows.cli.main")
 SHIPPED = "support_desk"
 """Task whose synthetic rows ship with the project."""
-ATTACKS = 2
-"""Number of attacks that share one error probability."""
+CONFIDENCE = 0.95
+"""Joint confidence of the lower bounds of both attacks."""
+CONFIDENCE_EACH = 1 - (1 - CONFIDENCE) / 2
 PASSED = ("WASP_DATA", "WASP_SECRET_")
 HIDDEN = ("WASP_", "PREFECT_", "MLFLOW_")
 """Prefixes of variables that refer to the auditor's own runs; those in PASSED refer only to models and public rows."""
@@ -131,7 +132,7 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
             votes=wasp.method.votes,
             fit=fit_likelihood,
         )
-        results = attack_run(evidence, attack.guesses, noise.delta, _confidence(attack))
+        results = attack_run(evidence, attack.guesses, noise.delta, CONFIDENCE_EACH)
     claimed, proven = _claims(attack, wasp), max(result.bound for result in results)
     return claimed | {
         "epsilon_proven": proven,
@@ -205,12 +206,7 @@ def _claims(attack: PipelineAttack, wasp: WaspConfig) -> dict[str, Any]:
         raise ConfigError(
             "pipeline: the configuration releases no noisy vote, so there is nothing to attack. Remove pipeline."
         )
-    most = one_run_bound(attack.canaries, attack.guesses, attack.guesses, noise.delta, _confidence(attack))
-    claimed = Attack("whole run", noise, 1, attack.confidence).claims
-    sizes = {"canaries": attack.canaries, "guesses": attack.guesses, "confidence": attack.confidence}
+    most = one_run_bound(attack.canaries, attack.guesses, attack.guesses, noise.delta, CONFIDENCE_EACH)
+    claimed = Attack("whole run", noise, 1, CONFIDENCE).claims
+    sizes = {"canaries": attack.canaries, "guesses": attack.guesses, "confidence": CONFIDENCE}
     return claimed | sizes | {"epsilon_most": most}
-
-
-def _confidence(attack: PipelineAttack) -> float:
-    """Return the confidence of each bound, for the joint confidence of all."""
-    return 1 - (1 - attack.confidence) / ATTACKS

@@ -110,12 +110,11 @@ def compare(
     return _plan_flow("compare", loaded) if plan else _run_flow("compare", loaded)
 
 
-def audit(  # noqa: PLR0913 - the options of the command
+def audit(
     name: ConfigName = None,
     config: ConfigFile = None,
     set_: Changes = None,
     trials: Annotated[int, typer.Option(help="Draws of each release with and without the canary.")] = 1000,
-    confidence: Annotated[float, typer.Option(help="Confidence of each lower bound on epsilon.")] = 0.999,
     whole_run: Annotated[
         bool, typer.Option("--whole-run", help="Also attack one whole run of wasp with 600 canaries (minutes).")
     ] = False,
@@ -126,7 +125,7 @@ def audit(  # noqa: PLR0913 - the options of the command
 
     state_folder()  # Prefect, which the flow imports, needs it
     values: dict[str, Any] = {"config": str(file_of(name, config, "audit")), "changes": set_, "trials": trials}
-    values |= {"confidence": confidence, "pipeline": {} if whole_run else None}
+    values |= {"pipeline": {} if whole_run else None}
     checked = check_config(find_flow("audit").config, values, "wasp audit")
     return _plan_flow("audit", checked) if plan else _run_flow("audit", checked)
 

@@ -68,7 +68,7 @@ class CompareConfig(Strict):
     flow_name: ClassVar[str] = "compare"
 
     title: str = Field(min_length=1, description="Title of the table, and of the experiment in MLflow.")
-    rows: list[Row] = Field(min_length=1, description="The methods.")
+    rows: list[Row] = Field(min_length=1, description="The methods; the first is the reference of paired comparisons.")
     columns: list[Column] = Field(
         [Column(name="all")], min_length=1, description="The settings applied to all methods."
     )
@@ -83,9 +83,7 @@ class CompareConfig(Strict):
         description="Changed fields of every configuration; a row's own changes take precedence. {seed} stands for the "
         "seed, as in parties-{seed}/parties.yaml.",
     )
-    against: str | None = Field(None, description="Reference row of paired comparisons; empty: the first.")
     metrics: list[MetricName] = Field(["accuracy", "fid", "mmd"], min_length=1, description="Metrics of the table.")
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence level of intervals of paired differences.")
     workers: int = Field(2, ge=1, le=64, description="Number of concurrent cells.")
     local_parties: int | None = Field(
         None,
@@ -103,8 +101,6 @@ class CompareConfig(Strict):
                 raise ValueError(f"{what}: the name '{duplicates[0]}' occurs twice; names must be unique")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: a seed occurs twice; seeds must be unique")
-        if self.against not in (None, *rows):
-            raise ValueError(f"against: there is no row '{self.against}'; choose one of: {', '.join(rows)}")
         for row in self.rows:
             unknown = sorted({name for figures in row.published.values() for name in figures} - set(columns))
             if unknown:
@@ -115,8 +111,3 @@ class CompareConfig(Strict):
     def execution(self) -> Execution:
         """Execution settings: cells run in threads of one process."""
         return Execution(max_workers=self.workers)
-
-    @property
-    def reference(self) -> str:
-        """Name of the reference row of paired comparisons."""
-        return self.against or self.rows[0].name

@@ -140,8 +140,6 @@ class CompareRun:
             places=tuple(column.place for column in config.columns),
             seeds=tuple(config.seeds),
             metrics=shown_metrics(config.metrics, answers),
-            reference=config.reference,
-            confidence=config.confidence,
             answers=tuple(answers),
             published=published_of(config),
             differs={row.name: row.differs for row in config.rows if row.differs},
@@ -167,7 +165,7 @@ def comparing(config: CompareConfig) -> Iterator[CompareRun]:
             raise ConfigError(WITHOUT_PARTIES)
         artifacts = open_artifacts(home)
         artifacts.check()
-        content = digest([config.title, config.reference, *(cell.key for cell in cells)])
+        content = digest([config.title, config.rows[0].name, *(cell.key for cell in cells)])
         run_id = f"compare-{_slug(config.title)}-{content[:10]}"
         story.folder = home / "runs" / run_id
         with held_here(home, run_id):

@@ -84,6 +84,8 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
     "dp_sgd_student": {f"method.training.{name}": advice for name, advice in TRAINING_FIELDS.items()},
     "kd_tutor": {f"method.training.{name}": advice for name, advice in TRAINING_FIELDS.items()},
     "audit": {
+        "confidence": "Remove it; each bound has confidence 0.999",
+        "pipeline.confidence": "Remove it; the bounds on a whole run have confidence 0.95 together",
         "moments": "Remove it",
         "wasp_config": "Write config, with the configuration of the run to audit",
         "mechanisms": "Name the configuration of a run in config; each of its releases is attacked",
@@ -92,6 +94,10 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
         "teachers": "Name the configuration of a kd_tutor run in config",
         "training": "Name the configuration of a dp_sgd_gen run in config",
         "federation": "Name the configuration of a run with parties in config",
+    },
+    "compare": {
+        "against": "Remove it, and write the row to compare with first",
+        "confidence": "Remove it; intervals have confidence 0.95",
     },
     "party": {
         "api": "Remove it; parties meet in the exchange",

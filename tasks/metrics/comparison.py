@@ -9,6 +9,8 @@ from typing import Literal
 
 import numpy as np
 
+CONFIDENCE = 0.95
+"""Confidence of the intervals of paired differences."""
 Verdict = Literal["holds", "does not hold", "cannot be seen", ""]
 
 
@@ -99,9 +101,7 @@ def shared_columns(answers: Sequence[CellResult], row: str, columns: Sequence[st
     return [tuple(names) for names in groups.values()]
 
 
-def difference(
-    answers: Sequence[CellResult], row: str, reference: str, column: str, metric: str, confidence: float
-) -> Difference | None:
+def difference(answers: Sequence[CellResult], row: str, reference: str, column: str, metric: str) -> Difference | None:
     """Return the paired difference of two rows with Student's interval (Student 1908).
 
     None without a common seed. Seeds that only one row has finished are left out. Equal differences give an interval of
@@ -117,7 +117,7 @@ def difference(
     from scipy.stats import t
 
     error = float(np.std(pairs, ddof=1)) / math.sqrt(number)
-    half = float(t.ppf((1 + confidence) / 2, number - 1)) * error
+    half = float(t.ppf((1 + CONFIDENCE) / 2, number - 1)) * error
     p = 2 * float(t.sf(abs(mean) / error, number - 1)) if error > 0 else float(mean == 0)
     return Difference(mean, mean - half, mean + half, number, p)
 
@@ -132,18 +132,16 @@ def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
     return results
 
 
-def verdict(
-    measured: Difference, published: tuple[float | None, float | None], p: float | None, confidence: float
-) -> Verdict:
+def verdict(measured: Difference, published: tuple[float | None, float | None], p: float | None) -> Verdict:
     """Return the verdict on a claim that a row is better or worse than the reference.
 
     `published`: the figure of the row and of the reference; without both there is no claim. `p`: the adjusted p-value.
-    The claim cannot be seen unless `p` is at most 1 - `confidence`; then the sign of the difference decides.
+    The claim cannot be seen unless `p` is at most 1 - `CONFIDENCE`; then the sign of the difference decides.
     """
     row, reference = published
     if row is None or reference is None or row == reference:
         return ""
-    if p is None or p > 1 - confidence:
+    if p is None or p > 1 - CONFIDENCE:
         return "cannot be seen"
     return "holds" if (measured.mean > 0) == (row > reference) else "does not hold"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.metrics.comparison import (
+    CONFIDENCE,
     CellResult,
     Difference,
     Verdict,
@@ -41,13 +42,16 @@ class Comparison:
     places: tuple[float | None, ...]
     seeds: tuple[int, ...]
     metrics: tuple[str, ...]
-    reference: str
-    confidence: float
     answers: tuple[CellResult, ...]
     published: Mapping[tuple[str, str, str], float]
     differs: Mapping[str, str]
     made: str
     versions: Mapping[str, str]
+
+    @property
+    def reference(self) -> str:
+        """The row that the others are compared with: the first."""
+        return self.rows[0]
 
     def named(self, row: str, metric: str = "") -> str:
         """Return the name of a row, marked if any of its runs, or its `metric`, has no noise."""
@@ -89,21 +93,20 @@ class Table:
 
 def claims(comparison: Comparison) -> list[Claim]:
     """Return each row against the reference where both share a seed; p-values are adjusted within a metric."""
-    answers, reference, confidence = comparison.answers, comparison.reference, comparison.confidence
+    answers, reference = comparison.answers, comparison.reference
     results = []
     for metric in comparison.metrics:
         differences = [
             (row, column, ours)
             for row in comparison.rows
             for column in comparison.columns
-            if row != reference
-            and (ours := difference(answers, row, reference, column, metric, confidence)) is not None
+            if row != reference and (ours := difference(answers, row, reference, column, metric)) is not None
         ]
         p_values = adjusted([ours.p for *_, ours in differences])
         for (row, column, ours), p in zip(differences, p_values, strict=True):
             figures = [comparison.published.get((metric, name, column)) for name in (row, reference)]
             published = None if None in figures else figures[0] - figures[1]  # type: ignore[operator]
-            judged = verdict(ours, (figures[0], figures[1]), p, confidence)
+            judged = verdict(ours, (figures[0], figures[1]), p)
             results.append(Claim(metric, row, column, ours, p, published, judged))
     return results
 
@@ -243,6 +246,6 @@ def _about(comparison: Comparison) -> str:
     seeds = len(comparison.seeds)
     return (
         f"{comparison.made[:10]}; {seeds} seed{'s' if seeds > 1 else ''}, mean ± standard deviation. Square "
-        f"brackets: published figure. Intervals: paired differences, each at {comparison.confidence:.0%} confidence. "
+        f"brackets: published figure. Intervals: paired differences, each at {CONFIDENCE:.0%} confidence. "
         "p: adjusted for the number of differences in a metric (Holm 1979); verdicts follow p."
     )

@@ -74,7 +74,6 @@ def test_the_key_of_a_cell_is_its_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"against": "Nobody"}, "no row 'Nobody'"),
         ({"seeds": [1, 1]}, "a seed occurs twice"),
         ({"columns": [{"name": "a"}, {"name": "a"}]}, "the name 'a' occurs twice"),
         ({"seeds": []}, "seeds"),

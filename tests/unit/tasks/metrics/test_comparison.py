@@ -31,7 +31,7 @@ def answers() -> list[CellResult]:
 def comparison(**more: object) -> Comparison:
     values: dict[str, object] = {
         "title": "A | table", "rows": ("WASP", "PE", "Broken"), "columns": ("all",), "places": (None,),
-        "seeds": (0, 1, 2, 3), "metrics": ("accuracy", "fid"), "reference": "WASP", "confidence": 0.95,
+        "seeds": (0, 1, 2, 3), "metrics": ("accuracy", "fid"),
         "answers": (*answers(), *(answer("Broken", n, None, error="no such | key") for n in range(4))),
         "published": {("accuracy", "WASP", "all"): 0.89, ("accuracy", "PE", "all"): 0.85},
         "differs": {"PE": "another filler"}, "made": "2026-11-20T10:00:00", "versions": {"numpy": "2"},
@@ -48,21 +48,20 @@ def test_mean_and_spread_are_over_the_seeds() -> None:
     assert single.spread is None
 
 
-@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
-def test_paired_intervals_and_p_values_are_those_of_the_library(confidence: float) -> None:
-    found = difference(answers(), "PE", "WASP", "all", "accuracy", confidence)
+def test_paired_intervals_and_p_values_are_those_of_the_library() -> None:
+    found = difference(answers(), "PE", "WASP", "all", "accuracy")
     expected = ttest_rel(THEIRS, OURS)
-    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(confidence)))
+    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
     assert found.p == pytest.approx(expected.pvalue)
     assert found.mean == pytest.approx(np.mean(np.subtract(THEIRS, OURS)))
 
 
 def test_pairs_are_made_by_seed_and_lonely_seeds_are_left_out() -> None:
     mixed = [answer("A", 2, 0.5), answer("A", 0, 0.9), answer("B", 0, 0.8), answer("B", 1, 0.1), answer("B", 2, 0.2)]
-    found = difference(mixed, "A", "B", "all", "accuracy", 0.95)
+    found = difference(mixed, "A", "B", "all", "accuracy")
     assert found.pairs == 2
     assert found.mean == pytest.approx((0.1 + 0.3) / 2)
-    assert difference(mixed, "A", "C", "all", "accuracy", 0.95) is None
+    assert difference(mixed, "A", "C", "all", "accuracy") is None
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def test_pairs_are_made_by_seed_and_lonely_seeds_are_left_out() -> None:
     ],
 )
 def test_what_becomes_of_a_claim(mean, p, published, expected) -> None:
-    assert verdict(Difference(mean, None, None, 3), published, p, 0.95) == expected
+    assert verdict(Difference(mean, None, None, 3), published, p) == expected
 
 
 def test_adjusted_p_values_are_those_of_holms_example() -> None:
@@ -199,7 +198,7 @@ def test_results_without_noise_that_differ_by_column_keep_their_settings() -> No
     bare = tuple(
         answer("OnlyPrivate", 0, value, name, run_id=name, not_private=True) for name, value in (("a", 0.5), ("b", 0.6))
     )
-    found = tables(without_noise(answers=bare, rows=("OnlyPrivate",), columns=("a", "b"), reference="OnlyPrivate"))[0]
+    found = tables(without_noise(answers=bare, rows=("OnlyPrivate",), columns=("a", "b")))[0]
     assert found.lines == ()
     assert [(settings, figure) for _, settings, figure in found.unnoised] == [("a", "0.500"), ("b", "0.600")]
 
