@@ -84,8 +84,7 @@ class TermsRef:
     """The location of a public vocabulary, and the selection of its terms.
 
     `term`: column of the terms; `rank`: column of their rank, starting at 1; empty: file order. Excluded are the first
-    `skip` terms, terms shorter than `shortest` letters and, with `stop_words`, common English words, in any spelling.
-    Of the others the first `most` count.
+    `skip` terms, terms shorter than `shortest` letters, and common English words in any spelling.
     """
 
     path: str
@@ -93,8 +92,6 @@ class TermsRef:
     rank: str = "rank"
     skip: int = 0
     shortest: int = 1
-    stop_words: bool = True
-    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,6 @@ class Discriminator(Recipe):
         description="Texts that the teachers label: generated ones, and as many rows of `public` if it is set. Noise "
         "grows with the square root of their number.",
     )
-    negatives: int = Field(
-        500, ge=1, le=100_000, description="Maximum number of generated texts in the training set of a teacher."
-    )
     noise: Literal["gaussian", "laplace"] = Field(
         "gaussian", description="gaussian: least noise, needs delta; laplace: delta 0, far more noise (ablation)."
     )

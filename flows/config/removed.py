@@ -14,9 +14,15 @@ TRAINING_FIELDS: Final = {
 }
 """Fields of a training by DP-SGD."""
 
+VOCABULARY_FIELDS: Final = {
+    "vocabulary.most": "Remove it; all terms count, up to 500,000",
+    "vocabulary.stop_words": "Remove it; common English words are left out",
+}
+
 REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
     None: {
         "discriminator.test_teachers": "Remove it; test rows measure the classifier that selects texts",
+        "discriminator.negatives": "Remove it; a teacher learns from at most 500 generated texts",
         "discriminator.answers": "Remove it; the teachers answer all queries",
         "discriminator.checks_share": "Remove it; the teachers answer all queries",
         "discriminator.sure": "Remove it; the teachers answer all queries",
@@ -52,6 +58,7 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
         "method.weights_from": "Remove it; the votes weigh the models",
     },
     "aug_pe": {
+        **VOCABULARY_FIELDS,
         "method.keep_parents": "Remove it; survivors stay beside their variations",
         "method.length_spread": "Remove it; prompts request no length",
         "method.look_ahead_self": "Remove it",
@@ -70,9 +77,11 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
     "fusegen": {
         "method.ambiguous": "Remove it; half of the candidates are ambiguous",
         "method.examples_of": "Remove it; prompts of all classes show the same examples",
+        "method.pool": "Remove it; there are 5 candidates per example",
         "method.own_judge": "Remove it; every student judges all texts",
     },
     "dp_kps": {
+        **VOCABULARY_FIELDS,
         "method.block": "Remove it; the sampling sets it",
         "method.disclosure": "Remove it; prompts name no class",
         "method.ensemble": "Remove it; it is logarithmic",

@@ -27,8 +27,6 @@ class VocabularyChoice(Strict):
     rank: str = Field("rank", description="Rank column, 1 is first. Empty: file order.")
     skip: int = Field(0, ge=0, description="Number of top-ranked terms to skip, because they carry little meaning.")
     shortest: int = Field(3, ge=1, le=100, description="Minimum number of letters and digits of a term.")
-    stop_words: bool = Field(True, description="Remove common English words, regardless of case and punctuation.")
-    most: int | None = Field(None, ge=1, le=500_000, description="Maximum number of terms. Empty: all, up to 500,000.")
     embedder: EmbedderChoice | None = Field(None, description="Embedder of the terms. Empty: the embedder of the run.")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.artifacts import ArtifactRef
+from flows.config.base import RunConfig
 from flows.engine.method import ReleasePlan
 from flows.releases.sums import SumRelease
 from tasks.accounting.teachers import affordable_answers, survival
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from flows.engine.run import Run
     from tasks.text.prompts import TaskCard
 
+NEGATIVES = 500
+"""Generated texts in the training set of a teacher at most; fewer where all teachers would learn from every text."""
 LEAST_SURVIVAL = 0.9
 """Probability that a unanimous answer survives its noise, below which a plan warns."""
 GENERATED_ONLY = (
@@ -124,7 +127,10 @@ def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | No
 def _teacher_spec(run: Run) -> TeacherSpec:
     config, noise = run.config, run.prepared.noise
     answers = noise.part("answers")
+    assert isinstance(config, RunConfig)
     assert config.filtering is not None
     assert answers is not None
     choice, student = config.filtering, config.filtering.student(config.execution.seed)
-    return TeacherSpec(run.payer, answers, student, choice.teachers, choice.negatives, run.prepared.public)
+    most = (config.filtered_texts - choice.queries) // choice.teachers
+    negatives = max(1, min(NEGATIVES, most))
+    return TeacherSpec(run.payer, answers, student, choice.teachers, negatives, run.prepared.public)

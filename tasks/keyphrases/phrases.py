@@ -66,9 +66,7 @@ def vocabulary_of(terms: Sequence[str], banned: Sequence[str] = (), shortest: in
     if not unique:
         raise InputError("vocabulary: it has no usable term. Name a file with terms, or skip fewer of them.")
     if len(unique) > MOST_TERMS:
-        raise InputError(
-            f"vocabulary.most: the vocabulary has {len(unique):,} terms, more than {MOST_TERMS:,}. Set a lower maximum."
-        )
+        raise InputError(f"vocabulary: it has {len(unique):,} terms, more than {MOST_TERMS:,}. Name a shorter file.")
     return Vocabulary(tuple(unique.values()))
 
 

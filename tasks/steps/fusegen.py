@@ -51,8 +51,9 @@ POOL = {
 }
 """Columns of the candidates: `shown_to` is empty, for prompts of all classes; `kind` is easy or ambiguous."""
 
-
-FORMER = {"ambiguous": AMBIGUOUS, "by_class": False, "with_own": True}
+PER_EXAMPLE = 5
+"""Candidates per example (R = 5 S)."""
+FORMER = {"ambiguous": AMBIGUOUS, "by_class": False, "with_own": True, "pool": PER_EXAMPLE}
 """Former settings at their only values, which are part of keys."""
 
 
@@ -69,12 +70,11 @@ class JudgeJob:
 
 @dataclass(frozen=True, slots=True)
 class FuseJob:
-    """Selection of `examples` (S) texts from `pool` times as many candidates, for the prompts of every class."""
+    """Selection of `examples` (S) texts from `PER_EXAMPLE` times as many candidates, for the prompts of every class."""
 
     iteration: int
     labels: tuple[str, ...]
     examples: int
-    pool: int
 
 
 @step("judge by {job.plm} t={job.iteration}")
@@ -108,7 +108,6 @@ def fuse(
     parameters: dict[str, object] = {
         "labels": list(job.labels),
         "examples": job.examples,
-        "pool": job.pool,
         **FORMER,
         "embedder": tools.embedder.identity,
     }
@@ -186,7 +185,7 @@ def pool_candidates(
     checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
     every = np.arange(len(shown))
     scores = influence(learned, checks, every, len(job.labels)) if len(held) else np.zeros(len(shown))
-    ends = candidates(confidence, variability, job.examples * job.pool)
+    ends = candidates(confidence, variability, job.examples * PER_EXAMPLE)
     parts = [
         samples.iloc[shown[positions]][["sample_id", "label", "plm", "text"]].assign(
             shown_to="",

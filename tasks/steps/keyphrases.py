@@ -76,10 +76,10 @@ class Terms:
 
 def public_vocabulary(tools: Tools, where: TermsRef) -> Vocabulary:
     """Read a public vocabulary; raise InputError if it is unusable."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
     terms = tools.read_terms(where)
-    banned = [*terms[: where.skip], *_common(where)]
-    vocabulary = vocabulary_of(terms[where.skip :], banned, where.shortest)
-    return vocabulary if where.most is None else vocabulary.taken(range(min(where.most, len(vocabulary.terms))))
+    return vocabulary_of(terms[where.skip :], [*terms[: where.skip], *sorted(ENGLISH_STOP_WORDS)], where.shortest)
 
 
 @paid_step("count terms")
@@ -131,14 +131,6 @@ def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: Artifac
         return tools.artifacts.write_table(path, _table(tools, spec, terms, drawn), key)
 
     return make_once(tools.artifacts, path, key, make)
-
-
-def _common(where: TermsRef) -> list[str]:
-    if not where.stop_words:
-        return []
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    return sorted(ENGLISH_STOP_WORDS)
 
 
 def _job(

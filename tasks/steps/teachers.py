@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class TeacherSpec:
     """Teachers, their answers, and the student that learns from them.
 
-    `student`: training settings and seed of teachers and student. There are `teachers` (M). Each learns from at most
+    `student`: training settings and seed of teachers and student. There are `teachers` (M). Each learns from
     `negatives` generated texts and labels `queries` other texts, half of them `public` rows if there are any.
     """
 

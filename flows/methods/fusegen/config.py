@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from flows.config.base import AnyConfig
-from flows.config.execution import Evaluation
+from flows.config.form import SET, Rule, Rules
 from flows.config.method import Asks, RoundsMethod
 from flows.config.privacy import Kept
 
@@ -16,7 +16,6 @@ class FuseGenMethod(RoundsMethod):
     """Method settings of FuseGen; the defaults are the published ones, with WASP's number of texts."""
 
     examples: int = Field(8, ge=2, le=64, description="Examples in a prompt (S).")
-    pool: int = Field(5, ge=1, le=100, description="Candidates per example (R = S times this).")
     judge: Literal["finetune", "linear", "mlp"] = Field(
         "finetune", description="Kind of the judging students, one per model; linear is much faster."
     )
@@ -43,14 +42,6 @@ class NoPromise(Kept):
         return values
 
 
-class PublicEvaluation(Evaluation):
-    """Evaluation settings without private reference rows."""
-
-    fid_reference: Literal["test", "public", "none"] = Field(
-        "test", description="Reference rows of FID; private rows are not available."
-    )
-
-
 class FuseGenConfig(AnyConfig):
     """Configuration of a FuseGen run."""
 
@@ -58,7 +49,12 @@ class FuseGenConfig(AnyConfig):
 
     privacy: NoPromise = Field(NoPromise(), description="Retention of run artifacts.")
     method: FuseGenMethod = Field(FuseGenMethod(), description="Settings of FuseGen.")
-    evaluation: PublicEvaluation = Field(PublicEvaluation(), description="Evaluation and its reference rows.")
+
+    rules: ClassVar[Rules] = AnyConfig.rules | {
+        Rule("task", SET, "evaluation.fid_reference", ("test", "public", "none")): (
+            "evaluation.fid_reference is 'private', but this method has no private rows. Write test, public or none"
+        ),
+    }
 
     @property
     def students(self) -> list[tuple[str, str, str]]:

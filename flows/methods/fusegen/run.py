@@ -48,8 +48,7 @@ class FuseGenRun(Run):
 
     def fuse_job(self, iteration: int) -> FuseJob:
         """Return the job that selects S of R candidates."""
-        method = self.config.method
-        return FuseJob(iteration, self.prepared.card.label_names, method.examples, method.pool)
+        return FuseJob(iteration, self.prepared.card.label_names, self.config.method.examples)
 
 
 def boosted(spec: StudentSpec, rounds: int) -> StudentSpec:

@@ -34,9 +34,9 @@ def test_it_ends_with_distinct_balanced_texts_in_equal_shares(finished: Done) ->
     assert 0 < finished[1]["accuracy"] <= 1
 
 
-def test_candidates_are_twice_the_examples_and_come_half_from_each_end(finished: Done) -> None:
+def test_candidates_are_five_times_the_examples_and_come_half_from_each_end(finished: Done) -> None:
     pool = table(finished, "iteration=0/pool.parquet")
-    assert pool["kind"].value_counts().to_dict() == {"easy": 4, "ambiguous": 4}
+    assert pool["kind"].value_counts().to_dict() == {"easy": 10, "ambiguous": 10}
     assert pool.query("kind == 'easy'")["variability"].max() <= pool.query("kind == 'ambiguous'")["variability"].min()
     chosen = table(finished, "iteration=0/selection.parquet")
     best = pool.sort_values(["influence", "sample_id"], ascending=[False, True])["sample_id"].tolist()[:4]

@@ -154,7 +154,7 @@ def test_label_counts_and_teachers_leave_the_rest_of_epsilon_to_the_method(tmp_p
 @pytest.mark.parametrize("method", ["wasp", "pre_text", "aug_pe", "dp_sgd_gen", "dp_kps", "aug_pe as in WASP"])
 def test_every_flow_on_private_rows_takes_the_tutor_and_the_filter(api: str, tmp_path: Path, method: str) -> None:
     pipeline = Pipeline(tmp_path / "home", api, method=method)
-    beside = {"teachers": 3, "queries": 8, "negatives": 6}
+    beside = {"teachers": 3, "queries": 8}
     summary = pipeline.run(class_balance="tutor", filter="discriminator", discriminator=beside)
     found = pipeline.released()
     assert {"labels", "answers"} < set(found)

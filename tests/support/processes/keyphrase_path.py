@@ -26,7 +26,7 @@ def open_run(home: Path, rows: str) -> DpKpsRun:
     values = {
         "task": "support_desk",
         "private": {"path": rows, "name": "desk"},
-        "vocabulary": {"path": str(terms), "stop_words": False},
+        "vocabulary": {"path": str(terms)},
         "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 16}},
         "method": {"texts": "phrases", "samples": 96, "vocabulary_terms": 8, "length": 3},
         "execution": {"seed": 0},

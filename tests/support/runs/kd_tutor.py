@@ -32,7 +32,7 @@ def opened(folder: Path, private: list[tuple[str, str]] | None = None, **changes
         "private": {"path": str(rows), "name": "desk"},
         "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 32}},
         "method": {"samples": 24, "written": 48},
-        "discriminator": {"teachers": 4, "queries": 20, "negatives": 12},
+        "discriminator": {"teachers": 4, "queries": 20},
     }
     prepared = prepare("kd_tutor", check_config(KdTutorConfig, merged(values, changes), "the test"), folder / "home")
     name = lift_cap(prepared).tools.called

@@ -38,7 +38,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "dp_kps": {"samples": 36, "vocabulary_terms": 30, "length": 4, "top": 8},
     "kd_tutor": {"samples": 36, "written": 72},
     "dp_sgd_student": {"training": {"declared_rows": 120, "batch_rows": 60, "steps": 12}},
-    "fusegen": {"iterations": 3, "samples": 108, "examples": 4, "pool": 2, "judge": "linear", "boosts": 3},
+    "fusegen": {"iterations": 3, "samples": 108, "examples": 4, "judge": "linear", "boosts": 3},
     "only_private": {"passes": 5},
     "aug_pe as in WASP": {"style": "wasp_baseline", "iterations": 3, "samples": 360},
 }
@@ -50,7 +50,7 @@ FURTHER: dict[str, dict[str, Any]] = {
     "dp_sgd_student": {"plms": None},
     "fusegen": {"private": None},
     "only_private": {"plms": None, "student": {"kind": "mlp"}, "execution": None},
-    "kd_tutor": {"discriminator": {"teachers": 3, "queries": 20, "negatives": 12}},
+    "kd_tutor": {"discriminator": {"teachers": 3, "queries": 20}},
 }
 """What methods need that cannot work with the rest of SMALL."""
 

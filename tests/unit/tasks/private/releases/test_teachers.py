@@ -168,14 +168,11 @@ def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
         teaching.shown_to(20, 0, spec)
 
 
-def with_test_rows(
-    folder: Path, groups: Any = None, **changes: Any
-) -> tuple[KdRun, teaching.TeacherSpec, list[Written]]:
+def with_test_rows(folder: Path, groups: Any = None) -> tuple[KdRun, teaching.TeacherSpec, list[Written]]:
     """Return a run whose test rows are drawn like its private rows, after its teachers."""
     rows = save_rows(folder / "test.jsonl", texts(60, 9))
     more = {"written": 96, "samples": 24}
-    chosen = {"queries": 20, "negatives": 12} | changes
-    run = opened(folder, test=rows, method=more, discriminator=chosen, **(groups or {}))
+    run = opened(folder, test=rows, method=more, **(groups or {}))
     return run, *taught(run)
 
 
@@ -220,7 +217,8 @@ def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(t
 
 
 def test_a_discriminator_without_enough_unseen_texts_is_not_measured(tmp_path: Path) -> None:
-    run, spec, written = with_test_rows(tmp_path, negatives=76)
+    run, spec, written = with_test_rows(tmp_path)
+    spec = replace(spec, negatives=76)
     where = run.prepared.test
     assert where is not None
     assert teaching.test_rows(run.tools, spec, written, where) is None
