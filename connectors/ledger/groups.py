@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError
 from connectors.ledger.chain import load
-from connectors.ledger.state import GROUP, JOINED, LOOK, RELEASING, Entry, State, reserve_entry
+from connectors.ledger.state import GROUP, JOINED, LOOK, RELEASING, Entry, State
 from connectors.ledger.tables import ENTRIES
 
 REPEATED = (*RELEASING, "reserve", "finish", LOOK)
@@ -92,7 +92,7 @@ def _earlier_entries(state: State) -> Iterator[Entry]:
     """Yield the earlier releases and open reservations that a new member repeats."""
     for run_id, run in state.runs.items():
         if run.open:
-            yield reserve_entry(state.dataset, run_id, run)
+            yield run.reservation(state.dataset, run_id)
     yield from state.released
 
 

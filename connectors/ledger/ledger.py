@@ -51,8 +51,6 @@ from connectors.ledger.state import (
     events_of,
     exposes,
     plan_detail,
-    refusal_entry,
-    reserve_entry,
 )
 from connectors.ledger.status import Status, outlook_of, status_of
 from connectors.ledger.tables import DATASETS, ENTRIES, NAMES, OUTPUTS
@@ -247,9 +245,9 @@ class PrivacyLedger:
             refusal = self._gate.plan_refusal(states, (dataset, plan.run_id), events_of(left), float(plan.delta))
             account = RunAccount(who, plan.flow, **detail)
             if refusal is None:
-                self._append(db, states, reserve_entry(dataset, plan.run_id, account))
+                self._append(db, states, account.reservation(dataset, plan.run_id))
             else:
-                self._append(db, states, refusal_entry(refusal, dataset, account, plan.run_id))
+                self._append(db, states, account.refusal(refusal, dataset, plan.run_id))
         if refusal is not None:
             raise refusal
 
@@ -274,7 +272,7 @@ class PrivacyLedger:
             refusal = self._gate.release_refusal(states, request, extra)
             if refusal is None:
                 return self._record(db, states, request, extra, _draw_output(draw))
-            self._append(db, states, refusal_entry(refusal, request.dataset, run, request.run_id, request.slot))
+            self._append(db, states, run.refusal(refusal, request.dataset, request.run_id, request.slot))
         raise refusal
 
     def released(self, dataset: str, step_key: str) -> bool:
@@ -288,7 +286,7 @@ class PrivacyLedger:
         with self._writing(dataset) as (db, states):
             run = states[0].runs.get(run_id)
             if run is not None and run.open:
-                self._append(db, states, Entry(dataset, "finish", run.who, run.flow, run_id, delta=run.delta))
+                self._append(db, states, run.entry("finish", dataset, run_id, {}))
 
     def hold(self, run_id: str) -> AbstractContextManager[bool]:
         """Lock a run among all machines that share the ledger; yields True if the run was free.
@@ -366,16 +364,10 @@ class PrivacyLedger:
         self, db: Connection, states: Sequence[State], request: ReleaseRequest, extra: bool, output: bytes
     ) -> StoredRelease:
         run, event = states[0].runs[request.run_id], dict(request.charge.event)
-        draft = Entry(
-            *(request.dataset, EXPOSED if exposes(event) else RELEASED, run.who, run.flow, request.run_id),
-            *(request.slot, request.step_key),
-            **charge_fields(request.charge),
-            detail_json=canonical({"extra": extra}),
-            delta=run.delta,
-            output_hash=output_hash(output),
-        )
-        entry = self._append(db, states, draft)
-        key, dataset = request.step_key, request.dataset
+        key, dataset, kind = request.step_key, request.dataset, EXPOSED if exposes(event) else RELEASED
+        draft = run.entry(kind, dataset, request.run_id, {"extra": extra}, request.slot)
+        charged = charge_fields(request.charge)
+        entry = self._append(db, states, replace(draft, step_key=key, output_hash=output_hash(output), **charged))
         db.execute(insert(OUTPUTS).values(dataset=dataset, step_key=key, number=entry.number, output=output))
         return StoredRelease(output, False, entry.hash)
 

@@ -181,6 +181,20 @@ class RunAccount:
         """The planned events with noise."""
         return [event for event in events_of(self.charges) if not exposes(event)]
 
+    def entry(self, kind: str, dataset: str, run_id: str, detail: Mapping[str, Any], slot: str = "") -> Entry:
+        """Return an entry about the run."""
+        detail_json = canonical(dict(detail))
+        return Entry(dataset, kind, self.who, self.flow, run_id, slot, detail_json=detail_json, delta=self.delta)
+
+    def reservation(self, dataset: str, run_id: str) -> Entry:
+        """Return the entry that reserves the plan."""
+        return self.entry("reserve", dataset, run_id, {"delta": self.delta, "charges": self.charges})
+
+    def refusal(self, error: BudgetError, dataset: str, run_id: str, slot: str = "") -> Entry:
+        """Return the entry that records why the plan or a release was refused."""
+        detail = {"needs": error.needs, "left": error.left, "missing": error.missing}
+        return self.entry("refuse", dataset, run_id, detail, slot)
+
 
 @dataclass(slots=True)
 class State:
@@ -324,18 +338,6 @@ def events_of(charges: Iterable[Mapping[str, Any]]) -> list[Event]:
 def plan_detail(plan: BudgetPlan) -> dict[str, Any]:
     """Return the fields of a plan that a reservation records."""
     return {"delta": float(plan.delta), "charges": [charge_fields(charge) for charge in plan.charges]}
-
-
-def reserve_entry(dataset: str, run_id: str, run: RunAccount) -> Entry:
-    """Return the entry that reserves the plan of a run."""
-    detail = canonical({"delta": run.delta, "charges": run.charges})
-    return Entry(dataset, "reserve", run.who, run.flow, run_id, detail_json=detail, delta=run.delta)
-
-
-def refusal_entry(refusal: BudgetError, dataset: str, run: RunAccount, run_id: str, slot: str = "") -> Entry:
-    """Return the entry that records why a plan or a release was refused."""
-    detail = canonical({"needs": refusal.needs, "left": refusal.left, "missing": refusal.missing})
-    return Entry(dataset, "refuse", run.who, run.flow, run_id, slot, detail_json=detail, delta=run.delta)
 
 
 def cap_entry(dataset: str, cap: Cap, who: str, reason: str, trainings: tuple[float, float] | None = None) -> Entry:
