@@ -15,15 +15,18 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) ->
     assert environment().data == Path("rows")
 
 
-def test_a_removed_variable_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASP_LEDGER_KEY_FILE", "key")
-    with pytest.raises(ConfigError, match=r"WASP_LEDGER_KEY_FILE: removed in 0\.3\. Copy that file"):
-        environment()
-
-
-def test_an_invalid_value_is_refused_with_the_variable_s_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASP_QUIET", "perhaps")
-    with pytest.raises(ConfigError, match=r"WASP_QUIET: .*perhaps"):
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("WASP_LEDGER_KEY_FILE", "key", r"removed in 0\.3\. Copy that file to private/ledger\.key"),
+        ("WASP_QUIET", "perhaps", ".*perhaps"),
+    ],
+)
+def test_a_removed_variable_or_an_invalid_value_is_refused_with_what_to_do(
+    name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"{name}: {message}"):
         environment()
 
 

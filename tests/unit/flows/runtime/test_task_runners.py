@@ -1,6 +1,5 @@
 """Where steps run: the parameters of the run decide, whoever started it, and decide nothing about its result."""
 
-import importlib.util
 import pickle
 import threading
 import time
@@ -13,7 +12,7 @@ from prefect import flow, task
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed
 
-from connectors.interfaces.errors import ConfigError, LedgerError, MissingPackageError, WaspError
+from connectors.interfaces.errors import ConfigError, LedgerError, WaspError
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
@@ -48,14 +47,6 @@ def test_how_a_run_is_carried_out_is_no_part_of_its_name(start: Callable[..., Pr
     for execution in ({"max_workers": 7}, {"task_runner": "dask", "cluster": "tcp://127.0.0.1:8786"}):
         assert id_of(start(**execution)) == plain
     assert id_of(start(seed=1)) != plain
-
-
-def test_a_missing_package_is_told_before_anything_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "prefect_dask" else find(name))
-    with pytest.raises(MissingPackageError, match=r"pip install .*\[dask\]'"):
-        prepare("wasp", config_of(task_runner="dask"), tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 class Counter:
@@ -188,11 +179,3 @@ def refused(
             changed.setenv(name, value)
         with pytest.raises(kind, match=words):
             parts.check()
-
-
-def test_a_key_file_in_the_environment_is_refused_with_its_new_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WASP_LEDGER_KEY_FILE", str(tmp_path / "ledger.key"))
-    with pytest.raises(ConfigError, match=r"removed in 0.3. Copy that file to private/ledger\.key"):
-        stores.open_ledger(tmp_path)

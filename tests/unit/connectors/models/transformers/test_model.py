@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.errors import ConfigError, FinalError, MissingPackageError
+from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
@@ -252,12 +252,6 @@ def test_identity_follows_the_content_and_not_the_place_or_the_speed(tiny_models
     data[-1] ^= 1
     (moved / "model.safetensors").write_bytes(bytes(data))
     assert opened(moved).identity != here.identity
-
-
-def test_a_missing_package_is_named(tiny_models, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=r"pip install .*\[local\]"):
-        opened(tiny_models["gpt2"])
 
 
 @pytest.mark.parametrize(
