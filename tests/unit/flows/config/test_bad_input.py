@@ -2,14 +2,12 @@
 
 import json
 import math
-import os
 import re
 import traceback
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import yaml
 
@@ -318,20 +316,6 @@ def test_taking_exactly_so_many_rows_costs_the_noise_of_a_replacement(home: Path
     drawn = start(home, private={"rows": 50, "of": 120})
     assert exactly.noise.sigma == pytest.approx(whole.noise.sigma * math.sqrt(2), rel=1e-5)
     assert drawn.noise.sigma == whole.noise.sigma
-
-
-def test_a_full_disk_is_told_with_the_path(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from connectors.artifacts.store import Artifacts
-    from connectors.interfaces.artifacts import StepKey
-    from connectors.interfaces.errors import ArtifactError
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    store = Artifacts(home)
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ArtifactError, match=r"(?s)No space left.*set WASP_HOME"):
-        store.write_table("runs/r/table.parquet", pd.DataFrame({"a": [1]}), StepKey("x", 1))
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
