@@ -119,19 +119,10 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
         canaries = make_canaries(others, attack.canaries)
         run = folder / "home" / "runs" / _execute(with_canaries(wasp, others, canaries, folder), folder)
         noise = make_noise(wasp)
-        evidence = Evidence(
-            texts=pd.read_parquet(run / "synthetic.parquet", partitioning=None),
-            releases=[
-                pd.read_parquet(run / f"iteration={number}" / "release.parquet", partitioning=None)
-                for number in range(noise.releases)
-            ],
-            canaries=canaries,
-            others=others,
-            embedder=tools.embedder,
-            scale=noise.scale,
-            votes=wasp.method.votes,
-            fit=fit_likelihood,
-        )
+        names = ("synthetic.parquet", *(f"iteration={number}/release.parquet" for number in range(noise.releases)))
+        texts, *releases = (pd.read_parquet(run / name, partitioning=None) for name in names)
+        embedder, votes = tools.embedder, wasp.method.votes
+        evidence = Evidence(texts, releases, canaries, others, embedder, noise.scale, votes, fit_likelihood)
         results = attack_run(evidence, attack.guesses, noise.delta, CONFIDENCE_EACH)
     claimed, proven = _claims(attack, wasp), max(result.bound for result in results)
     return claimed | {

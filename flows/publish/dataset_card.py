@@ -122,8 +122,6 @@ def dataset_card(facts: BundleFacts) -> str:
         report=report,
         useful=useful,
         words=words,
-        promise=words.promise(report),
-        uncovered=words.uncovered(report),
         mechanisms=mechanisms(report),
         audits=describe_audits(facts.audits, facts.never_audited),
         recipe=recipe(config, names, facts.soft),
