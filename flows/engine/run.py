@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from prefect import get_run_logger
@@ -42,9 +42,7 @@ from tasks.steps.texts import collect
 from tasks.steps.vote import VoteSpec, vote
 from tasks.students.spec import StudentSpec
 from tasks.text.class_balance import Shares
-from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import require_usable
-from tasks.text.variation import USUAL, Manner
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +106,9 @@ class Run:
         return 0
 
     @property
-    def contrast(self) -> bool:
-        """Show bad examples next to good ones."""
-        return False
-
-    @property
     def why_missing(self) -> str:
         """Reason why the result may have fewer texts than configured."""
         return "the models gave no more valid ones"
-
-    @property
-    def manner(self) -> Manner:
-        """Content of prompts without examples."""
-        return USUAL
 
     @property
     def student_folder(self) -> str:
@@ -131,11 +119,6 @@ class Run:
     def touched(self) -> tuple[Touched, ...]:
         """Values that the method computes from private records without noise, besides configured ones."""
         return ()
-
-    @property
-    def writing_card(self) -> TaskCard:
-        """The task card for prompts to the PLMs."""
-        return self.prepared.card
 
     def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
         """Return the ledger slots of these releases."""
@@ -149,6 +132,12 @@ class Run:
         """Return the weights before any vote: w_k = 1/K."""
         return {plm: 1 / len(self.plms) for plm in self.plms}
 
+    @property
+    def base_job(self) -> WriteJob:
+        """What the jobs of all new texts have in common, without model and iteration."""
+        seed, examples = self.config.execution.seed, self.examples_per_prompt
+        return WriteJob(self.prepared.card, "", plm_index=0, iteration=0, seed=seed, examples_per_prompt=examples)
+
     def write_jobs(
         self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
     ) -> list[WriteJob]:
@@ -156,17 +145,13 @@ class Run:
         jobs, offset = [], sum(table.samples.rows for table in written)
         for plm, count in self.counts(iteration, weights, written).items():
             number = self.plms.index(plm)
-            job = WriteJob(
-                self.writing_card,
-                plm,
-                count,
-                offset,
+            job = replace(
+                self.base_job,
+                plm=plm,
                 plm_index=number,
                 iteration=iteration,
-                examples_per_prompt=self.examples_per_prompt,
-                contrast=self.contrast,
-                manner=self.manner,
-                seed=self.config.execution.seed,
+                count=count,
+                offset=offset,
                 examples=examples,
                 earlier=tuple(table.samples for table in written),
                 shares=self.shares,

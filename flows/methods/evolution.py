@@ -39,12 +39,12 @@ class EvolutionRun(Run):
         return [self._vary_job(iteration, plm, table, copies) for plm in self.variers(table)]
 
     def _vary_job(self, iteration: int, plm: str, table: Written, copies: int) -> WriteJob:
-        return WriteJob(
+        return replace(
+            self.base_job,
+            examples_per_prompt=0,
             plm=plm,
             plm_index=len(self.models) + self.models.index(plm),
             iteration=iteration,
-            card=self.prepared.card,
-            seed=self.config.execution.seed,
             earlier=(table.samples,),
             manner=self.variation,
             parents=(table.samples,),

@@ -34,6 +34,11 @@ class AugPeRun(EvolutionRun):
         method = self.config.method
         return Manner(disclose=method.disclosure == "label", keywords=method.keywords == "list")
 
+    @property
+    def base_job(self) -> WriteJob:
+        """Prompts have the manner of new texts."""
+        return replace(super().base_job, manner=self.manner)
+
     words: Terms | None = None
     """The private vocabulary, once it is released."""
 

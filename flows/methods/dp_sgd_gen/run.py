@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import FinalError, TooFewTextsError
@@ -13,8 +14,8 @@ from flows.releases.training import paid_training
 from tasks.core.refs import Written
 from tasks.core.slots import TRAINING
 from tasks.steps.dp_sgd import Tuned, control_card, controls_of
+from tasks.steps.generate import WriteJob
 from tasks.students.recipe import Adapter, TuneSpec
-from tasks.text.prompts import TaskCard
 
 
 class DpSgdRun(Run):
@@ -46,9 +47,9 @@ class DpSgdRun(Run):
         )
 
     @property
-    def writing_card(self) -> TaskCard:
-        """The task card with control texts instead of instructions."""
-        return control_card(self.prepared.card)
+    def base_job(self) -> WriteJob:
+        """Prompts are control texts instead of instructions."""
+        return replace(super().base_job, card=control_card(self.prepared.card))
 
     def require_texts(self, iteration: int, written: Sequence[Written]) -> None:
         """Raise FinalError when the model is down or wrote no usable text."""

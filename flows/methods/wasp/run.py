@@ -13,6 +13,7 @@ from tasks.core.refs import Weights, Written
 from tasks.core.slots import GUIDANCE
 from tasks.prefect.runtime import run_step
 from tasks.steps.density import GuideSpec, Shift, estimate_density
+from tasks.steps.generate import WriteJob
 from tasks.steps.selection import SelectJob, WeighJob
 from tasks.steps.students.evaluation import TrainJob
 
@@ -30,9 +31,9 @@ class WaspRun(Run):
         return self.config.method.examples
 
     @property
-    def contrast(self) -> bool:
-        """Show bad examples next to good ones."""
-        return self.config.method.contrast
+    def base_job(self) -> WriteJob:
+        """Prompts show bad examples next to good ones."""
+        return replace(super().base_job, contrast=self.config.method.contrast)
 
     @property
     def vote_scope(self) -> str:
