@@ -74,7 +74,7 @@ def test_a_second_up_changes_nothing(running) -> None:
 
 def test_the_server_keeps_the_whole_form(running) -> None:
     demo = ask(running.api, "/deployments/name/wasp/demo")
-    assert demo["parameters"]["config"]["method"]["samples"] == 600
+    assert demo["parameters"]["config"]["method"]["samples"] == 480
     assert demo["work_pool_name"] == "wasp"
     assert demo["concurrency_options"]["collision_strategy"] == "ENQUEUE"
     assert "path" not in ask(running.api, "/deployments/name/wasp/own-data")["parameters"]["config"]["private"]

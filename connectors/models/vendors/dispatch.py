@@ -19,9 +19,9 @@ from connectors.interfaces.models import Completion, Keep
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.cost_limit import Admission, CallPrice, Hold
-from connectors.models.vendors.answers import plain_text
 from connectors.models.vendors.errors import CallFailed, EndpointRefusal, explain
 from connectors.models.vendors.gate import MOST_DOUBTS, backoff
+from connectors.models.vendors.responses import plain_text
 from connectors.security.secrets import Secret
 
 if TYPE_CHECKING:

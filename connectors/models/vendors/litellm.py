@@ -17,7 +17,7 @@ from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.errors import Failure
-from connectors.models.vendors.openai import chat_request, read_chat
+from connectors.models.vendors.openai import chat_request, read_choice
 from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
 from connectors.security.secrets import NO_KEY, Secret
 
@@ -65,7 +65,7 @@ class LiteLlmModel(VendorModel[VendorOptions]):
     async def send(self, client: Any, prompt: Prompt) -> Completion:
         """Send one request; see `VendorModel.send`."""
         body = self.request(prompt)
-        return read_chat(await client.post(body), body, self.options.price)
+        return read_choice(await client.post(body), body, self.options.price)
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the arguments of a call."""

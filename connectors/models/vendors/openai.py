@@ -86,11 +86,11 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
 
     async def send(self, client: Any, prompt: Prompt) -> Completion:
         """Send one request; see `VendorModel.send`. If a server demands the newer limit field, switch to it."""
-        used, is_chat = self._limit_field, self.options.api == "chat"
+        used = self._limit_field
         body = self.request(prompt)
-        path, read = ("/chat/completions", read_chat) if is_chat else ("/completions", read_legacy)
+        path = "/chat/completions" if self.options.api == "chat" else "/completions"
         try:
-            return read(await client.post(path, body=body, cast_to=object), body, self.options.price)
+            return read_choice(await client.post(path, body=body, cast_to=object), body, self.options.price)
         except self.load_sdk().BadRequestError as error:
             failure = self.read_failure(error)
             is_limit = "max_completion_tokens" in failure.message and failure.parameter in ("max_tokens", "")
@@ -123,27 +123,15 @@ def chat_request(model: str, options: VendorOptions, prompt: Prompt, limit_field
     return {**body, "messages": [*messages, {"role": "user", "content": prompt.text}]}
 
 
-def read_chat(response: Any, body: Mapping[str, Any], price: TokenPrice) -> Completion:
-    """Return the first choice of the chat completion of `body`; ValueError if invalid."""
-    return _read(response, body, price, "message", part(_choice(response), "message", "content"))
-
-
-def read_legacy(response: Any, body: Mapping[str, Any], price: TokenPrice) -> Completion:
-    """Return the first choice of a legacy completion of `body`; ValueError if invalid."""
-    return _read(response, body, price, "text", part(_choice(response), "text"))
-
-
-def _choice(response: Any) -> Any:
+def read_choice(response: Any, body: Mapping[str, Any], price: TokenPrice) -> Completion:
+    """Return the first choice of the chat or legacy completion of `body`; ValueError if invalid."""
     choices = json_object(response).get("choices")
     if choices is None and isinstance(part(response, "error"), Mapping):
         raise ReportedError(f"the server reports an error: {sanitize(str(part(response, 'error', 'message')))}")
     if not isinstance(choices, list):
         raise ValueError("no list of choices")
-    return choices[0] if choices else None
-
-
-def _read(response: Any, body: Mapping[str, Any], price: TokenPrice, written: str, content: Any) -> Completion:
-    choice, usage = _choice(response), part(response, "usage")
+    choice, usage = choices[0] if choices else None, part(response, "usage")
+    text, message = part(choice, "text"), part(choice, "message")
     reason = _REASONS.get(str(part(choice, "finish_reason")), "stop")
     refusal = str(part(choice, "message", "refusal") or "")[:300]
     if not refusal and reason == "refused":
@@ -152,9 +140,9 @@ def _read(response: Any, body: Mapping[str, Any], price: TokenPrice, written: st
     reasoning = part(usage, "completion_tokens_details", "reasoning_tokens")
     reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), cached, 0, reasoning)
     return Completion(
-        "" if refusal else joined_texts(content),
+        "" if refusal else joined_texts(text if message is None else part(message, "content")),
         "refused" if refusal else reason,
-        **count_tokens(body, reported, part(choice, written), reason == "length", price),
+        **count_tokens(body, reported, text if message is None else message, reason == "length", price),
         error=refusal,
         **source_of(response),
     )
