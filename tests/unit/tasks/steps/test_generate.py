@@ -113,9 +113,9 @@ def test_another_seed_iteration_or_plm_asks_other_prompts(change):
 
 
 def test_shortfalls_are_topped_up_to_the_exact_number_and_each_failure_keeps_text_and_reason():
-    refusal = "As an AI language model, I must not."
+    refusal, steps = "As an AI language model, I must not.", []
     model = Writer(spoil=share(0.4, lambda prompt, answer: replace(answer, text=refusal)))
-    made = generate(model, request(attempts=9))
+    made = generate(model, request(attempts=9), steps.append)
     assert per_label(made.rows) == {"spring": 10, "summer": 9, "winter": 10}
     refused = made.failures[made.failures["reason"] == "refusal"]
     assert len(refused) > 3
@@ -123,7 +123,12 @@ def test_shortfalls_are_topped_up_to_the_exact_number_and_each_failure_keeps_tex
     first = (made.failures["attempt"] == 0).sum()
     asked_again = len(model.asked[1])
     assert first * 1.25 <= asked_again < first * 1.25 + 3
-    assert len(made.rows) + len(made.failures) == sum(map(len, model.asked)) == made.usage.calls
+    calls = sum(map(len, model.asked))
+    assert (made.usage.calls, made.usage.tokens_in, made.usage.tokens_out) == (calls, 50 * calls, 12 * calls)
+    assert made.usage.dollars == pytest.approx(0.001 * calls)
+    assert len(made.rows) + len(made.failures) == calls
+    assert len({prompt.key for asked in model.asked for prompt in asked}) == calls, "no prompt is asked twice"
+    assert steps == [1] * calls
 
 
 def test_valid_texts_beyond_the_number_asked_for_are_surplus_and_the_earlier_ones_stay():
@@ -154,11 +159,16 @@ def test_what_the_data_set_already_holds_is_not_taken_again():
 
 
 @pytest.mark.parametrize(("finish", "reason"), [("error", "error"), ("refused", "refusal"), ("exhausted", "exhausted")])
-def test_failed_requests_are_failures_with_their_reason(finish, reason):
-    spoil = share(0.3, lambda prompt, answer: Completion("", finish, 5, 0, 0.0, "why"))
-    made = generate(Writer(spoil=spoil), request(attempts=9))
+def test_failed_requests_are_failures_with_their_reason_and_a_cut_text_is_marked(finish, reason):
+    failed = Completion("", finish, 5, 0, 0.0, "why")
+    spoil = share(0.3, lambda prompt, answer: failed)
+    made = generate(
+        Writer(spoil=lambda prompt, answer: spoil(prompt, replace(answer, finish_reason="length"))),
+        request(attempts=9),
+    )
     assert made.reasons[reason] >= 3
     assert len(made.rows) == 29
+    assert set(made.rows["finish_reason"]) == {"length"}
 
 
 def test_a_class_that_is_exhausted_is_not_asked_again():
@@ -169,11 +179,6 @@ def test_a_class_that_is_exhausted_is_not_asked_again():
     made = generate(model, request())
     assert made.shortfall == {"winter": 10}
     assert len(model.asked) == 1
-
-
-def test_texts_cut_at_the_token_limit_are_kept_and_marked():
-    made = generate(Writer(spoil=lambda prompt, answer: replace(answer, finish_reason="length")), request())
-    assert set(made.rows["finish_reason"]) == {"length"}
 
 
 def test_attributes_go_round_and_do_not_hang_together_with_the_class():
@@ -198,14 +203,10 @@ def test_examples_come_from_the_class_of_the_prompt_and_differ_between_generatio
     assert len({prompt.good for prompt in prompts}) > 20
     generate(model, request(good=good, bad=bad, contrast=False))
     assert all(len(prompt.good) == 8 and not prompt.bad for prompt in model.asked[1])
-
-
-def test_topping_up_draws_examples_anew():
-    good = {"spring": tuple(f"Fine garden number {n}" for n in range(8))}
     model = Writer(spoil=lambda prompt, answer: replace(answer, text="no"))
-    generate(model, request(counts={"spring": 2}, good=good, bad=good, attempts=1))
-    first, second = ([(prompt.good, prompt.bad) for prompt in asked] for asked in model.asked)
-    assert set(first).isdisjoint(second)
+    generate(model, request(counts={"spring": 2}, good=good, bad=bad, attempts=1))
+    first, topped_up = ({(prompt.good, prompt.bad) for prompt in asked} for asked in model.asked)
+    assert first.isdisjoint(topped_up)
 
 
 def test_a_copied_example_does_not_enter_the_data_set():
@@ -214,18 +215,6 @@ def test_a_copied_example_does_not_enter_the_data_set():
     made = generate(model, request(counts={"spring": 4}, good=good, bad={"spring": ("bad one", "bad two")}, attempts=0))
     assert made.rows.empty
     assert made.reasons == {"copied_example": 4}
-
-
-def test_usage_adds_up_over_all_rounds_and_progress_counts_every_answer():
-    steps = []
-    model = Writer(spoil=share(0.3, lambda prompt, answer: replace(answer, text="no")))
-    made = generate(model, request(), steps.append)
-    calls = sum(map(len, model.asked))
-    assert (made.usage.calls, made.usage.tokens_in, made.usage.tokens_out) == (calls, 50 * calls, 12 * calls)
-    assert made.usage.dollars == pytest.approx(0.001 * calls)
-    assert len({prompt.key for asked in model.asked for prompt in asked}) == calls, "no prompt is asked twice"
-    assert len(model.asked) > 1
-    assert steps == [1] * calls
 
 
 def test_requests_that_cannot_be_written_are_refused_before_anything_is_asked():

@@ -1,5 +1,6 @@
 """What a language model is asked."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -33,9 +34,6 @@ def test_a_zero_shot_prompt_names_item_label_description_and_attribute():
     assert (prompt.label, prompt.attribute, prompt.seed, prompt.max_tokens) == ("green", "calm", 7, 256)
     assert prompt.description == "about green tea sencha"
     assert "{" not in prompt.text
-
-
-def test_without_an_attribute_the_prompt_does_not_speak_of_one():
     assert "mood" not in zero_shot(CARD, "black", "", 0).text
 
 
@@ -43,13 +41,9 @@ def test_a_contrastive_prompt_shows_the_bad_examples_before_the_good_ones_and_th
     text = contrastive(CARD, "black", "", GOOD[:2], BAD[:2], 0).text
     places = [text.index(part) for part in ("bad text 0", "bad text 1", "good text 0", "good text 1", "midway")]
     assert places == sorted(places)
-
-
-def test_without_bad_examples_the_prompt_shows_only_good_ones():
     text = contrastive(CARD, "black", "", GOOD[:2], (), 0).text
     assert "good text 1" in text
-    assert "Bad" not in text
-    assert "midway" not in text
+    assert not re.search("Bad|midway", text)
 
 
 def test_a_listed_prompt_is_the_beginning_of_a_list_of_good_examples():
@@ -80,31 +74,26 @@ def test_an_unknown_label_is_refused_with_the_known_ones():
         zero_shot(CARD, "white", "", 0)
 
 
-@pytest.mark.parametrize(("size", "good", "bad"), [(8, 4, 4), (7, 4, 3), (2, 1, 1), (20, 8, 8)])
-def test_each_generation_draws_half_good_and_half_bad_with_the_odd_one_good(size, good, bad):
-    drawn_good, drawn_bad = examples_for(call(examples_per_prompt=size))
+@pytest.mark.parametrize(
+    ("size", "contrast", "good", "bad"),
+    [(8, True, 4, 4), (7, True, 4, 3), (2, True, 1, 1), (20, True, 8, 8), (8, False, 8, 0)],
+)
+def test_each_generation_draws_half_good_and_half_bad_with_the_odd_one_good(size, contrast, good, bad):
+    drawn_good, drawn_bad = examples_for(call(examples_per_prompt=size, contrast=contrast))
     assert (len(set(drawn_good)), len(set(drawn_bad))) == (good, bad)
     assert set(drawn_good) <= set(GOOD)
     assert set(drawn_bad) <= set(BAD)
 
 
-def test_without_contrast_all_examples_are_good():
-    good, bad = examples_for(call(contrast=False))
-    assert sorted(good) == sorted(GOOD)
-    assert bad == ()
-
-
 @pytest.mark.parametrize(
-    "change", [{"seed": 2}, {"iteration": 3}, {"plm_index": 1}, {"label": "black"}, {"ordinal": 6}], ids=str
+    "change",
+    [{"seed": 2}, {"iteration": 3}, {"plm_index": 1}, {"label": "black"}, {"ordinal": 6}],
+    ids=str,
 )
 def test_every_place_in_the_run_has_its_own_draw_and_seed(change):
     assert examples_for(call(**change)) != examples_for(call())
     assert prompt_for(CARD, call(**change)).seed != prompt_for(CARD, call()).seed
-
-
-def test_the_same_call_gives_the_same_prompt_and_another_attempt_another_seed():
-    assert prompt_for(CARD, call(), "calm") == prompt_for(CARD, call(), "calm")
-    assert prompt_for(CARD, call(attempt=1)).seed != prompt_for(CARD, call()).seed
+    assert prompt_for(CARD, call(**change), "calm") == prompt_for(CARD, call(**change), "calm")
 
 
 def test_over_many_generations_every_sample_is_shown_about_equally_often():
@@ -123,3 +112,4 @@ def test_seeds_are_the_same_on_every_machine_and_fit_31_bits():
     assert seed_of("prompt", 1, "x") == seed_of("prompt", 1, "x")
     assert seed_of(1, "2") != seed_of("1", 2)
     assert all(0 <= seed_of(n) < 2**31 for n in range(200))
+    assert prompt_for(CARD, call(attempt=1)).seed != prompt_for(CARD, call()).seed

@@ -278,11 +278,6 @@ class TestStore:
         with pytest.raises(ArtifactError, match="file/completions"):
             CompletionStore(tmp_path / "file" / "completions")
 
-    def test_a_closed_store_opens_again(self, store):
-        store.put("m", "plm", prompt(0), Completion("x"))
-        store.close()
-        assert store.count("m") == 1
-
 
 def _ask_slowly(folder: str, log: str) -> None:
     class Logged(Counter):
