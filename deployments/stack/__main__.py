@@ -49,14 +49,14 @@ def up() -> Iterator[str]:
     folder = home / "stack"
     with _lock(folder):
         supervisor = Supervisor(folder)
-        settings = settings_of(os.environ, home, _stored(folder) if supervisor.states() else None)
+        settings = settings_of(os.environ, home, stored_settings(folder) if supervisor.states() else None)
         check_ledger(home)
         if not supervisor.states():
             end(stack_processes(folder), seconds=10)  # of a supervisord that was killed
             check_ports(settings)
             (folder / "mlflow_accounts.db").unlink(missing_ok=True)
             supervisor.launch(programs(settings), stack_environment(settings, stack_secrets(folder)))
-            write_text_whole(folder / "settings.json", settings.model_dump_json(by_alias=True), private=True)
+            write_text_whole(folder / "settings.json", settings.model_dump_json(), private=True)
             _write_shell_file(settings)
         if settings.auth:
             serve_others(home)
@@ -84,7 +84,7 @@ def down() -> Iterator[str]:
         states, count = supervisor.states(), len(stack_processes(folder))
         supervisor.stop("worker")
         end(stack_processes(folder, "worker"), seconds=20)  # its runs
-        if states.get("prefect", ("",))[0] in STARTED and (crashed := _crash_left_runs(_stored(folder))):
+        if states.get("prefect", ("",))[0] in STARTED and (crashed := _crash_left_runs(stored_settings(folder))):
             yield f"{crashed} active runs were marked crashed; Retry continues them"
         supervisor.stop_all()
         end(stack_processes(folder), seconds=20)  # supervisord, and what it left
@@ -114,8 +114,9 @@ def _lock(folder: Path) -> Iterator[None]:
         yield
 
 
-def _stored(folder: Path) -> Settings:
-    return Settings.model_validate_json((folder / "settings.json").read_text(encoding="utf-8"))
+def stored_settings(folder: Path) -> Settings:
+    """Return the settings of the running stack."""
+    return Settings.model_validate_json((folder / "settings.json").read_text(encoding="utf-8"), by_name=True)
 
 
 def check_ledger(home: Path) -> None:

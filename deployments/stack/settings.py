@@ -35,7 +35,7 @@ class Settings(BaseModel):
     bind: str = Field("127.0.0.1", alias="WASP_BIND")
     prefect_port: int = Field(4200, alias="PREFECT_PORT", ge=1, le=65535)
     mlflow_port: int = Field(5000, alias="MLFLOW_PORT", ge=1, le=65535)
-    auth: str = Field("", alias="WASP_AUTH", description="user:password, or empty")
+    auth: str = Field("", alias="WASP_AUTH", repr=False, description="user:password, or empty")
     public: str = Field("", alias="WASP_PUBLIC_HOST")
 
     @property

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from connectors.interfaces.errors import ConfigError
+from deployments.stack.__main__ import stored_settings
 from deployments.stack.programs import programs, stack_environment
 from deployments.stack.settings import Settings, settings_of, stack_secrets
 from deployments.stack.supervisor import stack_processes
@@ -36,6 +37,20 @@ def test_what_is_not_asked_for_stays_as_it_runs(tmp_path) -> None:
     assert settings(tmp_path, {}, running) == running == settings(tmp_path, {"PREFECT_PORT": "4300"}, running)
     with pytest.raises(ConfigError, match=r"runs with another WASP_BIND, PREFECT_PORT\. Run make down first"):
         settings(tmp_path, {"WASP_BIND": "::1", "PREFECT_PORT": "4999"}, running)
+
+
+def test_a_stack_that_an_earlier_version_started_is_known(tmp_path) -> None:
+    old = {
+        "home": "/h",
+        "data": "/d",
+        "database": "postgresql",
+        "bind": "127.0.0.1",
+        "prefect_port": 4300,
+        "auth": AUTH,
+    }
+    (tmp_path / "settings.json").write_text(json.dumps(old))
+    assert stored_settings(tmp_path) == Settings(home="/h", WASP_DATA="/d", PREFECT_PORT=4300, WASP_AUTH=AUTH)
+    assert "long enough" not in repr(stored_settings(tmp_path))
 
 
 @pytest.mark.parametrize(
