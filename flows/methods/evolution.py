@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flows.engine.run import Run
 from tasks.core.refs import Written
 from tasks.selection.survivors import Survival
