@@ -36,16 +36,19 @@ def test_the_words_of_a_glove_file_are_a_vocabulary(tmp_path: Path) -> None:
     assert read_terms(TermsRef(str(tmp_path / "empty.txt"))) == ()
 
 
-def test_what_is_wrong_with_a_vocabulary_is_told_with_its_place(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("word,rank\nx,1\n")
-    with pytest.raises(InputError, match="no column 'term'"):
-        read_terms(TermsRef(str(tmp_path / "a.csv")))
-    with pytest.raises(InputError, match="no rank column 'place'"):
-        read_terms(TermsRef(str(tmp_path / "a.csv"), term="word", rank="place"))
-    (tmp_path / "b.csv").write_text("term,rank\nx,high\n")
-    with pytest.raises(InputError, match="row 0: the rank of a term is not a number"):
-        read_terms(TermsRef(str(tmp_path / "b.csv")))
-    with pytest.raises(InputError, match="does not exist"):
-        read_terms(TermsRef(str(tmp_path / "none.csv")))
-    with pytest.raises(InputError, match="UTF-8"):
-        read_terms(TermsRef(str(tmp_path / "none.txt")))
+@pytest.mark.parametrize(
+    ("name", "columns", "message"),
+    [
+        ("a.csv", {}, "no column 'term'"),
+        ("a.csv", {"term": "word", "rank": "place"}, "no rank column 'place'"),
+        ("a.csv", {"term": "word"}, "row 0: the rank of a term is not a number"),
+        ("none.csv", {}, "does not exist"),
+        ("none.txt", {}, "UTF-8"),
+    ],
+)
+def test_what_is_wrong_with_a_vocabulary_is_told_with_its_place(
+    tmp_path: Path, name: str, columns: dict[str, str], message: str
+) -> None:
+    (tmp_path / "a.csv").write_text("word,rank\nx,high\n")
+    with pytest.raises(InputError, match=message):
+        read_terms(TermsRef(str(tmp_path / name), **columns))
