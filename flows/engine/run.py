@@ -134,7 +134,7 @@ class Run:
 
     @property
     def base_job(self) -> WriteJob:
-        """What the jobs of all new texts have in common, without model and iteration."""
+        """The common part of the jobs of all new texts, without model and iteration."""
         seed, examples = self.config.execution.seed, self.examples_per_prompt
         return WriteJob(self.prepared.card, "", plm_index=0, iteration=0, seed=seed, examples_per_prompt=examples)
 
