@@ -38,22 +38,21 @@ class EvolutionRun(Run):
 
     def vary_jobs(self, iteration: int, table: Written, copies: int) -> list[WriteJob]:
         """Return jobs that write `copies` variations of every text of a table, each different from the text."""
-        return [self._vary_job(iteration, plm, table, copies) for plm in self.variers(table)]
-
-    def _vary_job(self, iteration: int, plm: str, table: Written, copies: int) -> WriteJob:
-        return replace(
+        job = replace(
             self.base_job,
-            examples_per_prompt=0,
-            plm=plm,
-            plm_index=len(self.models) + self.models.index(plm),
             iteration=iteration,
+            examples_per_prompt=0,
             earlier=(table.samples,),
             manner=self.variation,
             parents=(table.samples,),
             copies=copies,
-            only=plm if table.plm == SURVIVORS and plm in self.plms else "",
             part=VARIED,
         )
+        first, own = len(self.models), self.plms if table.plm == SURVIVORS else ()
+        return [
+            replace(job, plm=plm, plm_index=first + self.models.index(plm), only=plm if plm in own else "")
+            for plm in self.variers(table)
+        ]
 
     def balanced(self, texts: int) -> dict[str, int]:
         """Return the number of texts per class: equal, or in proportion to released label counts."""
