@@ -46,6 +46,10 @@ class Status:
     trainings: tuple[float, float] | None = None
 
 
+SAME = ("dataset", "exposed", "voided", "refused", "versions", "group")
+"""Values of a dataset's state that its status shows as they are."""
+
+
 def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, gate: Gate) -> dict[str, Any]:
     """Return cap and rest of a dataset before planned events, None without a cap; `states`: its own, then its group's.
 
@@ -72,7 +76,7 @@ def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
         return 0.0 if delta is None else gate.total(events, delta)
 
     return Status(
-        dataset=state.dataset,
+        **{name: getattr(state, name) for name in SAME},
         names=tuple(names),
         cap=cap.epsilon if cap else None,
         cap_protects=cap.protects if cap else None,
@@ -83,12 +87,7 @@ def status_of(state: State, names: Iterable[str], gate: Gate) -> Status:
         releases=len(state.released),
         runs=len(state.runs),
         open_runs=tuple(run_id for run_id, run in state.runs.items() if run.open),
-        exposed=state.exposed,
-        voided=state.voided,
-        refused=state.refused,
-        versions=state.versions,
         units=tuple(sorted({f"{entry.protects}/{entry.adjacency}" for entry in state.charged()})),
-        group=state.group,
         members=tuple(name for name in state.members if name != state.dataset),
         reasons=tuple(sorted(state.reasons)),
         shared=sum(len(other.released) for other in state.others.values()),

@@ -145,15 +145,12 @@ def _member(config: PartyConfig, registry_file: Path, home: Path, ledger: Privac
     if coordinator is None:
         raise ConfigError(f"registry: {registry_file} has no line 'coordinator'. Get the file from the coordinator.")
     return Member(
-        name=config.name,
+        **config.model_dump(include={"name", "minimum", "colluding", "declared_rows"}),
         secret=secret,
         registry=registry,
         coordinator=coordinator,
-        minimum=config.minimum,
-        colluding=config.colluding,
         epsilon_at_most=math.inf if config.epsilon_at_most is None else config.epsilon_at_most,
         delta=config.cap.delta,
-        declared_rows=config.declared_rows,
         labels=None if config.labels is None else tuple(config.labels),
         who=who(),
         settle=partial(_set_group_and_cap, config, ledger),
