@@ -31,6 +31,7 @@ REMOVED_OPTIONS = {
     "repetition_penalty": "Remove it",
     "seed": "Remove it",
     "shuffle": "Remove it",
+    "token_budget": "Remove it; the free memory decides, and batch limits the rows",
     "trust_remote_code": "Remove it; serve a model that needs its authors' code with vLLM and use the connector openai",
     "where": "Name a file of the wanted rows alone",
     **VENDOR_OPTIONS,

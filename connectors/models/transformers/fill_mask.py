@@ -23,7 +23,7 @@ from connectors.models.transformers.options import HfOptions
 from connectors.models.transformers.sampling import SamplingRequest, filters
 
 OPTIONS = (
-    *("temperature", "top_p", "top_k", "max_tokens", "device", "dtype", "batch", "token_budget", "keep_loaded"),
+    *("temperature", "top_p", "top_k", "max_tokens", "device", "dtype", "batch", "keep_loaded"),
     *("revision", "offline", "bin_weights"),
 )
 """The options of `HfOptions` that apply here."""

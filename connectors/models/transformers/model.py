@@ -175,7 +175,7 @@ class HfModel:
         return list(ids) or [token for token in (tokenizer.bos_token_id, *loaded.eos, 0) if token is not None][:1]
 
     def _batches(self, loaded: Loaded, requests: Sequence[SamplingRequest]) -> Iterator[list[SamplingRequest]]:
-        budget = self._options.token_budget or _affordable_tokens(loaded)
+        budget = _affordable_tokens(loaded)
         rows = self._options.batch or (CPU_ROWS if loaded.device.type == "cpu" else GPU_ROWS)
         batch: list[SamplingRequest] = []
         longest = 0

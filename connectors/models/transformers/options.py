@@ -24,8 +24,7 @@ class HfOptions:
     temperature 1 and top_p 0.9 are the values of the published WASP code.
 
     Execution: device (auto, cpu, cuda, cuda:1, mps), dtype (auto: bfloat16 or float16 on an accelerator, float32 on a
-    CPU), batch (maximum rows), token_budget (maximum tokens per batch, including padding and completions), keep_loaded
-    (false: free the memory after each round).
+    CPU), batch (maximum rows), keep_loaded (false: free the memory after each round).
 
     Files: revision, offline (never use the hub), bin_weights (accept pytorch_model*.bin without safetensors; only
     weights are read). Code of a model's authors is never run.
@@ -43,7 +42,6 @@ class HfOptions:
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     batch: int | None = Field(default=None, ge=1)
-    token_budget: int | None = Field(default=None, ge=1)
     keep_loaded: bool = True
     revision: str | None = None
     offline: bool = False

@@ -17,6 +17,9 @@ from connectors.security.secrets import variable_of
 
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
+CACHE_WRITE = 1.25
+"""Price of tokens written to the vendor's cache per input token: what Anthropic charges for 5 minutes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -41,16 +44,14 @@ class Address:
 class TokenPrice:
     """Dollars per million tokens, and the date of the price list.
 
-    input, output: tokens read and written. cached: read from the vendor's cache; None as `input`. cache_write: written
-    to it; None is 1.25 times `input`, what Anthropic charges for 5 minutes. reasoning: written before the text; None as
-    `output`.
+    input, output: tokens read and written. cached: read from the vendor's cache; None as `input`. reasoning: written
+    before the text; None as `output`.
     """
 
     input: Dollars
     output: Dollars
     date: Annotated[str, BeforeValidator(str)] = ""
     cached: Dollars | None = None
-    cache_write: Dollars | None = None
     reasoning: Dollars | None = None
 
     def dollars(
@@ -73,7 +74,7 @@ class TokenPrice:
     def _special(self) -> tuple[float, float, float]:
         return (
             self.input if self.cached is None else self.cached,
-            1.25 * self.input if self.cache_write is None else self.cache_write,
+            CACHE_WRITE * self.input,
             self.output if self.reasoning is None else self.reasoning,
         )
 

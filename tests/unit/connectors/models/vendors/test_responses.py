@@ -40,7 +40,7 @@ def test_long_answers_are_read_in_linear_time():
 
 
 def test_each_kind_of_token_has_its_price() -> None:
-    price = TokenPrice(2.0, 10.0, cached=0.2, cache_write=2.5, reasoning=20.0)
+    price = TokenPrice(2.0, 10.0, cached=0.2, reasoning=20.0)
     assert price.dollars(100, 50) == pytest.approx((200 + 500) / 1e6)
     assert price.dollars(100, 50, cached=60, cache_written=30, reasoning=20) == pytest.approx(
         (10 * 2 + 60 * 0.2 + 30 * 2.5 + 30 * 10 + 20 * 20) / 1e6
@@ -52,7 +52,7 @@ def test_each_kind_of_token_has_its_price() -> None:
 
 
 def test_cached_and_reasoning_tokens_are_read_at_their_prices() -> None:
-    price = TokenPrice(1.0, 1.0, cached=100.0, cache_write=10_000.0, reasoning=1000.0)
+    price = TokenPrice(1.0, 1.0, cached=100.0, reasoning=1000.0)
     usage = {"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 60}}
     usage["completion_tokens_details"] = {"reasoning_tokens": 20}
     body = {"choices": [{"message": {"content": "text"}, "finish_reason": "stop"}], "usage": usage}
@@ -63,7 +63,7 @@ def test_cached_and_reasoning_tokens_are_read_at_their_prices() -> None:
     body = {"content": [{"type": "text", "text": "text"}], "stop_reason": "end_turn", "usage": usage}
     raw = read_message(body, {}, price)
     assert raw.tokens_in == 100
-    assert raw.dollars == pytest.approx((10 + 60 * 100 + 30 * 10_000 + 5) / 1e6)
+    assert raw.dollars == pytest.approx((10 + 60 * 100 + 30 * 1.25 + 5) / 1e6)
 
 
 def test_the_text_parts_of_a_content_list_are_joined() -> None:
