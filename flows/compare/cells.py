@@ -125,7 +125,6 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     shared = {**config.set, **column.set}
     changes = {field: value for field, value in shared.items() if field not in row.ignores}
     changes |= {**row.set, "execution.seed": seed}
-    changes |= {field: seed for field in config.seeded if field not in row.ignores}
     changes = {field: _with_seed(value, seed) for field, value in changes.items()}
     try:
         loaded = load_config(find_flow(row.flow).config, _file(row.config), _as_options(changes))

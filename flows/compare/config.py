@@ -73,15 +73,10 @@ class CompareConfig(Strict):
         [Column(name="all")], min_length=1, description="The settings applied to all methods."
     )
     seeds: list[int] = Field([0], min_length=1, description="Each cell runs once with each seed.")
-    seeded: list[str] = Field(
-        [],
-        description="Further fields set to the seed, such as private.seed for different private rows with each seed. "
-        "Rows that ignore a field do not get it.",
-    )
     set: Changes = Field(
         {},
         description="Changed fields of every configuration; a row's own changes take precedence. {seed} stands for the "
-        "seed, as in parties-{seed}/parties.yaml.",
+        "seed: private.seed: '{seed}' takes other private rows with each seed.",
     )
     metrics: list[MetricName] = Field(["accuracy", "fid", "mmd"], min_length=1, description="Metrics of the table.")
     workers: int = Field(2, ge=1, le=64, description="Number of concurrent cells.")

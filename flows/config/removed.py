@@ -107,6 +107,7 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
         "federation": "Name the configuration of a run with parties in config",
     },
     "compare": {
+        "seeded": "Remove it; write '{seed}' as the value of its fields in set",
         "against": "Remove it, and write the row to compare with first",
         "confidence": "Remove it; intervals have confidence 0.95",
     },

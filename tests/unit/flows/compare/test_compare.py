@@ -57,7 +57,7 @@ def test_every_row_meets_every_column_with_every_seed(tmp_path: Path) -> None:
 def test_other_rows_are_taken_with_each_seed_where_it_is_asked_for(tmp_path: Path) -> None:
     rows = matrix(tmp_path)["rows"]
     rows[1] |= {"ignores": ["private.seed"]}
-    changes = {"seeded": ["private.seed"], "set": {"private.rows": 60, "private.of": 120}}
+    changes = {"set": {"private.seed": "{seed}", "private.rows": 60, "private.of": 120}}
     taken = [(one.row, one.seed, one.config.private.seed) for one in cells_of(compared(tmp_path, rows=rows, **changes))]
     assert taken == [("WASP", 0, 0), ("WASP", 1, 1), ("Equal", 0, 0), ("Equal", 1, 0)]
 
