@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from flows.catalog import find_method, flow_names
 from flows.config.extends import find_config
@@ -29,15 +29,11 @@ class PipelineAttack(Strict):
         le=5000,
         description="Canary records, each inserted with probability 1/2. More canaries give stronger bounds.",
     )
-    guesses: int = Field(
-        250, ge=10, le=5000, description="Number of most extreme canaries that each attack guesses; fixed in advance."
-    )
 
-    @model_validator(mode="after")
-    def _enough_canaries(self) -> Self:
-        if self.guesses > self.canaries:
-            raise ValueError(f"guesses ({self.guesses}) cannot be more than canaries ({self.canaries})")
-        return self
+    @property
+    def guesses(self) -> int:
+        """Number of most extreme canaries that each attack guesses; fixed in advance."""
+        return self.canaries * 5 // 12
 
 
 class AuditConfig(Strict):

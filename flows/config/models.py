@@ -33,7 +33,6 @@ class Price(Strict):
     output: float = Field(ge=0, description="Dollars per million output tokens.")
     date: str = Field("", description="Date of the price list.")
     cached: float | None = Field(None, ge=0, description="Input tokens from the vendor's cache. Empty: as input.")
-    reasoning: float | None = Field(None, ge=0, description="Reasoning tokens. Empty: as output.")
 
     @field_validator("date", mode="before")
     @classmethod

@@ -37,6 +37,7 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
         "plms.options.token_budget": "Remove it; the free memory decides, and batch limits the rows",
         "plms.price.batch": "Remove it",
         "plms.price.cache_write": "Remove it; it is 1.25 times input",
+        "plms.price.reasoning": "Remove it; reasoning costs as output",
         **{f"plms.options.{name}": advice for name, advice in VENDOR_OPTIONS.items()},
         "student.adaptation_directions": "Remove it",
         "student.adaptation_epsilon": "Remove it",
@@ -96,6 +97,7 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
     "kd_tutor": {f"method.training.{name}": advice for name, advice in TRAINING_FIELDS.items()},
     "audit": {
         "confidence": "Remove it; each bound has confidence 0.999",
+        "pipeline.guesses": "Remove it; 5 of 12 canaries are guessed",
         "pipeline.confidence": "Remove it; the bounds on a whole run have confidence 0.95 together",
         "moments": "Remove it",
         "wasp_config": "Write config, with the configuration of the run to audit",

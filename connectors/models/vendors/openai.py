@@ -137,8 +137,7 @@ def read_choice(response: Any, body: Mapping[str, Any], price: TokenPrice) -> Co
     if not refusal and reason == "refused":
         refusal = "stopped by the content filter"
     cached = part(usage, "prompt_tokens_details", "cached_tokens")
-    reasoning = part(usage, "completion_tokens_details", "reasoning_tokens")
-    reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), cached, 0, reasoning)
+    reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), cached)
     return Completion(
         "" if refusal else joined_texts(text if message is None else part(message, "content")),
         "refused" if refusal else reason,

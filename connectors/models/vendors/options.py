@@ -44,39 +44,28 @@ class Address:
 class TokenPrice:
     """Dollars per million tokens, and the date of the price list.
 
-    input, output: tokens read and written. cached: read from the vendor's cache; None as `input`. reasoning: written
-    before the text; None as `output`.
+    input, output: tokens read and written. cached: read from the vendor's cache; None as `input`.
     """
 
     input: Dollars
     output: Dollars
     date: Annotated[str, BeforeValidator(str)] = ""
     cached: Dollars | None = None
-    reasoning: Dollars | None = None
 
-    def dollars(
-        self, tokens_in: int, tokens_out: int, cached: int = 0, cache_written: int = 0, reasoning: int = 0
-    ) -> float:
-        """Return the cost of tokens; `tokens_in` and `tokens_out` contain the others."""
+    def dollars(self, tokens_in: int, tokens_out: int, cached: int = 0, cache_written: int = 0) -> float:
+        """Return the cost of tokens; `tokens_in` contains the cached ones and those written to the cache."""
         cached = min(cached, tokens_in)
-        cache_written, reasoning = min(cache_written, tokens_in - cached), min(reasoning, tokens_out)
-        read_price, write_price, reasoning_price = self._special
-        read = (tokens_in - cached - cache_written) * self.input + cached * read_price + cache_written * write_price
-        return (read + (tokens_out - reasoning) * self.output + reasoning * reasoning_price) / 1e6
+        cache_written = min(cache_written, tokens_in - cached)
+        plain = tokens_in - cached - cache_written + CACHE_WRITE * cache_written
+        return (plain * self.input + cached * self._cached + tokens_out * self.output) / 1e6
 
     def worst_dollars(self, tokens_in: int, tokens_out: int) -> float:
         """Return the highest cost of tokens of any kind."""
-        read_price, write_price, reasoning_price = self._special
-        read, written = max(self.input, read_price, write_price), max(self.output, reasoning_price)
-        return (tokens_in * read + tokens_out * written) / 1e6
+        return (tokens_in * max(CACHE_WRITE * self.input, self._cached) + tokens_out * self.output) / 1e6
 
     @property
-    def _special(self) -> tuple[float, float, float]:
-        return (
-            self.input if self.cached is None else self.cached,
-            CACHE_WRITE * self.input,
-            self.output if self.reasoning is None else self.reasoning,
-        )
+    def _cached(self) -> float:
+        return self.input if self.cached is None else self.cached
 
 
 @dataclass(frozen=True, slots=True, config=CHECKED)

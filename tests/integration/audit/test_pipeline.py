@@ -25,7 +25,7 @@ from tests.support.runs.pipeline import SMALL, Pipeline
 from tests.support.runs.served_flow import artifacts
 
 DESK = ROOT / "connectors" / "data" / "support_desk"
-WHOLE = PipelineAttack(canaries=600, guesses=250)
+WHOLE = PipelineAttack(canaries=600)
 
 SABOTAGED = """
 import sys

@@ -40,25 +40,25 @@ def test_long_answers_are_read_in_linear_time():
 
 
 def test_each_kind_of_token_has_its_price() -> None:
-    price = TokenPrice(2.0, 10.0, cached=0.2, reasoning=20.0)
+    price = TokenPrice(2.0, 10.0, cached=0.2)
     assert price.dollars(100, 50) == pytest.approx((200 + 500) / 1e6)
-    assert price.dollars(100, 50, cached=60, cache_written=30, reasoning=20) == pytest.approx(
-        (10 * 2 + 60 * 0.2 + 30 * 2.5 + 30 * 10 + 20 * 20) / 1e6
+    assert price.dollars(100, 50, cached=60, cache_written=30) == pytest.approx(
+        (10 * 2 + 60 * 0.2 + 30 * 2.5 + 50 * 10) / 1e6
     )
-    assert price.worst_dollars(100, 50) == pytest.approx((100 * 2.5 + 50 * 20) / 1e6)
-    assert TokenPrice(2.0, 10.0).dollars(100, 50, cached=100, reasoning=50) == TokenPrice(2.0, 10.0).dollars(100, 50)
+    assert price.worst_dollars(100, 50) == pytest.approx((100 * 2.5 + 50 * 10) / 1e6)
+    assert TokenPrice(2.0, 10.0).dollars(100, 50, cached=100) == TokenPrice(2.0, 10.0).dollars(100, 50)
     assert TokenPrice(2.0, 10.0).dollars(100, 0, cache_written=100) == pytest.approx(250e-6)
-    assert TokenPrice(2.0, 10.0).dollars(10, 5, cached=10**9, reasoning=10**9) == TokenPrice(2.0, 10.0).dollars(10, 5)
+    assert TokenPrice(2.0, 10.0).dollars(10, 5, cached=10**9) == TokenPrice(2.0, 10.0).dollars(10, 5)
 
 
-def test_cached_and_reasoning_tokens_are_read_at_their_prices() -> None:
-    price = TokenPrice(1.0, 1.0, cached=100.0, reasoning=1000.0)
+def test_cached_tokens_are_read_at_their_price_and_reasoning_as_output() -> None:
+    price = TokenPrice(1.0, 1.0, cached=100.0)
     usage = {"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 60}}
     usage["completion_tokens_details"] = {"reasoning_tokens": 20}
     body = {"choices": [{"message": {"content": "text"}, "finish_reason": "stop"}], "usage": usage}
     raw = read_choice(body, {}, price)
     assert (raw.tokens_in, raw.tokens_out, raw.estimated) == (100, 50, False)
-    assert raw.dollars == pytest.approx((40 + 60 * 100 + 30 + 20 * 1000) / 1e6)
+    assert raw.dollars == pytest.approx((40 + 60 * 100 + 50) / 1e6)
     usage = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}
     body = {"content": [{"type": "text", "text": "text"}], "stop_reason": "end_turn", "usage": usage}
     raw = read_message(body, {}, price)
