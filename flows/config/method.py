@@ -130,7 +130,6 @@ class RoundsMethod(AnyMethod):
 class WaspMethod(RoundsMethod):
     """Settings of WASP (Algorithm 1)."""
 
-    iterations: int = Field(5, ge=1, le=100, description="Iterations (T). There are T - 1 releases.")
     votes: int = Field(
         DEFAULT_VOTES, ge=1, le=32, description="Votes per record (Q) for its nearest and for its furthest texts."
     )

@@ -70,6 +70,7 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
         "method.threshold": "Remove it; no count is reduced",
         "method.winners": "Remove it; each class has 8",
         "method.terms": "Remove it; at most 10 terms of a row count",
+        "method.words": "Remove it; each prompt has ten terms",
         "method.vocabulary_terms": "Remove it; the private vocabulary has at most 1000 terms",
     },
     "pre_text": {
@@ -91,8 +92,12 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
         "method.examples_per_class": "Remove it; prompts show 3 of each class",
         "method.frequencies": "Remove it; a density has 500",
         "method.keyphrases": "Remove it; the first 10 phrases of a record count",
+        "method.terms": "Remove it; at most 10 terms of a record count",
     },
-    "dp_sgd_gen": {f"method.{name}": advice for name, advice in TRAINING_FIELDS.items()},
+    "dp_sgd_gen": {
+        "method.alpha": "Remove it; it is 8",
+        **{f"method.{name}": advice for name, advice in TRAINING_FIELDS.items()},
+    },
     "dp_sgd_student": {f"method.training.{name}": advice for name, advice in TRAINING_FIELDS.items()},
     "kd_tutor": {f"method.training.{name}": advice for name, advice in TRAINING_FIELDS.items()},
     "audit": {

@@ -52,6 +52,8 @@ PROMPT_TYPES = {"prompt_key": "str", "label": "str", "attempt": "int64", "text":
 TOP_UP = 1.25
 IDS_PER_PLM = 10**7
 IDS_PER_ITERATION = 10**9
+DRAWN_TERMS = 10
+"""Terms of a private vocabulary in a prompt (AugPE+V of Nagesh et al. 2025)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class WriteJob(Turn):
     only those of the model `only` if it is set. It writes `copies` of each text (times its column `times`), or without
     copies `count` in total, cycling through the parents. `part`: a separate folder within the iteration. With `seeds`
     each prompt requests its own phrases. With `words`, a table of terms, each prompt for a new text names randomly
-    drawn terms.
+    drawn ones.
     """
 
     card: TaskCard
@@ -99,7 +101,6 @@ class WriteJob(Turn):
     part: str = ""
     seeds: Seeds | None = None
     words: ArtifactRef | None = None
-    words_per_prompt: int = 1
     shares: Shares = ()
 
 
@@ -270,7 +271,7 @@ def _drawn_terms(request: WritingRequest, call: Call) -> str:
     if not request.words:
         return ""
     generator = np.random.default_rng(seed_of("words", *place_of(call)))
-    order = generator.permutation(len(request.words))[: request.job.words_per_prompt]
+    order = generator.permutation(len(request.words))[:DRAWN_TERMS]
     return ", ".join(request.words[index] for index in order)
 
 

@@ -23,7 +23,7 @@ from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import Vocabulary, as_text
 from tasks.selection.examples import examples_of, sort_order
 from tasks.steps.embed import embed_blocks, embed_texts
-from tasks.steps.generate import ROW_TYPES, Generated, Seeds, WriteJob, WritingRequest, generate, nothing
+from tasks.steps.generate import DRAWN_TERMS, ROW_TYPES, Generated, Seeds, WriteJob, WritingRequest, generate, nothing
 from tasks.text.class_balance import texts_per_class
 from tasks.text.cleaning import normalised
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding, ShownText, read_sequences
@@ -233,7 +233,7 @@ def _in_manner(job: WriteJob) -> dict[str, object]:
     if job.parents:
         parameters |= {"parents": content(job.parents), "copies": job.copies, "only": job.only, "part": job.part}
     if job.words:
-        parameters["words"] = [job.words.sha256, job.words_per_prompt]
+        parameters["words"] = [job.words.sha256, DRAWN_TERMS]
     if job.shares:
         parameters["shares"] = list(job.shares)
     if job.seeds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from operator import eq, is_
+from operator import is_
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -43,13 +43,6 @@ class AugPeMethod(AnyMethod):
         description="Different keyword in each prompt for a new text. list: from the task's attribute, else from the "
         "keywords of the class if prompts name it; private_vocabulary: from a noisy private vocabulary that is "
         "released first (AugPE+V~ of Nagesh et al. 2025; `vocabulary` is the public one).",
-    )
-    words: int = Field(
-        1,
-        ge=1,
-        le=50,
-        exclude_if=partial(eq, 1),
-        description="Private vocabulary terms in each prompt for a new text.",
     )
 
     @property

@@ -64,9 +64,8 @@ class AugPeRun(EvolutionRun):
         jobs = super().write_jobs(iteration, weights, examples, written)
         if self.words is None:
             return jobs
-        count = self.config.method.words
         card = replace(self.prepared.card, attribute="", values=())
-        return [replace(job, card=card, words=self.words.table, words_per_prompt=count) for job in jobs]
+        return [replace(job, card=card, words=self.words.table) for job in jobs]
 
     @property
     def variation(self) -> Manner:

@@ -52,7 +52,6 @@ class DpKpsMethod(SingleRound):
         description="models: language models write a text around each sequence; phrases: the sequences are the texts, "
         "without a model, and test rows are converted to phrases as well.",
     )
-    terms: int = Field(10, ge=1, le=1000, description="Maximum number of counted vocabulary terms per document (S).")
     vocabulary_terms: int = Field(1000, ge=2, le=100_000, description="Terms in the private vocabulary at most.")
     threshold: float = Field(
         0.0,
@@ -202,7 +201,6 @@ class DpKpsConfig(OwnRowsConfig):
             epsilon=epsilon,
             delta=self.privacy.delta,
             setting=self.privacy.setting,
-            terms=method.terms,
             frequencies=method.shape.frequencies,
             members=len(method.shape.members),
             adjacency=self.privacy.neighbours(self.private),

@@ -21,7 +21,6 @@ class DpSgdMethod(DpSteps, SingleRound):
     steps: int = Field(200, ge=1, le=1_000_000, description="Number of steps; each adds noise and costs epsilon.")
     learning_rate: float = Field(1e-3, gt=0, le=10, description="Step size of Adam.")
     rank: int = Field(8, ge=0, le=1024, description="Rank of the trained LoRA matrices (r); 0: train all weights.")
-    alpha: int = Field(8, ge=1, le=4096, description="Scale of the LoRA matrices (alpha).")
     tokens: int = Field(128, ge=8, le=4096, description="Maximum tokens of a row, including the control text.")
 
 

@@ -17,6 +17,9 @@ from tasks.steps.dp_sgd import Tuned, control_card, controls_of
 from tasks.steps.generate import WriteJob
 from tasks.students.recipe import Adapter, TuneSpec
 
+ALPHA = 8
+"""Scale of the LoRA matrices (alpha), as in the official code of WASP."""
+
 
 class DpSgdRun(Run):
     """A DP-SGD + generation run and the jobs of its steps."""
@@ -30,7 +33,7 @@ class DpSgdRun(Run):
         return TuneSpec(
             paid=paid_training(self, method),
             plm=self.plms[0],
-            adapter=Adapter(method.rank, method.alpha),
+            adapter=Adapter(method.rank, ALPHA),
             tokens=method.tokens,
             controls=controls_of(self.prepared.card),
             seed=self.config.execution.seed,

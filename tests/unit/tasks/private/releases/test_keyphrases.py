@@ -58,7 +58,7 @@ def opened(folder: Path, **changes: Any) -> DpKpsRun:
         "private": {"path": str(rows), "name": "desk"},
         "vocabulary": {"path": str(terms)},
         "embedder": {"connector": "hashing", "model": "", "options": {"dimension": 32}},
-        "method": {"samples": 12, "terms": 3, "vocabulary_terms": 8, "length": 4},
+        "method": {"samples": 12, "vocabulary_terms": 8, "length": 4},
     }
     config = check_config(DpKpsConfig, merged(values, changes), "the test")
     prepared = prepare("dp_kps", config, folder / "home")
@@ -84,7 +84,7 @@ SAMPLERS = {
 @pytest.mark.parametrize("setting", ["gaussian", "pure", "paper"])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_each_sampler_pays_exactly_and_once_for_its_densities(tmp_path: Path, sampler: str, setting: str) -> None:
-    """Epsilon 1 + 5 at S = 3, D = 500, M = 10: sensitivities and costs by the formulas, for the ledger's entries."""
+    """Epsilon 1 + 5 at S = 10, D = 500, M = 10: sensitivities and costs by the formulas, for the ledger's entries."""
     method, members, choice = SAMPLERS[sampler]
     run = opened(tmp_path, method=method, privacy={"epsilon": 6.0, "vocabulary_epsilon": 1.0, "setting": setting})
     assert run.density_spec.choice == choice
