@@ -50,8 +50,15 @@ class EvolutionRun(Run):
         )
         first, own = len(self.models), self.plms if table.plm == SURVIVORS else ()
         return [
-            replace(job, plm=plm, plm_index=first + self.models.index(plm), only=plm if plm in own else "")
+            replace(
+                job,
+                plm=plm,
+                plm_index=first + number,
+                only=plm if plm in own else "",
+                listed=job.manner.way == "paraphrase" and self.config.models[number].is_listed,
+            )
             for plm in self.variers(table)
+            for number in (self.models.index(plm),)
         ]
 
     def balanced(self, texts: int) -> dict[str, int]:

@@ -103,6 +103,20 @@ def test_a_model_of_style_list_continues_lists(tmp_path: Path, server: VendorSer
     assert all(prompt.endswith("\n1.") for prompt in server.prompts)
 
 
+def test_a_model_of_style_list_varies_texts_by_lists(tmp_path: Path, server: VendorServer) -> None:
+    run = opened(tmp_path, server, "aug_pe", "list", variation="paraphrase")
+    assert isinstance(run, AugPeRun)
+    (table,) = written_by(run)
+    new = set(server.prompts)
+    (job,) = run.vary_jobs(0, table, 1)
+
+    write_samples(run.tools, job)
+
+    varied = set(server.prompts) - new
+    assert varied
+    assert all(", said in different ways." in prompt and prompt.endswith("\n2.") for prompt in varied)
+
+
 def test_reasoning_that_uses_all_tokens_is_stopped_early_with_advice(tmp_path: Path, server: VendorServer) -> None:
     server.plan = lambda request: ok(request, None, "length", (20, 60))
     run = opened(tmp_path / "home", server)
