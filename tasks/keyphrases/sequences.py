@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
-from tasks.keyphrases.densities import DensityMember, Shape
+from tasks.keyphrases.kernels import DensityMember, Shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

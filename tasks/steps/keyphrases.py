@@ -23,7 +23,7 @@ from tasks.core.refs import Payer, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.step import paid_step, step
 from tasks.core.tools import Tools
-from tasks.keyphrases.densities import DensityMember, Shape, members_of
+from tasks.keyphrases.kernels import DensityMember, Shape, members_of
 from tasks.keyphrases.phrases import Vocabulary, as_text, vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice, draw_sequences
 from tasks.private.releases.keyphrases import release_density, release_vocabulary

@@ -81,13 +81,13 @@ MEANING = {
     "choose_terms": ["tasks/steps/keyphrases.py"],
     "density": [
         "tasks/keyphrases/phrases.py",
-        "tasks/keyphrases/densities.py",
+        "tasks/keyphrases/kernels.py",
         "tasks/private/releases/keyphrases.py",
         "tasks/private/releases/sums.py",
         *NOISE,
         "tasks/private/data/rows.py",
     ],
-    "draw_phrases": ["tasks/keyphrases/sequences.py", "tasks/keyphrases/densities.py", "tasks/steps/keyphrases.py"],
+    "draw_phrases": ["tasks/keyphrases/sequences.py", "tasks/keyphrases/kernels.py", "tasks/steps/keyphrases.py"],
     "phrases": ["tasks/steps/keyphrases.py", "tasks/keyphrases/phrases.py"],
     "tune": [
         "tasks/private/training/dp_train.py",

@@ -19,7 +19,7 @@ from flows.config.rows import Rows
 from flows.config.vocabulary import VocabularyChoice
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.keyphrases import Setting as NoiseSetting
-from tasks.keyphrases.densities import Shape
+from tasks.keyphrases.kernels import Shape
 from tasks.keyphrases.sequences import SequenceChoice
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
-from tasks.keyphrases.densities import DensityMember, windows
+from tasks.keyphrases.kernels import DensityMember, windows
 from tasks.private.data.rows import open_rows
 from tasks.private.releases.sums import OTHERS, CleanSums, Sides, SumJob, require_part, write_sums
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from tasks.keyphrases.densities import Shape, members_of, windows
+from tasks.keyphrases.kernels import Shape, members_of, windows
 from tasks.keyphrases.sequences import SequenceChoice, draw, draw_sequences, estimates
 from tasks.private.releases.keyphrases import features_at
 

@@ -19,7 +19,7 @@ from flows.methods.dp_kps.run import DpKpsRun
 from flows.runtime.manifest import open_book
 from tasks.accounting.composition import epsilon_of, mu_of
 from tasks.accounting.keyphrases import PartPrivacy, calibrate_part
-from tasks.keyphrases.densities import Shape, members_of
+from tasks.keyphrases.kernels import Shape, members_of
 from tasks.keyphrases.phrases import vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice
 from tasks.private.data.rows import problems_file

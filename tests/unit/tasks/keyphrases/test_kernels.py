@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from tasks.keyphrases.densities import DensityMember, Shape, members_of, windows
+from tasks.keyphrases.kernels import DensityMember, Shape, members_of, windows
 from tasks.keyphrases.sequences import estimates
 from tasks.private.releases.keyphrases import features_at
 

@@ -1,4 +1,4 @@
-"""Densities of keyphrase sequences: kernels and random Fourier features.
+"""Kernels of keyphrase sequences, and the random Fourier features that approximate them.
 
 DP-KPS (Nagesh et al. 2025) estimates, per class, the similarity of documents to a sequence of phrases: k(x, y) =
 exp(-|x - y|^2) on the concatenated vectors of the phrases, each of squared length u. A prefix shorter than the
