@@ -13,7 +13,7 @@ def test_what_was_changed_in_the_form_is_what_the_run_did(story: Story, finished
 
 def test_the_page_of_the_run_lists_every_step(story: Story, finished: str) -> None:
     story.open_run(finished, "Task Runs")
-    story.window.see("train student", "collect", "record t=2", "embed terse t=2", "Completed")
+    story.window.see("train student", "collect", "measure t=2", "embed smollm2 t=2", "Completed")
     story.window.shot("run-3-steps", whole=True)
 
 
@@ -52,7 +52,7 @@ def test_a_run_of_the_form_has_the_values_that_the_form_does_not_draw(story: Sto
     filled = story.site.deployment(DEPLOYMENT)["parameters"]["config"]
     sent = story.site.flow_run(finished)["parameters"]["config"]
     changes = {"private": {"dataset": None}, "privacy": {"epsilon": 3.5}, "method": {"samples": 90}}
-    assert len(filled["plms"]) == 3
+    assert len(filled["plms"]) == 4
     assert {name: sent[name] for name in filled} == {
         name: value | changes[name] if name in changes else value for name, value in filled.items()
     }

@@ -68,7 +68,7 @@ def _run_once(api: str, seed: int) -> dict[str, Any]:
     wait_until(lambda: _active(api) == len(deployments()))
     demo = ask(api, "/deployments/name/wasp/demo")
     assert demo["entrypoint"] == "flows.methods.wasp.flow.wasp"
-    assert demo["parameters"]["config"]["method"]["samples"] == 600
+    assert demo["parameters"]["config"]["method"]["samples"] == 480
     values = SMALL | {"execution": {"max_workers": 2, "seed": seed}}
     run = ask(api, f"/deployments/{demo['id']}/create_flow_run", {"parameters": {"config": values}})["id"]
     wait_until(lambda: ask(api, f"/flow_runs/{run}")["state"]["type"] in OVER)
