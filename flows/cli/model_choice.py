@@ -18,7 +18,7 @@ from connectors.models.transformers import smollm2
 
 LOCAL_SERVERS = {"Ollama": "http://127.0.0.1:11434/v1", "vLLM": "http://127.0.0.1:8000/v1"}
 KEYS = {"OPENAI_API_KEY": ("openai", "gpt-4o-mini"), "ANTHROPIC_API_KEY": ("anthropic", "claude-haiku-4-5")}
-BUNDLED = {"name": smollm2.NAME, "connector": "hf", "model": smollm2.NAME, "temperature": 0.8}
+BUNDLED = {"name": smollm2.NAME, "connector": "hf", "model": smollm2.NAME, "temperature": 0.9, "max_tokens": 128}
 STUBS = [
     {"name": name, "connector": "ngram", "model": model}
     for name, model in (("clerk", "helpdesk"), ("writer", "letters"), ("novelist", "stories"))
