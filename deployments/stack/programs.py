@@ -88,7 +88,7 @@ def stack_environment(settings: Settings, secrets: Mapping[str, str]) -> dict[st
 def _mlflow_auth(settings: Settings, secret: str) -> dict[str, str]:
     """Write MLflow's access file and return its variables.
 
-    MLflow stores the first password, therefore its accounts are made anew at every start of the stack.
+    MLflow stores the first password; `make up` therefore removes the accounts before each start of the servers.
     """
     file, accounts = settings.folder / "mlflow_auth.ini", settings.folder / "mlflow_accounts.db"
     function = "mlflow.server.auth:authenticate_request_basic_auth"

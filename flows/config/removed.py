@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connectors.models.base.options import VENDOR_OPTIONS
+from connectors.models.base.options import REMOVED_OPTIONS, VENDOR_OPTIONS
 
 TRAINING_FIELDS: Final = {
     "checkpoint_every": "Remove it; checkpoints are written every 10 steps",
@@ -34,7 +34,7 @@ REMOVED_FIELDS: Final[dict[str | None, dict[str, str]]] = {
         "parties.only": "Remove it; write a registry of these parties",
         "plms.batch_api": "Remove it; calls are made one by one, and stored as they arrive",
         "plms.batch_seconds": "Remove it",
-        "plms.options.token_budget": "Remove it; the free memory decides, and batch limits the rows",
+        "plms.options.token_budget": REMOVED_OPTIONS["token_budget"],
         "plms.price.batch": "Remove it",
         "plms.price.cache_write": "Remove it; it is 1.25 times input",
         "plms.price.reasoning": "Remove it; reasoning costs as output",

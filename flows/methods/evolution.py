@@ -49,16 +49,16 @@ class EvolutionRun(Run):
             part=VARIED,
         )
         first, own = len(self.models), self.plms if table.plm == SURVIVORS else ()
+        listed = {model.name for model in self.config.models if model.is_listed and job.manner.way == "paraphrase"}
         return [
             replace(
                 job,
                 plm=plm,
-                plm_index=first + number,
+                plm_index=first + self.models.index(plm),
                 only=plm if plm in own else "",
-                listed=job.manner.way == "paraphrase" and self.config.models[number].is_listed,
+                listed=plm in listed,
             )
             for plm in self.variers(table)
-            for number in (self.models.index(plm),)
         ]
 
     def balanced(self, texts: int) -> dict[str, int]:

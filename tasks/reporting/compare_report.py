@@ -192,6 +192,7 @@ def _values(comparison: Comparison) -> dict[str, Any]:
     cells = [(f"{cell.row} · {cell.column} · seed {cell.seed}", cell) for cell in comparison.answers]
     return {
         "comparison": comparison,
+        "confidence": CONFIDENCE,
         "about": _about(comparison),
         "tables": tables(comparison),
         "claims": [claim_cells(comparison, claim) for claim in claims(comparison)],
