@@ -150,8 +150,8 @@ class RemoteFiles:
                 make_folder(root, mode=OWN)
                 folders = [root, *(root / part for part in reversed(Path(self.prefix).parents) if part.name)]
                 for folder in folders:  # in each of them every writer creates its own folder
-                    if not folder.exists():
-                        folder.mkdir()
+                    folder.mkdir(mode=OWN, exist_ok=True)
+                    with suppress(PermissionError):  # another user's folder
                         folder.chmod(stat.S_IMODE(root.stat().st_mode))
                     _check_mode(folder, is_shared=True)
                 make_folder(root / self.prefix, mode=OWN)

@@ -76,7 +76,8 @@ def test_the_release_covers_every_candidate_with_noise(finished) -> None:
     folder = pipeline.home / "runs" / summary["run_id"]
     release = pd.read_parquet(folder / "iteration=1/release.parquet")
     assert len(release) == 48
-    assert (release[["near", "far"]] != 0).all(axis=None)
+    noisy = release[["near", "far"]]
+    assert (noisy != 0).mean(axis=None) > 0.9, "most counts of 48 candidates by few records are zero without noise"
 
 
 def times_of_pages(finished) -> dict[str, int]:

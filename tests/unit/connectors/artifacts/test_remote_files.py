@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,20 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(own, 65534, -1)
     with pytest.raises(ConfigError, match="belongs to another user"):
         RemoteFiles(str(tmp_path), "parties/a").write("parties/a/keys", b"")
+
+
+def test_writers_that_start_at_once_all_get_their_folders(tmp_path: Path) -> None:
+    for attempt in range(30):
+        root, together = tmp_path / str(attempt), threading.Barrier(6)
+        root.mkdir()
+        root.chmod(0o1777)
+
+        def start(name: str, root: Path = root, together: threading.Barrier = together) -> None:
+            together.wait()
+            RemoteFiles(str(root), f"parties/{name}").write(f"parties/{name}/keys", b"")
+
+        with ThreadPoolExecutor(6) as writers:
+            list(writers.map(start, "abcdef"))
+        assert sorted(path.parent.name for path in root.rglob("keys")) == list("abcdef")
+        assert [path.name for path in root.iterdir()] == ["parties"]
+        assert (root / "parties").stat().st_mode & 0o7777 == 0o1777
