@@ -26,13 +26,11 @@ _REASONS: Mapping[str, str] = {"length": "length", "content_filter": "refused"}
 class OpenAIOptions(VendorOptions):
     """Options of a configuration, in addition to `VendorOptions`.
 
-    api: chat, or completions for base models and gpt-3.5-turbo-instruct. limit_field: request field for max_tokens;
-    auto uses OpenAI's own and switches if a server demands it. azure: {api_version, deployment}; `endpoint` is then the
-    resource, https://NAME.openai.azure.com.
+    api: chat, or completions for base models and gpt-3.5-turbo-instruct. azure: {api_version, deployment}; `endpoint`
+    is then the resource, https://NAME.openai.azure.com.
     """
 
     api: Literal["chat", "completions"] = "chat"
-    limit_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
     azure: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -53,8 +51,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
     def __init__(self, name: str, model: str, options: OpenAIOptions) -> None:
         super().__init__(name, model, options)
         own = all(urlsplit(address.url).hostname == urlsplit(self.url).hostname for address in options.endpoints)
-        auto = "max_completion_tokens" if own and options.api == "chat" else "max_tokens"
-        self._limit_field = auto if options.limit_field == "auto" else options.limit_field
+        self._limit_field = "max_completion_tokens" if own and options.api == "chat" else "max_tokens"
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
@@ -94,7 +91,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         except self.load_sdk().BadRequestError as error:
             failure = self.read_failure(error)
             is_limit = "max_completion_tokens" in failure.message and failure.parameter in ("max_tokens", "")
-            if not is_limit or self.options.limit_field != "auto" or used != "max_tokens":
+            if not is_limit or used != "max_tokens":
                 raise
         self._limit_field = "max_completion_tokens"
         return await self.send(client, prompt)

@@ -52,11 +52,6 @@ class TestChat(VendorPromises):
         assert [("max_tokens" in request.body) for request in server.requests] == [True] + [False] * 5
         assert server.requests[-1].body["max_completion_tokens"] == 256
 
-    def test_the_name_of_the_limit_can_be_set(self, server):
-        server.plan = refuses_max_tokens
-        self.open(server, limit_field="max_completion_tokens").complete(writings(2))
-        assert server.count == 2
-
     def test_openai_itself_is_asked_with_the_newer_limit(self):
         model = OpenAIModel.from_spec(ModelSpec("writer", "openai", "gpt-x"))
         assert "max_completion_tokens" in model.request(Prompt("Write.", "a"))
@@ -84,7 +79,7 @@ class TestChat(VendorPromises):
         server.script.append(reply)
         assert self.open(server).complete(writings(1))[0].finish_reason == "refused"
 
-    @pytest.mark.parametrize("options", [{"api": "responses"}, {"azure": {"deployment": "x"}}, {"limit_field": "max"}])
+    @pytest.mark.parametrize("options", [{"api": "responses"}, {"azure": {"deployment": "x"}}])
     def test_wrong_choices_are_refused(self, server, options):
         with pytest.raises(ConfigError, match=next(iter(options))):
             self.open(server, **options)
