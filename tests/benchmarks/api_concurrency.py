@@ -3,8 +3,6 @@
 Ours stores every completion and reserves and pays every call, as in a run. Each of 32 rounds fills all calls in flight.
 """
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What is to be reached, as ratios, and the table of what was: a line names the goals that it measures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

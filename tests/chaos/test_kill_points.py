@@ -1,7 +1,5 @@
 """kill -9 at random lines and moments of the release path: one release per slot, charged once, settled in the end."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

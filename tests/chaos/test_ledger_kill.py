@@ -1,7 +1,5 @@
 """kill -9 at every point of a release: nothing is charged that was not kept, nothing kept that is not charged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

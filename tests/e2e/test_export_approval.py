@@ -1,7 +1,5 @@
 """A bundle leaves only when a second person agrees, on the page of a real Prefect server."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -4,8 +4,6 @@ A mutation replaces text of one module when it is imported; no file changes. Exi
 mutation, if its text no longer occurs exactly once, if a test no longer exists, or if the tests fail without mutations.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Plugin of pytest that imports one module with the mutation named by the variable MUTANT."""
 
-from __future__ import annotations
-
 import importlib.abc
 import importlib.machinery
 import importlib.util

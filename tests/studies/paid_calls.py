@@ -3,8 +3,6 @@
 All calls go to a local server; nothing is paid.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

@@ -1,7 +1,5 @@
 """Golden pages: what a reader of a report sees, as text; each report has one."""
 
-from __future__ import annotations
-
 import html
 import os
 import re

@@ -1,7 +1,5 @@
 """Reads what infra/ declares: the compose file with its variables filled in, and the programs that check it."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

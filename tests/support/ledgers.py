@@ -1,7 +1,5 @@
 """What the ledger's tests share: two independent accountants, charges, and books reached from other processes."""
 
-from __future__ import annotations
-
 import math
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A registered dataset of four notes, and runs of the demo that name it."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Waits for servers and processes."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 import urllib.request

@@ -1,7 +1,5 @@
 """The budget book on a real PostgreSQL server: the same promises, and those of a server."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Iterator

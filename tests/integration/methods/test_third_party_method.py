@@ -1,7 +1,5 @@
 """The method of docs/add_a_method.md: installed as pip does, used without touching the product."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -6,8 +6,6 @@ random ids (tests.support.runs.public_traces), and every step takes as many time
 first run is repeated: what differs between two equal runs is chance.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Artifacts that several machines share: behind s3:// and in a shared folder they keep the same promises."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

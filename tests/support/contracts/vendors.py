@@ -1,7 +1,5 @@
 """What both paid connectors promise, against a real local server: faults with exact numbers of calls, keys, money."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 import random

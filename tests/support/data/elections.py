@@ -1,7 +1,5 @@
 """Small elections for tests: who votes, who stands, what is counted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """FID in 60-digit arithmetic."""
 
-from __future__ import annotations
-
 import mpmath
 
 

@@ -1,7 +1,5 @@
 """Golden numbers of privacy accounting, computed independently of the product."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

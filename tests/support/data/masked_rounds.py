@@ -1,7 +1,5 @@
 """Parties of a masked sum for tests: their long-term keys, a round, everybody's uploads."""
 
-from __future__ import annotations
-
 import secrets
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Nearest and furthest lists: an independent search, elections full of ties, and comparisons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Private rows with planted strings, and the search for them outside the private zone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

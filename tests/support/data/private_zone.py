@@ -1,7 +1,5 @@
 """A private zone over a table in memory."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

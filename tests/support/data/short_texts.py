@@ -1,7 +1,5 @@
 """Short labelled texts over few words, so that equal texts and equal distances are common."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable

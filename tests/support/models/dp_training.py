@@ -1,7 +1,5 @@
 """Tiny models, rows and recipes for training under DP-SGD."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -3,8 +3,6 @@
 A module that needs them writes `from tests.support.models.tiny import tiny_models` and asks for the fixture.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 A module that needs it writes `from tests.support.models.trained import trained_model` and asks for the fixture.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ replaced. So whatever differs outside the zone between two datasets left it with
 a keyed hash, is one constant: run ids and step keys are then equal, and an unkeyed hash of rows would be seen.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

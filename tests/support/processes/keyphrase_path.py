@@ -1,7 +1,5 @@
 """The release path of DP-KPS: two releases, and the texts that are drawn from them."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -5,8 +5,6 @@ Reads one JSON command per line and answers with one: {"path", "home", "rows", "
 that it read, where it was when it killed itself, its end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import importlib

@@ -1,7 +1,5 @@
 """Runs that wait for an approval: started, found on the server, answered."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from typing import Any

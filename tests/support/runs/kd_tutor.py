@@ -1,7 +1,5 @@
 """A run of `kd_tutor` on a few rows, opened in this process, and the texts that its models write."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Paid models in the configuration of a small run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 KEY = "sk-planted-7h3k3y-must-not-appear"

@@ -1,7 +1,5 @@
 """Runs that are prepared in this process, on small tables of rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Files and databases are compared by content. The lists below are all that is lef
 differs, and a hash of private rows would remain visible.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

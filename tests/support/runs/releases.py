@@ -1,7 +1,5 @@
 """Releases of a prepared run, without its steps."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from connectors.interfaces.artifacts import StepKey

@@ -1,7 +1,5 @@
 """The databases of the stack, made on a PostgreSQL server by their script."""
 
-from __future__ import annotations
-
 import subprocess
 
 from sqlalchemy.engine import make_url

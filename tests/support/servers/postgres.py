@@ -1,7 +1,5 @@
 """A private PostgreSQL server for tests: its own folder, a free port on loopback, gone afterwards."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,7 +1,5 @@
 """A real Prefect server in a process of its own."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

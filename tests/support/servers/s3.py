@@ -1,7 +1,5 @@
 """A private S3 server for tests: moto as a process of its own, a free port on loopback, gone afterwards."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

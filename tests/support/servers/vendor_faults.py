@@ -1,7 +1,5 @@
 """Faults of a vendor's server, and what each costs when the second of four requests meets it once."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bodies of the documented OpenAI and Anthropic answers, errors included."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Models of both vendors that record their answers, as clients of the local vendor server."""
 
-from __future__ import annotations
-
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
