@@ -1,5 +1,6 @@
 """Golden pages: what a reader of a report sees, as text; each report has one."""
 
+import difflib
 import html
 import os
 import re
@@ -10,10 +11,16 @@ UPDATE = "UPDATE_GOLDEN"
 """With this variable a test writes its golden page instead of comparing it."""
 
 
-def check_page(name: str, page: str) -> None:
-    """Compare the text of a page with tests/golden/pages/NAME.txt; times and hashes do not count."""
+def check_page(name: str, page: str, usual: str = "") -> None:
+    """Compare the text of a page with tests/golden/pages/NAME.txt; times and hashes do not count.
+
+    usual: another page; the golden file then has the lines alone that the page has more (+) or less (-) than it.
+    """
     path = ROOT / "tests" / "golden" / "pages" / f"{name}.txt"
     text = text_of(page)
+    if usual:
+        lines = difflib.ndiff(text_of(usual).splitlines(keepends=True), text.splitlines(keepends=True))
+        text = "".join(line for line in lines if line.startswith(("+", "-")))
     if os.environ.get(UPDATE):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
