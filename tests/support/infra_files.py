@@ -11,7 +11,6 @@ import yaml
 from tests.support.paths import ROOT
 
 INFRA = ROOT / "infra"
-FETCHED = ROOT / ".tools" / "docker-compose"
 SECRETS = {
     "WASP_AUTH": "admin:correct-horse-battery",
     "POSTGRES_PASSWORD": "pg0",
