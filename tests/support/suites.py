@@ -38,7 +38,6 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "unit/flows/federation/",
         "unit/flows/storage/test_ledger_backup.py",
         "unit/tasks/steps/federation/",
-        "unit/test_command_forks.py",
     ),
     "neural weights": (
         "unit/connectors/embedders/",

@@ -1,50 +1,28 @@
-"""Processes of the `wasp` command that need not import their libraries anew: forks of one that did.
+"""Processes of the `wasp` command that need not import their libraries anew: forks of a server that did.
 
-Most of what a short command costs is the import of pandas, MLflow and the accountants (3 s of processor time). A
-parent loads them once for all tests of a process and forks for each call. Prefect and our own packages are not loaded
-there: they read their environment on import, and each call has its own.
+Most of what a short command costs is the import of pandas, MLflow and the accountants (3 s of processor time). The fork
+server of `multiprocessing` loads them once for all tests of a process and ends with it.
 """
 
-import json
+import atexit
+import contextlib
+import multiprocessing
 import os
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 from tests.support.paths import ROOT
-from tests.support.waits import wait_until
 
 SETTLED = ("PYTHON", "OMP_", "GOMP_", "KMP_", "OPENBLAS_", "LD_", "HF_", "MLFLOW_DISABLE")
 """What is read when a process starts or a library is imported; a call that needs it otherwise is no fork."""
-QUIET = {"MLFLOW_LOGGING_LEVEL": "WARNING", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
-"""What the command sets before it imports MLflow."""
-THREADED = ("polars",)
-"""What nothing here needs, MLflow imports where it is installed, and starts threads, which a fork would lose."""
-LIBRARIES = (
-    "pandas",
-    "pyarrow.parquet",
-    "sqlalchemy.dialects.sqlite",
-    "sqlalchemy.dialects.postgresql",
-    "yaml",
-    "typer",
-    "httpx",
-    "jinja2",
-    "matplotlib.pyplot",
-    "scipy.stats",
-    "sklearn.linear_model",
-    "dp_accounting.pld",
-    "opendp.prelude",
-    "mlflow.pyfunc",
-    "mlflow.artifacts",
-    "mlflow.store.tracking.sqlalchemy_store",
-)
 
 
 def call(
@@ -56,30 +34,16 @@ def call(
         return subprocess.run(
             command, cwd=folder, env=dict(environment), capture_output=True, text=True, timeout=timeout
         )
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        asked = {"arguments": list(arguments), "environment": dict(environment), "folder": str(folder)}
-        request = json.dumps(asked).encode()
-        with socket.socket(socket.AF_UNIX) as line:
-            line.connect(_parent())
-            socket.send_fds(line, [len(request).to_bytes(8, "big")], [out.fileno(), err.fileno()])
-            line.sendall(request)
-            answers = line.makefile("r")
-            code = _wait(line, int(answers.readline()), answers, timeout)
-        return subprocess.CompletedProcess(list(arguments), code, _text(out), _text(err))
-
-
-def _wait(line: socket.socket, pid: int, answers: "object", timeout: float) -> int:
-    line.settimeout(timeout)
-    try:
-        return int(answers.readline())  # type: ignore[attr-defined]
-    except TimeoutError:
-        os.kill(pid, signal.SIGKILL)
-        raise subprocess.TimeoutExpired("wasp", timeout) from None
-
-
-def _text(file: "object") -> str:
-    file.seek(0)  # type: ignore[attr-defined]
-    return file.read().decode()  # type: ignore[attr-defined, no-any-return]
+    with tempfile.TemporaryDirectory() as printed:
+        out, err = Path(printed, "out"), Path(printed, "err")
+        given = (list(arguments), dict(environment), folder, (out, err))
+        process = _server().Process(target=_command, args=given)
+        process.start()
+        process.join(timeout)
+        if process.exitcode is None:
+            process.kill()
+            raise subprocess.TimeoutExpired("wasp", timeout)
+        return subprocess.CompletedProcess(given[0], process.exitcode, out.read_text(), err.read_text())
 
 
 def _settled(environment: Mapping[str, str]) -> dict[str, str]:
@@ -87,102 +51,30 @@ def _settled(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 @cache
-def _parent() -> str:
-    """Start the process that forks; return the address that it listens on. It ends with this process."""
-    folder = tempfile.mkdtemp(prefix="wasp-forks-")
-    address = str(Path(folder) / "line")
-    parent = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.processes.command_forks", address, str(os.getpid())], cwd=ROOT
-    )
-    wait_until(Path(address).exists, parent, lambda: "its error stands among the test's output", seconds=120)
-    return address
+def _server() -> ForkServerContext:
+    """Start the server that forks."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.support.processes.command_libraries"])
+    with contextlib.chdir(ROOT):
+        forkserver.ensure_running()
+    return context
 
 
-def _serve(address: str, owner: int) -> list[str]:
-    """Fork for each call; in a fork, return the arguments of its command."""
-    os.environ.update(QUIET)
-    sys.modules.update(dict.fromkeys(THREADED))  # type: ignore[arg-type]  # None: it is as if not installed
-    for library in LIBRARIES:
-        __import__(library)
-    for library in THREADED:
-        del sys.modules[library]
-    _warm_up()
-    _require_one_thread()
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(address + ".new")
-    listener.listen(16)
-    Path(address + ".new").rename(address)
-    listener.settimeout(2)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while os.getppid() == owner:
-        try:
-            line, _ = listener.accept()
-        except TimeoutError:
-            continue
-        if os.fork() == 0:
-            listener.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            line.settimeout(None)
-            return _take(line)
-        line.close()
-    remove_own_files(Path(address))
-    raise SystemExit(0)
+def _command(arguments: list[str], environment: dict[str, str], folder: Path, printed: tuple[Path, Path]) -> None:
+    """Be the command, in a fork: with its path, environment, folder and files as if it had just started."""
+    from tests.support.processes.command_libraries import PATH
 
-
-def remove_own_files(address: Path) -> None:
-    """Remove a parent's address, and its folder if nothing else is in it."""
-    address.unlink(missing_ok=True)
-    with suppress(OSError):  # somebody else's files are in it
-        address.parent.rmdir()
-
-
-def _warm_up() -> None:
-    """Do what libraries do once in a process and keep: MLflow lists all packages, matplotlib finds its fonts."""
-    import matplotlib.pyplot as plt
-    from mlflow.utils import requirements_utils
-
-    requirements_utils._init_modules_to_packages_map()
-    figure, axes = plt.subplots()
-    axes.set_title("warm")
-    figure.savefig(os.devnull, format="svg")
-    plt.close(figure)
-
-
-def _require_one_thread() -> None:
-    """Raise where a fork would lose a thread; the allocator of pyarrow starts its own anew."""
-    tasks = Path("/proc/self/task")
-    names = [(task / "comm").read_text().strip() for task in tasks.iterdir()] if tasks.is_dir() else []
-    others = [name for name in names if name != "jemalloc_bg_thd"]
-    if len(others) > 1:
-        raise RuntimeError(f"threads run after the imports, which a fork would lose: {others}")
-
-
-def _take(line: socket.socket) -> list[str]:
-    """Be the one that waits for a command, or the command."""
-    head, files, _, _ = socket.recv_fds(line, 8, 2)
-    size = int.from_bytes(head, "big")
-    request = json.loads(line.makefile("rb").read(size))
-    command = os.fork()
-    if command:
-        line.sendall(f"{command}\n".encode())
-        _, status = os.waitpid(command, 0)
-        with suppress(BrokenPipeError):  # whoever called may have waited long enough
-            line.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
-        os._exit(0)
-    line.close()
-    for number, file in enumerate(files, start=1):
-        os.dup2(file, number)
-        os.close(file)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, file in enumerate(printed, start=1):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     os.environ.clear()
-    os.environ.update(request["environment"])
-    os.chdir(request["folder"])
+    os.environ.update(environment)
+    os.chdir(folder)
     time.tzset()
-    return list(request["arguments"])
-
-
-if __name__ == "__main__":
-    sys.argv = ["wasp", *_serve(sys.argv[1], int(sys.argv[2]))]
+    sys.path[:], sys.argv = PATH, ["wasp", *arguments]
     from flows.cli.main import main
 
-    main()
+    try:
+        main()
+    finally:  # multiprocessing ends a process without them
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
