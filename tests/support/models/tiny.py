@@ -3,7 +3,6 @@
 A module that needs them writes `from tests.support.models.tiny import tiny_models` and asks for the fixture.
 """
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,8 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"gpt2": save_gpt2(home / "gpt2"), "llama": save_llama(home / "llama"), "t5": save_t5(home / "t5")}
 
 
-def byte_pairs(texts: Iterable[str], vocabulary: int, special: Sequence[str], **ends: str | None):
-    """Return a byte-level BPE, trained here and now; `ends` are the special tokens by role."""
+def tokenizer(chat: bool = False, pad: bool = True):
+    """Return the tokenizer of a tiny model: a byte-level BPE, trained here and now."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -41,15 +40,11 @@ def byte_pairs(texts: Iterable[str], vocabulary: int, special: Sequence[str], **
     inner.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=list(special), initial_alphabet=alphabet, show_progress=False
+        vocab_size=600, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
-    inner.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>", eos_token="</s>", **ends)
-
-
-def tokenizer(chat: bool = False, pad: bool = True):
-    """Return the tokenizer of a tiny model."""
-    made = byte_pairs(SENTENCES, 600, SPECIAL, pad_token="<pad>" if pad else None)
+    inner.train_from_iterator(SENTENCES, trainer)
+    ends = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>" if pad else None}
+    made = PreTrainedTokenizerFast(tokenizer_object=inner, **ends)
     if chat:
         made.chat_template = CHAT
     return made
