@@ -85,7 +85,7 @@ class CompareConfig(Strict):
         ge=2,
         description="Number of parties of each federated cell, started on this machine; empty: they run already.",
     )
-    tracking: Tracking = Field(Tracking(), description="Tracking of the comparison and its cells.")
+    tracking: Tracking = Tracking()
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:

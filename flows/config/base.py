@@ -54,12 +54,10 @@ class AnyConfig(Strict):
     plms_used: list[str] | None = Field(
         None, min_length=1, description="Names of the models to use, for comparisons. Empty: all."
     )
-    embedder: EmbedderChoice = Field(EmbedderChoice(), description="Embedding model for texts.")
-    privacy: Kept = Field(Kept(), description="Handling of lost run artifacts.")
-    method: AnyMethod = Field(AnyMethod(), description="Settings of the method.")
-    student: StudentChoice = Field(
-        StudentChoice(), description="Downstream classifier (student, STM) trained on the synthetic texts."
-    )
+    embedder: EmbedderChoice = EmbedderChoice()
+    privacy: Kept = Kept()
+    method: AnyMethod = AnyMethod()
+    student: StudentChoice = StudentChoice()
     text_labels: Literal["auto", "written", "soft", "hard"] = Field(
         "auto",
         exclude_if=partial(eq, "auto"),
@@ -68,11 +66,11 @@ class AnyConfig(Strict):
         "class also replaces the label. With a released density the head adapts to it, otherwise it uses no private "
         "row. auto: soft if method.guidance is auto and opens the rows, else written. Uses no budget.",
     )
-    evaluation: Evaluation = Field(Evaluation(), description="Evaluation settings.")
-    tracking: Tracking = Field(Tracking(), description="Experiment tracking in MLflow.")
-    limits: Limits = Field(Limits(), description="Cost limits of a run.")
-    export: Export = Field(Export(), description="Conditions for exporting a bundle of the run.")
-    execution: Execution = Field(Execution(), description="Execution settings: task runner, seed, approval.")
+    evaluation: Evaluation = Evaluation()
+    tracking: Tracking = Tracking()
+    limits: Limits = Limits()
+    export: Export = Export()
+    execution: Execution = Execution()
 
     rules: ClassVar[Rules] = {
         Rule("evaluation.fid_reference", ("public",), "public", SET): (
@@ -184,7 +182,7 @@ class RunConfig(AnyConfig):
 
     hidden: ClassVar[dict[str, str]] = {}
 
-    privacy: Privacy = Field(Privacy(), description="Privacy guarantee for the private data.")
+    privacy: Privacy = Privacy()
     class_balance: Literal["balanced", "tutor"] = Field(
         "balanced",
         exclude_if=partial(eq, "balanced"),
@@ -327,7 +325,7 @@ class RunConfig(AnyConfig):
 class OwnRowsConfig(RunConfig):
     """Configuration of a method that does not support several parties."""
 
-    private: PrivateRows = Field(description="Location of the private data, which is never sent anywhere.")
+    private: PrivateRows
 
     hidden: ClassVar[dict[str, str]] = {"parties": "this method does not support several parties. Remove it"}
 
@@ -338,7 +336,7 @@ NO_TEXTS = "this flow writes no texts and calls no language model. Remove the fi
 class NoTexts(Strict):
     """Fields of `AnyConfig` that have no effect on a flow that only trains a student."""
 
-    plms: list[Plm] = Field([], description="None.")
+    plms: list[Plm] = Field([])
 
     hidden: ClassVar[dict[str, str]] = dict.fromkeys(
         ("public", "plms", "plms_used", "evaluation", "limits", "export"), NO_TEXTS

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from flows.config.execution import Recipe
+from flows.config.execution import Recipe, Transformer
 from tasks.students.spec import StudentSpec
 
 
@@ -29,7 +29,7 @@ class Discriminator(Recipe):
     kind: Literal["linear", "mlp", "finetune"] = Field(
         "linear", description="Teachers and student: a head on frozen embeddings, or a fine-tuned transformer."
     )
-    model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo model.")
+    model: Transformer = "embedded"
     epochs: int = Field(3, ge=1, le=1000, description="Epochs, without a validation split. Not for linear.")
 
     def student(self, seed: int) -> StudentSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import eq
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,11 @@ def _unset(value: object) -> bool:
 
 NETWORKS = ("finetune", "mlp")
 """Kinds of students with weights that epochs train."""
+
+
+Transformer = Annotated[
+    str, Field(description="Hub id or folder of the transformer, for kind finetune; 'embedded': the demo model.")
+]
 
 
 class Recipe(Strict):
@@ -54,7 +59,7 @@ class StudentChoice(Recipe):
     kind: Literal["finetune", "linear", "mlp"] = Field(
         "finetune", description="Fine-tuned transformer, or a linear / 3-layer head on frozen embeddings."
     )
-    model: str = Field("embedded", description="Hub id or folder of the transformer; 'embedded': the demo model.")
+    model: Transformer = "embedded"
     epochs: int = Field(
         5, ge=1, le=1000, description="Maximum epochs, with early stopping on a synthetic validation split."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -49,13 +49,16 @@ class Asks:
     shows_per_class: int = 0
 
 
+Samples = Annotated[int, Field(ge=1, le=10_000_000, description="Number of synthetic texts in the result (N).")]
+
+
 class AnyMethod(Strict):
     """Settings shared by all methods."""
 
     first = ("samples",)
 
     iterations: int = Field(5, ge=1, le=100, description="Iterations (T).")
-    samples: int = Field(6000, ge=1, le=10_000_000, description="Total number of synthetic texts (N).")
+    samples: Samples = 6000
 
     @property
     def casting(self) -> Casting:

@@ -170,6 +170,13 @@ class Exposure(Kept):
 SEEDS = ("seed", "noise_seed", "generator", "noise_generator")
 
 
+BatchRows = Annotated[
+    int, Field(ge=1, description="Average number of rows in a step; each row is sampled independently.")
+]
+Steps = Annotated[int, Field(ge=1, le=1_000_000, description="Number of steps; each adds noise and costs epsilon.")]
+LearningRate = Annotated[float, Field(gt=0, le=10, description="Learning rate of Adam.")]
+
+
 class DpSteps(Strict):
     """DP-SGD training settings; all steps together are one release."""
 
@@ -178,9 +185,9 @@ class DpSteps(Strict):
         description="Rounded number of private rows. It is PUBLIC (plan, privacy ledger, report) and sets the sampling "
         "probability. Declare a rounded number, never a count.",
     )
-    batch_rows: int = Field(256, ge=1, description="Average number of rows per step.")
-    steps: int = Field(100, ge=1, le=1_000_000, description="Number of steps; each adds noise and costs epsilon.")
-    learning_rate: float = Field(0.05, gt=0, le=10, description="Learning rate of Adam.")
+    batch_rows: BatchRows = 256
+    steps: Steps = 100
+    learning_rate: LearningRate = 0.05
     clipping: Clipping = Field(
         "hooks", description="hooks: stores a gradient per row. ghost: only its norm; far less memory for transformers."
     )

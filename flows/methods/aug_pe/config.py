@@ -82,7 +82,7 @@ class AugPeConfig(RunConfig):
         exclude_if=partial(is_, None),
         description="Public vocabulary whose terms are counted; for method.keywords: private_vocabulary.",
     )
-    method: AugPeMethod = Field(AugPeMethod(), description="Settings of Aug-PE.")
+    method: AugPeMethod = AugPeMethod()
 
     rules: ClassVar[Rules] = RunConfig.rules | {
         Rule("method.keywords", ("private_vocabulary",), "vocabulary", SET): (

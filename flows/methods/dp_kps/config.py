@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from connectors.interfaces.ledger import MOST_BYTES
 from flows.config.base import RECORDS_ONLY, OwnRowsConfig
 from flows.config.form import UNSET, Rule, Rules
-from flows.config.method import Asks, SingleRound
+from flows.config.method import Asks, Samples, SingleRound
 from flows.config.models import Plm
 from flows.config.privacy import Calibration, Privacy
 from flows.config.rows import Rows
@@ -46,7 +46,7 @@ class KeyphrasePrivacy(Privacy):
 class DpKpsMethod(SingleRound):
     """Method settings of DP-KPS."""
 
-    samples: int = Field(14_000, ge=1, le=10_000_000, description="Number of synthetic texts, one prompt each (N).")
+    samples: Samples = 14_000
     texts: Literal["models", "phrases"] = Field(
         "models",
         description="models: language models write a text around each sequence; phrases: the sequences are the texts, "
@@ -146,8 +146,8 @@ class DpKpsConfig(OwnRowsConfig):
         description="Example texts of every class that are sent to the models verbatim in prompts, with their phrases "
         "from the private vocabulary (paper). Use no test rows, and never private ones.",
     )
-    privacy: KeyphrasePrivacy = Field(KeyphrasePrivacy(), description="Privacy guarantee for the private records.")
-    method: DpKpsMethod = Field(DpKpsMethod(), description="Settings of DP-KPS.")
+    privacy: KeyphrasePrivacy = KeyphrasePrivacy()
+    method: DpKpsMethod = DpKpsMethod()
 
     rules: ClassVar[Rules] = (
         OwnRowsConfig.rules

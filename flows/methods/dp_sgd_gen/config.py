@@ -9,17 +9,15 @@ from pydantic import Field, model_validator
 from flows.config.base import TrainingConfig
 from flows.config.method import SingleRound
 from flows.config.models import Plm
-from flows.config.privacy import DpSteps
+from flows.config.privacy import BatchRows, DpSteps, LearningRate, Steps
 
 
 class DpSgdMethod(DpSteps, SingleRound):
     """Method settings of DP-SGD + generation."""
 
-    batch_rows: int = Field(
-        32, ge=1, description="Average number of rows in a step; each row is sampled independently."
-    )
-    steps: int = Field(200, ge=1, le=1_000_000, description="Number of steps; each adds noise and costs epsilon.")
-    learning_rate: float = Field(1e-3, gt=0, le=10, description="Step size of Adam.")
+    batch_rows: BatchRows = 32
+    steps: Steps = 200
+    learning_rate: LearningRate = 1e-3
     rank: int = Field(8, ge=0, le=1024, description="Rank of the trained LoRA matrices (r); 0: train all weights.")
     tokens: int = Field(128, ge=8, le=4096, description="Maximum tokens of a row, including the control text.")
 
@@ -35,7 +33,7 @@ class DpSgdGenConfig(TrainingConfig):
         description="The causal language model that is trained, then writes: connector hf with a hub id or folder, or "
         "model: embedded (a small GPT-2 that is included).",
     )
-    method: DpSgdMethod = Field(description="Settings of DP-SGD + generation.")
+    method: DpSgdMethod
 
     @model_validator(mode="after")
     def _can_be_trained(self) -> Self:

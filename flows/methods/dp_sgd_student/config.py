@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from flows.config.base import DP_SGD_RULES, NO_TEXTS, NoTexts, NoTextsMethod, TrainingConfig
-from flows.config.execution import StudentChoice
+from flows.config.execution import StudentChoice, Transformer
 from flows.config.form import Rules
 from flows.config.method import Casting
 from flows.config.privacy import DpSteps
@@ -17,7 +17,7 @@ from tasks.accounting.dp_sgd import Training
 class DpStudentMethod(NoTextsMethod):
     """Method settings: the training of the student."""
 
-    training: DpSteps = Field(description="Training steps on the private rows.")
+    training: DpSteps
 
     @property
     def casting(self) -> Casting:
@@ -36,7 +36,7 @@ class DpStudent(StudentChoice):
     kind: Literal["linear", "finetune"] = Field(
         "linear", description="A linear head on frozen embeddings, or a transformer for classification."
     )
-    model: str = Field("bert-base-uncased", description="Hub id or folder of the transformer, for kind finetune.")
+    model: Transformer = "bert-base-uncased"
     epochs: int = 1
 
     hidden: ClassVar[dict[str, str]] = {
@@ -52,8 +52,8 @@ class DpSgdStudentConfig(NoTexts, TrainingConfig):
 
     flow_name: ClassVar[str] = "dp_sgd_student"
 
-    method: DpStudentMethod = Field(description="Training of the student.")
-    student: DpStudent = Field(DpStudent(), description="The student (small task model, STM).")
+    method: DpStudentMethod
+    student: DpStudent = DpStudent()
 
     rules: ClassVar[Rules] = DP_SGD_RULES
     hidden: ClassVar[dict[str, str]] = (

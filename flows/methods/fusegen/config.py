@@ -47,8 +47,8 @@ class FuseGenConfig(AnyConfig):
 
     flow_name: ClassVar[str] = "fusegen"
 
-    privacy: NoPromise = Field(NoPromise(), description="Retention of run artifacts.")
-    method: FuseGenMethod = Field(FuseGenMethod(), description="Settings of FuseGen.")
+    privacy: NoPromise = NoPromise()
+    method: FuseGenMethod = FuseGenMethod()
 
     rules: ClassVar[Rules] = AnyConfig.rules | {
         Rule("task", SET, "evaluation.fid_reference", ("test", "public", "none")): (

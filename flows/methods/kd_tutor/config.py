@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from flows.config.base import RECORDS_ONLY, OwnRowsConfig
 from flows.config.discriminator import Discriminator
 from flows.config.form import SET, Rule, Rules
-from flows.config.method import Asks, SingleRound
+from flows.config.method import Asks, Samples, SingleRound
 from flows.config.privacy import Calibration, DpSteps
 from tasks.accounting.dp_sgd import Training
 
@@ -21,7 +21,7 @@ IS_IT = "this flow is already the filter. Remove the field"
 class KdMethod(SingleRound):
     """Method settings: generation and selection of texts."""
 
-    samples: int = Field(3750, ge=1, le=10_000_000, description="Selected synthetic texts (the augmentation).")
+    samples: Samples = 3750
     written: int = Field(7500, ge=1, le=10_000_000, description="Generated texts to select from.")
     select: Literal["discriminator", "dp_sgd", "chance"] = Field(
         "discriminator",
@@ -59,8 +59,8 @@ class KdTutorConfig(OwnRowsConfig):
 
     flow_name: ClassVar[str] = "kd_tutor"
 
-    method: KdMethod = Field(KdMethod(), description="Generation and selection of texts.")
-    discriminator: Discriminator = Field(Discriminator(), description="Teachers, queries and their training.")  # type: ignore[assignment]
+    method: KdMethod = KdMethod()
+    discriminator: Discriminator = Discriminator()  # type: ignore[assignment]
     class_balance: Literal["tutor", "balanced", "exact"] = Field(  # type: ignore[assignment]
         "tutor",
         description="Class proportions. tutor: noisy label counts of the private rows; balanced: equal; exact: label "

@@ -38,10 +38,10 @@ class OnlyPrivateConfig(NoTexts, AnyConfig):
 
     flow_name: ClassVar[str] = "only_private"
 
-    private: PrivateRows = Field(description="The private rows, on which the student is trained without noise.")
-    privacy: Exposure = Field(Exposure(), description="Settings without a privacy guarantee.")
-    method: OnlyPrivateMethod = Field(OnlyPrivateMethod(), description="Training of the student.")
-    student: PrivateStudent = Field(PrivateStudent(), description="The student (small task model, STM).")
+    private: PrivateRows
+    privacy: Exposure = Exposure()
+    method: OnlyPrivateMethod = OnlyPrivateMethod()
+    student: PrivateStudent = PrivateStudent()
 
     hidden: ClassVar[dict[str, str]] = NoTexts.hidden | OwnRowsConfig.hidden
     rules: ClassVar[Rules] = {

@@ -38,7 +38,7 @@ class PreTextConfig(RunConfig):
 
     flow_name: ClassVar[str] = "pre_text"
 
-    method: PreTextMethod = Field(PreTextMethod(), description="Settings of PrE-Text.")
+    method: PreTextMethod = PreTextMethod()
     filler: Plm = Field(
         Plm(name="filler", connector="ngram", model="helpdesk"),
         description="The model that varies texts by filling masks: fill_mask (a masked language model of transformers, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.base import RunConfig
@@ -21,7 +21,7 @@ class WaspConfig(RunConfig):
 
     flow_name: ClassVar[str] = "wasp"
 
-    method: WaspMethod = Field(WaspMethod(), description="Settings of WASP (Algorithm 1).")
+    method: WaspMethod = WaspMethod()
 
     rules: ClassVar[Rules] = RunConfig.rules | {
         Rule("parties", SET, "method.iterations", {"minimum": 2}): (
