@@ -1,21 +1,23 @@
-"""A plan is approved before a private row is opened, in Prefect's page or on the terminal, or nothing happens."""
+"""A plan is approved before a private row is opened, and a bundle before it leaves, or nothing happens."""
 
 import json
 import os
 import pty
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flows.runtime.state_folder import who
 from tests.support.models.tiny import save_roberta
 from tests.support.paths import ROOT
-from tests.support.runs.approvals import resume, started, with_form
 from tests.support.runs.pipeline import Pipeline, last_json, values
-from tests.support.runs.served_flow import Served, ask, served
-from tests.support.waits import WAIT_SECONDS
+from tests.support.runs.served_flow import Refused, Served, ask, served
+from tests.support.waits import WAIT_SECONDS, wait_until
 
 SHORT = {"method": {"iterations": 2, "samples": 24}, "test": None, "execution": {"approval": True}}
 
@@ -121,3 +123,113 @@ def test_a_retry_of_an_approved_run_does_not_ask_again(deployed: Served, tmp_pat
     second = deployed.end(run)
     assert "Step 'train student' failed" in second["message"], "it came as far without being asked"
     assert deployed.tasks(run)["vote t=0"] == "Reused"
+
+
+# --- exports
+Finished = tuple[Pipeline, str]
+
+
+@pytest.fixture(scope="module")
+def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A run whose configuration wants every export approved."""
+    pipeline = Pipeline(tmp_path_factory.mktemp("approved") / "home", api)
+    small = {"method": {"iterations": 2, "samples": 48}, "test": None, "export": {"approval": True}}
+    return pipeline, str(pipeline.run(**small)["run_id"])
+
+
+def asked(finished: Finished, folder: Path, *options: str) -> tuple[Any, dict[str, Any]]:
+    pipeline, run_id = finished
+    return started(pipeline, "export", run_id, str(folder), "--json", *options)
+
+
+def exports(pipeline: Pipeline) -> list[dict[str, Any]]:
+    return list(pipeline.answer("budget", "report", "desk")["exports"])
+
+
+def test_a_refused_export_leaves_nothing_and_says_who_refused(finished: Finished, tmp_path: Path) -> None:
+    pipeline, run_id = finished
+    process, run = asked(finished, tmp_path / "out")
+    form = with_form(pipeline.api, run)
+    for word in (run_id, "'desk'", "epsilon", "in 1 releases", "licence       other", "not private", who()):
+        assert word in form
+    assert not (tmp_path / "out").exists()
+    assert resume(pipeline.api, run["id"], approved=False, by="Olga", reason="too early") == "ACCEPT"
+    out, _ = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 5
+    assert last_json(out)["message"] == "Olga refused this export: too early. Nothing was exported."
+    assert ask(pipeline.api, f"/flow_runs/{run['id']}")["state"]["type"] == "FAILED"
+    assert list(tmp_path.iterdir()) == []
+    assert exports(pipeline) == []
+
+
+def test_whoever_asks_cannot_approve(finished: Finished, tmp_path: Path) -> None:
+    process, run = asked(finished, tmp_path / "out")
+    assert resume(finished[0].api, run["id"], approved=True, by=f" {who().upper()} ") == "ACCEPT"
+    out, _ = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 5
+    assert "cannot approve it. A second person must approve" in last_json(out)["message"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_approved_export_says_who_agreed_in_manifest_card_book_and_page(finished: Finished, tmp_path: Path) -> None:
+    pipeline, run_id = finished
+    process, run = asked(finished, tmp_path / "out", "--license", "cc-by-4.0")
+    time.sleep(1)
+    assert paused(pipeline.api, "")["id"] == run["id"]
+    assert resume(pipeline.api, run["id"], approved=True, by="Olga", reason="seen") == "ACCEPT"
+    out, errors = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 0, errors[-3000:]
+    assert last_json(out)["run_id"] == run_id
+    told = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    agreed = told["approval"]
+    assert (agreed["requested_by"], agreed["by"], agreed["reason"]) == (who(), "Olga", "seen")
+    assert "approved by Olga on" in (tmp_path / "out" / "README.md").read_text()
+    assert json.loads(pipeline.entries()[-1]["detail_json"])["approval"] == agreed
+    assert [one["approved"] for one in exports(pipeline)] == ["Olga"]
+    pipeline.answer("verify-bundle", str(tmp_path / "out"))
+
+
+def test_without_a_server_there_is_nobody_to_ask(finished: Finished, tmp_path: Path) -> None:
+    alone = Pipeline(finished[0].home)
+    done = alone.call("export", finished[1], str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "PREFECT_API_URL: not set" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- runs that wait
+def resume(api: str, run: str, **answer: Any) -> str:
+    """Fill the form of a paused run and send it; return what the server did with it."""
+    return str(ask(api, f"/flow_runs/{run}/resume", {"run_input": answer})["status"])
+
+
+def paused(api: str, after: str) -> dict[str, Any]:
+    """Wait for a run that started lately to pause; return it with its form on the server."""
+
+    def waiting() -> list[dict[str, Any]]:
+        runs = ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 5})
+        return [run for run in runs if run["state_type"] == "PAUSED" and run["expected_start_time"] > after]
+
+    run = wait_until(waiting, every=0.3)[0]
+    with_form(api, run)
+    return run
+
+
+def with_form(api: str, run: dict[str, Any]) -> str:
+    """Wait until the form's text is there; return it."""
+    keys = run["state"]["state_details"]["run_input_keyset"]
+
+    def form() -> str:
+        try:
+            return str(ask(api, f"/flow_runs/{run['id']}/input/{keys['description']}"))
+        except Refused:
+            return ""
+
+    return wait_until(form, every=0.2)
+
+
+def started(pipeline: Pipeline, *arguments: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    """Start the command without a terminal; return it and the run that waits in Prefect."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 1))
+    process = pipeline.start(*arguments)
+    return process, paused(pipeline.api, now)

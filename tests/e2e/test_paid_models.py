@@ -2,7 +2,10 @@
 
 import itertools
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -10,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces.money import format_dollars
+from tests.support.paths import ROOT
 from tests.support.runs.paid_models import KEY, SHORT, paid
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.runs.served_flow import ask
@@ -23,6 +27,7 @@ def pipeline(api: str, tmp_path: Path) -> Pipeline:
     return Pipeline(tmp_path / "home", api, {"VENDOR_KEY": KEY})
 
 
+BLOCK = "sk-in-a-block-never-in-a-file"
 ENOUGH = {"method": {"iterations": 2, "samples": 96}}
 """Enough texts of each class for a vote where one of two models writes none."""
 
@@ -104,7 +109,11 @@ def test_money_at_a_server_without_usage_is_estimated_and_marked(pipeline: Pipel
     assert total == pytest.approx(summary["dollars_estimated"])
 
 
-def test_the_key_is_written_nowhere(pipeline: Pipeline, tmp_path: Path) -> None:
+def files_with(word: str, folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+
+
+def test_the_key_is_written_nowhere(pipeline: Pipeline) -> None:
     with VendorServer() as server, VendorServer(plan=lambda request: failure(401, KEY, code="invalid_api_key")) as bad:
         plms = [paid("gpt", "openai", server.url), paid("claude", "anthropic", bad.url)]
         config = pipeline.config(plms=plms, execution={"on_model_down": "continue"}, **ENOUGH)
@@ -114,8 +123,23 @@ def test_the_key_is_written_nowhere(pipeline: Pipeline, tmp_path: Path) -> None:
     assert (summary["degraded"], summary["n_synthetic"]) == (True, 96)
     assert any("claude was down" in problem for problem in summary["problems"])
     assert KEY not in done.stdout + done.stderr
-    for path in pipeline.home.rglob("*"):
-        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+    assert files_with(KEY, pipeline.home) == []
+
+
+def test_a_key_may_lie_in_a_secret_block_of_prefect(pipeline: Pipeline) -> None:
+    save = f"from prefect.blocks.system import Secret; Secret(value={BLOCK!r}).save('vendor-key', overwrite=True)"
+    environment = os.environ | {"PREFECT_API_URL": pipeline.api}
+    subprocess.run([sys.executable, "-c", save], env=environment, cwd=ROOT, check=True, capture_output=True)
+    with VendorServer() as server:
+        plms = [paid("gpt", "openai", server.url, key="prefect:vendor-key")]
+        summary = pipeline.run(plms=plms, **SHORT)
+        assert {request.key for request in server.requests} == {BLOCK}
+    assert summary["n_synthetic"] == 24
+    assert files_with(BLOCK, pipeline.home) == []
+    missing = [paid("gpt", "openai", server.url, key="prefect:no-such-block")]
+    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config(plms=missing, **SHORT)))
+    assert refused.returncode == 2
+    assert "no Secret block 'no-such-block'" in refused.stderr
 
 
 def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline) -> None:
