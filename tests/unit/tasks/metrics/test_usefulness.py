@@ -1,6 +1,5 @@
 """How useful a run was is said in numbers that hold: exact intervals, chance, equally many texts on both sides."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from tasks.steps.students.baseline import TOO_FEW, BaselineJob, measure_baseline
 from tasks.steps.students.evaluation import TrainJob, score_texts, train_and_test
 from tasks.steps.texts import embed_samples
 from tasks.students.spec import StudentSpec
-from tests.support.data.reports import made_up_report
 from tests.support.runs.pipeline import SMALL
 
 BASE = Baseline("linear", Accuracy(203, 300, 120), Accuracy(210, 300, 120), Accuracy(204, 300, 120))
@@ -88,15 +86,6 @@ def test_texts_that_teach_no_more_than_those_without_private_data_are_a_warning(
     run = replace(GOOD, baseline=replace(GOOD.baseline, guided=Accuracy(guided, 300, 120)))
     assert len(run.warnings) == warnings
     assert all("no gain from the private data is measured" in warning for warning in run.warnings)
-
-
-def test_it_survives_json_and_an_older_report_has_none() -> None:
-    from tasks.reporting.run_record import from_json, to_json
-
-    stored = json.loads(json.dumps(to_json(replace(made_up_report(), usefulness=GOOD))))
-    assert from_json(stored).usefulness == GOOD
-    del stored["usefulness"]
-    assert from_json(stored).usefulness is None
 
 
 def test_a_sample_keeps_the_shares_of_classes_or_makes_them_equal() -> None:

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from connectors.interfaces.errors import ConfigError, FinalError
-from connectors.interfaces.models import Completion, ModelSpec, keep_nothing
-from connectors.models.ngram.model import NgramModel
+from connectors.interfaces.models import Completion, keep_nothing
 from tasks.steps.generate import FAILURE_TYPES, ROW_TYPES, WriteJob, WritingRequest, generate
 from tasks.text.cleaning import normalised
 from tasks.text.prompts import Label, TaskCard
@@ -232,20 +231,3 @@ def test_a_model_that_loses_answers_is_stopped():
 
     with pytest.raises(FinalError, match="28 completions for 29 prompts"):
         generate(Careless(), request())
-
-
-def test_the_embedded_model_writes_two_iterations_without_a_repeated_text():
-    model = NgramModel.from_spec(ModelSpec("tiny", "ngram"))
-    card = TaskCard("desk", "message", (Label("login_problem"), Label("delivery_delay")))
-    counts = dict.fromkeys(card.label_names, 12)
-    first = generate(model, WritingRequest(WriteJob(card, "tiny", plm_index=0, iteration=0), counts)).rows
-    good = {label: tuple(group["text"][:6]) for label, group in first.groupby("label")}
-    bad = {label: tuple(group["text"][6:]) for label, group in first.groupby("label")}
-    earlier = frozenset(first["text"].map(normalised))
-    job = WriteJob(card, "tiny", plm_index=0, iteration=1, examples_per_prompt=8, contrast=True, seed=5)
-    second = generate(model, WritingRequest(job, counts, good, bad, earlier=earlier))
-    assert second.shortfall == {}
-    both = pd.concat([first, second.rows])
-    assert len(both) == 48
-    assert both["text"].map(normalised).is_unique
-    assert both["sample_id"].is_unique

@@ -11,24 +11,16 @@ from tests.support.data.student_rows import CLASSES, clouds, vector_rows
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
-def test_a_student_on_vectors_learns_and_predicts_the_same_when_loaded(kind, tmp_path):
-    trained = train_student(StudentSpec(kind=kind), vector_rows(), tmp_path)
-    vectors, truth = clouds(300, 1)
-    prediction = load_student(tmp_path)([""] * 300, vectors)
-    assert evaluate(truth, prediction.labels, CLASSES)["accuracy"] > 0.95
-    assert trained.metrics["accuracy"] > 0.8
-    assert np.allclose(prediction.probabilities.sum(axis=1), 1.0)
-
-
-@pytest.mark.parametrize("kind", ["linear", "mlp"])
-def test_a_student_on_vectors_does_not_depend_on_their_scale_or_a_constant_column(kind, tmp_path):
+def test_a_student_on_vectors_learns_whatever_their_scale_and_with_a_constant_column(kind, tmp_path):
     rows, (vectors, truth) = vector_rows(), clouds(300, 1)
-    for factor in (0.05, 20.0):
+    for factor in (0.05, 1.0, 20.0):
         scaled = np.pad(rows.vectors * factor, ((0, 0), (0, 1)), constant_values=3.0)
-        train_student(StudentSpec(kind=kind), TrainingRows(rows.texts, rows.labels, CLASSES, scaled), tmp_path)
+        learned = TrainingRows(rows.texts, rows.labels, CLASSES, scaled)
+        assert train_student(StudentSpec(kind=kind), learned, tmp_path).metrics["accuracy"] > 0.8
         padded = np.pad(vectors * factor, ((0, 0), (0, 1)), constant_values=3.0)
-        labels = load_student(tmp_path)([""] * 300, padded).labels
-        assert evaluate(truth, labels, CLASSES)["accuracy"] > 0.95
+        prediction = load_student(tmp_path)([""] * 300, padded)
+        assert evaluate(truth, prediction.labels, CLASSES)["accuracy"] > 0.95
+        assert np.allclose(prediction.probabilities.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])

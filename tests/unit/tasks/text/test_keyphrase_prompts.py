@@ -3,9 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Seeded
-from tasks.steps.generate import WriteJob, WritingRequest, generate
 from tasks.text.keyphrase_prompts import Seeding, ShownText, seeded
 from tasks.text.prompts import Call, Label, TaskCard, Turn
 
@@ -73,21 +71,3 @@ def test_an_example_without_a_phrase_is_shown_alone() -> None:
     prompt = seeded(CARD, call("heart", 0), given)
     assert "discharge note 1: none of them" in prompt.text
     assert "terms 1" not in prompt.text
-
-
-class Echo:
-    name, identity = "echo", "echo"
-
-    def complete(self, prompts, keep=None):
-        return [Completion(f"A note about {' and '.join(prompt.phrases)}, number {prompt.seed}.") for prompt in prompts]
-
-
-def test_each_text_is_asked_for_with_a_sequence_of_its_class() -> None:
-    request = WritingRequest(
-        WriteJob(CARD, "echo", plm_index=0, iteration=0), {"heart": 3, "lung": 2}, seeding=Seeding(SEQUENCES)
-    )
-    made = generate(Echo(), request)
-    assert len(made.rows) == 5
-    for label, text in zip(made.rows["label"], made.rows["text"], strict=True):
-        assert any(phrases[0] in text for phrases in SEQUENCES[label])
-    assert set(made.rows["attribute"]) == {""}
