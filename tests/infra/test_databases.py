@@ -9,9 +9,8 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
 from connectors.ledger.ledger import PrivacyLedger
-from tests.support.infra_files import plain_environment
+from tests.support.infra_files import INFRA, plain_environment
 from tests.support.ledgers import gdp, never, new_book, plan, request, zcdp
-from tests.support.servers.databases import client, make_databases
 from tests.support.servers.postgres import PROGRAMS, execute, postgres_server
 
 PASSWORDS = {"prefect": "one'quoted", "mlflow": "two", "ledger": "three"}
@@ -64,3 +63,19 @@ def test_a_dump_of_the_ledger_restores_every_entry_and_output(server, tmp_path):
     assert restored.history("bank") == kept
     assert restored.verify(restored.find("bank"), second=gdp) == []
     assert restored.release_once(request(), never).output == b"noise"
+
+
+# --- the databases of the stack, made on a PostgreSQL server by their script
+def client(program: str, superuser: str, *arguments: str) -> list[str]:
+    """Return a call of one of PostgreSQL's programs on the test server."""
+    url = make_url(superuser)
+    return [program, "--host", str(url.host), "--port", str(url.port), "--username", str(url.username), *arguments]
+
+
+def make_databases(superuser: str, passwords: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run the script as the container of PostgreSQL does."""
+    variables = {f"{name.upper()}_DB_PASSWORD": word for name, word in passwords.items()}
+    environment = plain_environment(PGPASSWORD="secret", **variables)
+    script = str(INFRA / "postgres" / "databases.sql")
+    command = client("psql", superuser, "--set", "ON_ERROR_STOP=1", "--dbname", "postgres", "--file", script)
+    return subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -142,3 +142,21 @@ def test_the_comparison_sees_a_step_that_takes_longer_with_one_row_more(
 ) -> None:
     monkeypatch.setenv(LINGERS, str(len(ROWS)))
     assert interference(tmp_path, "wasp", ROWS, ROWS.drop(index=5)) == ["duration of vote t=0", "duration of vote t=1"]
+
+
+# --- the comparison of runs: chance between two equal runs is not blamed, and every other difference is
+ONE = {"output": ["a", "random 1"], "plan.json": ["x"]}
+AGAIN = {"output": ["a", "random 2"], "plan.json": ["x"]}
+
+
+def test_what_differs_between_equal_runs_is_chance() -> None:
+    assert blamed(ONE, AGAIN, {"output": ["a", "random 3"], "plan.json": ["x"]}) == []
+
+
+def test_a_line_that_both_equal_runs_have_is_no_chance() -> None:
+    assert blamed(ONE, AGAIN, {"output": ["b", "random 3"], "plan.json": ["x"]}) == ["output: a"]
+
+
+def test_every_difference_in_a_file_without_chance_is_blamed() -> None:
+    found = blamed(ONE, AGAIN, {"output": ["a", "random 3"], "plan.json": ["x", "y"], "new": []})
+    assert found == ["new: only one run has this file", "plan.json: y"]

@@ -1,3 +1,4 @@
+import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
@@ -8,7 +9,6 @@ from tasks.metrics import metrics, registry
 from tasks.metrics.metrics import fid, map_2d, mmd, precision_recall, thin, weighted_scores
 from tasks.metrics.registry import LabelledRows, MetricInput
 from tasks.students.train import evaluate
-from tests.support.data.exact_fid import by_sixty_digits
 
 
 def _many(draw):
@@ -158,3 +158,26 @@ def test_coverage_is_measured_on_a_part_of_many_rows_and_left_out_where_there_ar
     assert precision > 0.95
     assert recall < 0.3
     assert coverage(real[:3]) == (None, None)
+
+
+# --- fID in 60-digit arithmetic
+def by_sixty_digits(a, b):
+    """FID through the eigenvalues of the Gram form, in 60-digit arithmetic."""
+    with mpmath.workdps(60):
+        sides = []
+        for rows in (a, b):
+            exact = mpmath.matrix(rows.tolist())
+            n, d = exact.rows, exact.cols
+            mean = [mpmath.fsum(exact[i, j] for i in range(n)) / n for j in range(d)]
+            centred = mpmath.matrix(n, d)
+            for i in range(n):
+                for j in range(d):
+                    centred[i, j] = (exact[i, j] - mean[j]) / mpmath.sqrt(n - 1)
+            sides.append((mean, centred))
+        (mean_a, rows_a), (mean_b, rows_b) = sides
+        cross = rows_a * rows_b.T
+        values = mpmath.eigsy(cross * cross.T, eigvals_only=True)
+        common = mpmath.fsum(mpmath.sqrt(max(value, 0)) for value in values)
+        squares = mpmath.fsum(entry**2 for rows in (rows_a, rows_b) for entry in rows)
+        apart = mpmath.fsum((p - q) ** 2 for p, q in zip(mean_a, mean_b, strict=True))
+        return float(apart + squares - 2 * common)

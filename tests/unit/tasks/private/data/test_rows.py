@@ -10,12 +10,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from tblib import pickling_support
 
-from connectors.interfaces.errors import InputError, PlaceError, PrivateInputError, WaspError
+from connectors.interfaces.errors import FinalError, InputError, PlaceError, PrivateInputError, WaspError
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.security.record_hashes import dataset_fingerprint, record_hash
 from tasks.private.data.marks import Marker, marks_of
+from tasks.private.data.quarantine import sealed, write_for_owner
 from tasks.private.data.rows import Identity, OpenedRows, Zone, identify, open_rows
+from tasks.private.data.survey import Survey, language_of
 from tests.support.data.private_zone import SECRET, zone
 
 LABELS = ("a", "b")
@@ -248,3 +251,68 @@ def test_a_public_draw_is_another_choice_than_a_private_one_in_every_key() -> No
     choices = [RowsRef("p", rows=60, **more).choice for more in ({}, {"of": 100}, {"public": True}, {"seed": 1})]
     assert len({str(choice) for choice in choices}) == 4
     assert [RowsRef("p", rows=60, public=public).lets_rows_in for public in (False, True)] == [True, False]
+
+
+# --- what leaves the private zone when something goes wrong in it: a code, on no path the words of a row
+ROW = "zqxplanted quokka 7731"
+
+
+def embed(kind: str, folder: Path) -> None:
+    with sealed(folder):
+        try:
+            raise ValueError(f"cannot encode {ROW!r}")
+        except ValueError as error:
+            if kind == "unknown":
+                raise
+            raise FinalError("the embedder failed") from (error if kind == "caused" else None)
+
+
+def fail(kind: str, folder: Path) -> WaspError:
+    with pytest.raises(WaspError) as caught:
+        embed(kind, folder)
+    return caught.value
+
+
+@pytest.mark.parametrize("kind", ["unknown", "caused", "hidden"])
+def test_an_error_travels_to_another_process_without_the_errors_before_it(kind: str, tmp_path: Path) -> None:
+    error = fail(kind, tmp_path)
+    assert isinstance(error, PrivateInputError if kind == "unknown" else FinalError)
+    assert not isinstance(error, PrivateInputError) or ROW in error.details.read_text(), "for the owner alone"
+    pickling_support.install()  # what Dask does: causes and contexts are pickled as well
+    sent = pickle.dumps(error)
+    assert ROW.encode() not in sent
+    assert str(pickle.loads(sent)) == str(error)
+    assert ROW not in "".join(traceback.format_exception(error, chain=True))
+
+
+def test_what_is_written_for_the_owner_is_readable_for_the_owner_only(tmp_path: Path) -> None:
+    write_for_owner(tmp_path / "zone" / "problems.json", "a private passage")
+    assert (tmp_path / "zone").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "zone" / "problems.json").stat().st_mode & 0o777 == 0o600
+
+
+# --- the description of private records for their owner
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("The router in my office is slow and it was fine with the old one", "en"),
+        ("Der Router ist langsam und ich kann nicht auf das Internet zu den Kunden", "de"),
+        ("La connexion est lente et je ne suis pas dans les temps pour une réunion", "fr"),
+        ("El router es lento y no puedo trabajar con los clientes por una hora", "es"),
+        ("路由器很慢 我无法上网", "zh"),
+        ("ルーターが遅いです", "ja"),
+        ("Роутер работает медленно", "ru"),
+        ("42 !", "en"),
+    ],
+)
+def test_the_language_of_texts(text: str, language: str) -> None:
+    assert language_of([text]) == language
+
+
+@pytest.mark.parametrize(("rows", "number"), [(0, 1), (7, 7), (99, 90), (120, 100), (1000, 1000), (4999, 4000)])
+def test_the_declared_number_is_rounded_down(rows: int, number: int) -> None:
+    assert Survey(rows, {}, "en").declared_rows == number
+
+
+def test_its_repr_shows_no_number() -> None:
+    assert "17" not in repr(Survey(17, {"secret": 17}, "en"))

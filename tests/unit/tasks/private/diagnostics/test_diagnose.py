@@ -1,15 +1,27 @@
+"""Numbers on private rows without noise: marked, silent, and whether texts repeat passages."""
+
 import ast
 import inspect
 import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from connectors.interfaces.content_keys import canonical
-from connectors.interfaces.errors import InputError
+from connectors.interfaces.errors import InputError, PrivateInputError
+from connectors.interfaces.rows import PrivateRef, RowsRef
 from tasks.metrics.metrics import fid
-from tasks.private.diagnostics import diagnose
+from tasks.private.data.rows import identify
+from tasks.private.diagnostics import diagnose, overlap
 from tasks.private.diagnostics.diagnose import NotPrivate, private_fid
+from tasks.private.diagnostics.overlap import chance_words, passages, search_copies
+from tests.support.data.private_zone import zone
 
 
 def _sets():
@@ -49,3 +61,72 @@ def test_the_module_neither_prints_nor_logs():
     modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert "print" not in names
     assert modules <= {"numpy"}
+
+
+# --- copies of private passages are found; what public texts share too is not held against a text
+SECRET_TEXT = "my router fell from the shelf and now its blue lamp blinks twice every hour at night"
+SENTENCE = "thank you very much for your help in this matter today"
+
+
+Search = Callable[[dict[int, str], list[str]], Any]
+
+
+@pytest.fixture
+def search(tmp_path: Path) -> Search:
+    """Search texts for copies of two private rows; the second one ends in a usual sentence."""
+    rows = pd.DataFrame({"text": [SECRET_TEXT, f"hello {SENTENCE}"], "label": ["a", "b"], "row": [0, 1]})
+    place, private = zone(rows, tmp_path / "problems"), PrivateRef("rows", RowsRef("somewhere"))
+    tools = SimpleNamespace(zone=place, private=private, run_id="run-1")
+    return partial(search_copies, tools, identify(place, private, ("a", "b"), []).fingerprint)
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("The cat sat on the mat and looked at the moon.", True),
+        ("Well, MY ROUTER fell from the shelf; and now!", False),
+        ("my router fell from the shelf and", True),
+        (f"Hi. {SENTENCE}", False),
+    ],
+)
+def test_eight_words_in_a_row_are_a_copy_whatever_case_and_punctuation(search: Search, text: str, passes: bool) -> None:
+    found = search({7: text}, [])
+    assert found.passed is passes
+    assert found.mark == "not private"
+    if not passes:
+        assert {one["sample_id"] for one in json.loads(found.details.read_text())["problems"]} == {7}
+
+
+def test_equal_texts_are_searched_once_and_their_answer_is_read_back(search: Search, monkeypatch) -> None:
+    texts = {7: "my router fell from the shelf and now!"}
+    first = search(texts, [])
+    with monkeypatch.context() as patch:
+        patch.setattr(overlap, "open_rows", None)
+        assert search(texts, []) == first
+        with pytest.raises(PrivateInputError):
+            search({7: "other text"}, [])
+    assert search({7: "other text"}, []).passed
+
+
+def test_what_stands_in_a_public_text_is_no_copy(search: Search) -> None:
+    assert search({0: f"Hi. {SENTENCE}"}, [SENTENCE]).passed
+
+
+def test_chance_is_what_texts_share_with_public_rows_but_never_excuses_twelve_words(search: Search) -> None:
+    words = SECRET_TEXT.split()
+    assert chance_words([SENTENCE], ["nothing alike"]) == 8
+    assert chance_words([SENTENCE], [" ".join(SENTENCE.split()[:9])]) == 10
+    quote = "a b c d e f g h i j k l m n o p q r s t"
+    assert chance_words([quote], [quote]) == 12
+    assert not search({0: quote, 1: " ".join(words[2:14])}, [quote]).passed
+
+
+def test_writing_without_spaces_is_compared_by_signs() -> None:
+    row = "我的路由器昨天晚上从架子上掉下来了现在蓝灯一直闪"
+    assert set(passages(f"你好{row[:18]}。", 8)) & set(passages(row, 8))
+    assert not set(passages(f"你好{row[:12]}。", 8)) & set(passages(row, 8))
+
+
+def test_rows_that_are_others_now_are_refused(search: Any) -> None:
+    with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED"):
+        search_copies(search.args[0], "another fingerprint", {0: "text"}, [])

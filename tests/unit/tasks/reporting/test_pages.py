@@ -1,0 +1,122 @@
+"""Texts and map of a report, and the page of an audit."""
+
+import dataclasses
+import json
+import re
+
+import pytest
+
+from flows.audit import text
+from tasks.reporting import text_browser
+from tasks.reporting.audit_report import audit_page, pictures
+from tasks.reporting.report import render
+from tasks.reporting.run_record import MapPoints
+from tasks.reporting.text_browser import TextRow, browse, near_copies
+from tasks.reporting.text_map import groups, map_plot, texts_by_group
+from tests.support.data.reports import CLASSES, made_up_report
+from tests.support.golden_pages import check_page
+
+ROWS = [
+    TextRow("The parcel is late again, please call me", "delivery", "clerk", 0),
+    TextRow("the parcel is late again please call me", "delivery", "writer", 1),
+    TextRow("I was charged twice </script><script>alert(1)</script>", "billing", "clerk", 1),
+]
+
+
+def test_every_text_is_in_the_page_and_ends_no_script() -> None:
+    browser = browse(ROWS)
+    assert "</script" not in browser.data
+    data = json.loads(browser.data)
+    assert [row[0] for row in data["rows"]] == [row.text for row in ROWS]
+    assert data["labels"] == ["delivery", "billing"]
+    page = render(made_up_report(), ROWS)
+    assert page.count("<script") == page.count("</script>") == 3
+    assert "alert(1)" in page
+    assert "<script>alert" not in page
+
+
+def test_quality_is_stated_by_class() -> None:
+    delivery, billing = browse(ROWS).classes
+    assert (delivery.texts, delivery.words, delivery.copies) == (2, 8, 1.0)
+    assert (billing.texts, billing.copies) == (1, 0.0)
+
+
+@pytest.mark.parametrize(("texts", "copies"), [([], []), (["one"], [False]), (["?", "!"], [False, False])])
+def test_few_texts_have_no_copies(texts: list[str], copies: list[bool]) -> None:
+    assert near_copies(texts) == copies
+
+
+def test_a_large_set_is_shown_evenly_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_browser, "MOST_BYTES", 60)
+    browser = browse(ROWS)
+    assert browser.shown < browser.total == 3
+    assert f"this page has {browser.shown} of them" in render(made_up_report(), ROWS)
+
+
+# --- the map of a report: a colour for each class, and the text of every dot
+MAPPED = [TextRow("a text", CLASSES[0], "clerk", 0)]
+
+
+def test_every_dot_of_the_picture_has_its_text_at_the_same_place() -> None:
+    report = made_up_report()
+    svg = map_plot(report).decode()
+    texts = json.loads(texts_by_group(report.map))
+    for number, (name, positions) in enumerate(groups(report.map)):
+        drawn = re.search(rf'<g id="map-{number}">(.*?)</g>\s*</g>', svg, re.S)
+        assert drawn, name
+        assert drawn[1].count("<use") == len(positions) == len(texts[number]) == 120
+        assert texts[number] == [[name, report.map.texts[position]] for position in positions]
+
+
+def test_the_most_frequent_classes_have_a_colour_and_the_others_share_one() -> None:
+    labels = [f"class {number}" for number in range(12) for _ in range(12 - number)]
+    points = MapPoints(tuple((float(i), 0.0) for i in range(len(labels))), (), labels=tuple(labels))
+    found = groups(points)
+    assert [name for name, _ in found] == [*(f"class {number}" for number in range(9)), "other classes"]
+    assert [len(positions) for _, positions in found] == [12, 11, 10, 9, 8, 7, 6, 5, 4, 6]
+    assert sorted(position for _, positions in found for position in positions) == list(range(len(labels)))
+
+
+def test_a_page_with_texts_has_those_of_the_map_and_ends_no_script() -> None:
+    page = render(made_up_report(), MAPPED)
+    assert "text 7 \\u003cb>" in page
+    assert "text 7" not in render(made_up_report()), "a page without texts, such as one that is not private"
+
+
+def test_a_report_of_an_earlier_version_draws_its_map_in_one_colour() -> None:
+    report = made_up_report()
+    earlier = dataclasses.replace(report.map, labels=(), texts=(), test_labels=())
+    assert [name for name, _ in groups(earlier)] == ["synthetic"]
+    page = render(dataclasses.replace(report, map=earlier), MAPPED)
+    assert 'id="figure-map"' in page
+    assert "point at a dot" not in page
+
+
+# --- the page of an audit: one golden page of a red audit with a whole run
+VOTES = {
+    "mechanism": "wasp tight", "adjacency": "add_remove", "delta": 1e-5, "sensitivity": 1.6, "epsilon_stated": 4.0,
+    "epsilon_claimed": 4.0, "protects": "record", "noise": "gaussian", "noise_scale": 3.5, "releases": 4,
+    "epsilon_proven": 4.5, "stated_holds": True, "sound": False, "fresh": True, "number_kept": True, "passed": False,
+    "findings": [{"what": "who took part", "passed": False, "epsilon_proven": 4.5, "remark": "2 false alarms"}],
+    "freshness": "noises correlate by 0.1 standard errors", "number": "4 releases seen, 4 planned",
+}  # fmt: skip
+PRINTED = VOTES | {"mechanism": "dp_kps density paper", "epsilon_claimed": 10.0, "epsilon_proven": 5.0}
+PRINTED |= {"stated_holds": False, "sound": True, "passed": True, "findings": []}
+ATTACK = {"what": "noisy votes", "guesses": 250, "correct": 200, "bound": 0.68, "auc": 0.69, "interval": [0.64, 0.73]}
+WHOLE = VOTES | {"mechanism": "whole run", "epsilon_proven": 0.68, "passed": True, "attacks": [ATTACK | {"hits": 0.1}]}
+RESULT = {
+    "run_id": "audit-e4", "ended": "2026-11-25T10:00:00", "passed": False, "trials": 1000, "confidence": 0.999,
+    "mechanisms": [VOTES, PRINTED], "pipeline": WHOLE, "seconds": 9.0, "audit": "runs/audit-e4/audit.json",
+}  # fmt: skip
+
+
+def test_the_page_and_the_summary_state_what_is_red_and_what_is_no_guarantee() -> None:
+    page = audit_page(RESULT, text.sentence(RESULT), [*text.reasons(RESULT), *text.notes(RESULT)])
+    check_page("audit", page)
+    assert "<mark>red</mark>" in page
+    assert pictures(RESULT)["audit-bounds"].startswith(b"\x89PNG")
+    shown = text.summary(RESULT)
+    for part in ("Audit is RED", "epsilon 4.0000 is claimed, at least epsilon 4.5000 is proven at delta 1e-05",
+                 "the printed epsilon 4.0000 is no guarantee for one record", "AUC 0.690"):  # fmt: skip
+        assert part in shown, part
+    assert "RED: wasp tight" in text.verdict(RESULT)
