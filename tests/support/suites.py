@@ -82,7 +82,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[dp_",
         "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[kd_tutor",
         "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[wasp-privacy1",
-        "e2e/test_registered_dataset.py",
+        "e2e/test_persons.py::test_a_run_names_its_dataset",
         "unit/flows/audit/test_audit.py::test_a_sabotaged_mechanism",
         "unit/flows/publish/test_audits.py::test_an_export_without",
         "unit/tasks/audit/test_attacks.py::test_a_sabotaged_mechanism",

@@ -1,0 +1,146 @@
+"""What runs and first commands say, in Prefect and on the terminal: errors, events, no key, no warning."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect import flow, runtime
+from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
+
+from connectors.interfaces.errors import ConfigError, WaspError
+from flows.config.files import load_config
+from flows.methods.wasp.config import WaspConfig
+from flows.methods.wasp.flow import wasp
+from flows.runtime.failure import Story, told
+from tasks.prefect.runtime import task_step
+from tests.support.paths import ROOT
+from tests.support.registered import DEMO
+from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.served_flow import ask
+from tests.support.waits import wait_until
+
+
+def test_a_wrong_change_is_a_failed_run_with_its_sentence(api: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    config = load_config(WaspConfig, DEMO)
+    with temporary_settings({PREFECT_API_URL: api, PREFECT_LOGGING_TO_API_ENABLED: False}):
+        with pytest.raises(ConfigError, match="privacy.epsilon"):
+            wasp(config, changes=["privacy.epsilon=-1"])
+        (run,) = ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
+        assert run["state_type"] == "FAILED"
+        assert "privacy.epsilon" in run["state"]["message"]
+        assert run["name"].startswith("wasp-20")
+        with pytest.raises(ConfigError, match="dataset"):
+            wasp(config, changes=["private=nosuch"])
+        (run,) = ask(api, "/flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
+        assert run["state_type"] == "FAILED"
+        assert run["name"].startswith("wasp-nosuch-e4-s0-20")
+
+
+# --- a key that slips into an error nobody foresaw is in no state and no log line that Prefect stores
+KEY = "planted-0123456789abcdef"
+
+
+def test_a_key_in_an_error_that_nobody_foresaw(api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DESK_API_KEY", KEY)
+    ids: list[str] = []
+
+    @task_step("ask the desk")
+    def fail() -> None:
+        raise RuntimeError(f"the desk does not know {KEY}")
+
+    @flow
+    def work() -> None:
+        ids.append(str(runtime.flow_run.id))
+        with told(Story(tmp_path, begun=True)):
+            fail.submit().result()
+
+    with temporary_settings({PREFECT_API_URL: api, PREFECT_LOGGING_TO_API_ENABLED: True}):
+        with pytest.raises(WaspError, match=r"Step 'ask the desk' failed: RuntimeError: the desk does not know \*\*\*"):
+            work()
+        mine = {"flow_runs": {"id": {"any_": ids}}}
+        logs = {"logs": {"flow_run_id": {"any_": ids}}}
+        wait_until(lambda: "Traceback" in json.dumps(ask(api, "/logs/filter", logs)))
+        parts = (("logs", logs), ("task_runs", mine), ("flow_runs", mine))
+        stored = [json.dumps(ask(api, f"/{part}/filter", body)) for part, body in parts]
+    assert [part for part in stored if KEY in part] == []
+    assert all("the desk does not know ***" in part for part in stored)
+    assert KEY not in (tmp_path / "failure.txt").read_text()
+
+
+# --- the first command in an empty state folder
+@pytest.mark.runs
+@pytest.mark.parametrize(
+    "words", [("plan", "wasp", "-c", str(DEMO)), ("advise", "--rows", "100", "--classes", "10", "--epsilon", "1")]
+)
+def test_a_first_command_prints_no_warning(tmp_path: Path, words: tuple[str, ...]) -> None:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
+    own |= {"WASP_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "flows.cli.main", *words]
+    done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stdout
+    assert "Warning" not in done.stderr
+
+
+# --- retention as a flow: told first, removed when asked to, on a real server
+PROGRAM = """
+import json, sys
+from flows.cli.clean_flow import clean
+from flows.storage.retention import Retention
+print()
+print(json.dumps(clean(Retention(intermediate_older_than="30d"), remove=sys.argv[1] == "remove")))
+"""
+
+
+def test_a_scheduled_cleaning_tells_first_and_removes_when_asked_to(pipeline: Pipeline) -> None:
+    left = pipeline.home / "embeddings" / ".x.parquet.00.tmp"
+    left.parent.mkdir(parents=True, mode=0o700)
+    left.write_bytes(b"half")
+    os.utime(left, (1, 1))
+
+    def clean(how: str) -> dict[str, object]:
+        command = [sys.executable, "-c", PROGRAM, how]
+        done = subprocess.run(command, cwd=ROOT, env=pipeline.environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return last_json(done.stdout)
+
+    told = clean("tell")
+    assert (told["applied"], [one["path"] for one in told["going"]]) == (False, ["embeddings/.x.parquet.00.tmp"])
+    assert left.exists()
+    assert clean("remove")["applied"] is True
+    assert not left.exists()
+
+
+# --- a dataset that passes 80 % of its cap is told to Prefect once per run, with public numbers alone
+def events(api: str, dataset: str) -> list[dict[str, Any]]:
+    what = {"event": {"name": ["wasp.budget.high"]}, "resource": {"id": [f"wasp.dataset.{dataset}"]}}
+    return list(ask(api, "/events/filter", {"filter": what})["events"])
+
+
+@pytest.mark.slow
+def test_the_event_comes_once_after_the_release_that_passes_the_mark(api: str, pipeline: Pipeline) -> None:
+    pipeline.call("budget", "cap", "spent-desk", "--epsilon", "5", "--declare")
+    small = {"private": {"name": "spent-desk"}, "privacy": {"epsilon": 2.0}}
+    pipeline.run(**small)
+    assert events(api, "spent-desk") == []
+
+    more = small | {"privacy": {"epsilon": 4.2}, "execution": {"seed": 1}}
+    summary = pipeline.run(**more)
+    found = wait_until(lambda: events(api, "spent-desk"), every=0.5)
+    told = found[0]["payload"]
+    status = pipeline.answer("budget", "show", "spent-desk")["datasets"][0]
+    assert told["cap"] == 5.0
+    assert 4.0 <= told["spent"] <= round(status["spent"], 4)
+    assert told["percent"] == round(100 * told["spent"] / 5)
+    assert set(told) == {"dataset", "spent", "cap", "left", "percent", "run_id", "flow_run"}
+    assert (told["run_id"], told["flow_run"]) == (summary["run_id"], summary["prefect_run_id"])
+
+    pipeline.run(**more)  # reads everything back
+    time.sleep(3)
+    assert len(events(api, "spent-desk")) == len(found)
