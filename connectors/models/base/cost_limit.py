@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from connectors.artifacts.atomic_files import explained
 from connectors.interfaces.errors import MoneyError
+from connectors.interfaces.models import Usage
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from connectors.models.base.claims import Lease, is_running, process_name
 
@@ -32,15 +33,6 @@ ROUNDING = 1e-12
 
 GRACE_SECONDS = 30.0
 """Time for a call to settle after its timeout."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallPrice:
-    """The price of one call. `estimated`: not reported by the server; `is_answer`: no further try follows."""
-
-    dollars: float
-    estimated: bool = False
-    is_answer: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,17 +271,17 @@ class Admission:
             self.held += worst
             return purse.hold(worst, seconds + GRACE_SECONDS)
 
-    def settle(self, hold: Hold, position: int, price: CallPrice) -> None:
-        """Replace a hold by the price of its call."""
+    def settle(self, hold: Hold, position: int, usage: Usage, is_answer: bool = True) -> None:
+        """Replace a hold by the price of its call. `is_answer`: no further try follows."""
         if self.purse is None:
             return
         with self.purse.lock:
             if hold.name:
                 self.held -= hold.dollars
-                self.paid += price.dollars
-                self.priced += price.is_answer
-                self.started -= not price.is_answer
-            self.purse.pay(self.model, self.keys[position], price.dollars, price.estimated, hold)
+                self.paid += usage.dollars
+                self.priced += is_answer
+                self.started -= not is_answer
+            self.purse.pay(self.model, self.keys[position], usage.dollars, usage.estimated_calls > 0, hold)
 
     def _has_had_its_share(self, purse: Purse) -> bool:
         """Return True if the money is too small for all lists, and this one is ahead of the others."""

@@ -15,14 +15,13 @@ from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.prompts import Prompt
-from connectors.interfaces.text_forms import encodable
 from connectors.interfaces.traffic import Traffic
 from connectors.models.base.cost_limit import Admission
 from connectors.models.vendors.dispatch import Dispatch, run_here
 from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.gate import Gate
 from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
-from connectors.models.vendors.responses import request_bytes
+from connectors.models.vendors.responses import Output, completion_of, limit_of, request_bytes
 from connectors.security.secrets import NO_KEY, Secret, read_secret
 
 Options = TypeVar("Options", bound=VendorOptions)
@@ -39,7 +38,8 @@ _log = logging.getLogger(__name__)
 class VendorModel(ABC, Generic[Options]):
     """A language model behind an API; a subclass opens clients of its SDK and sends requests.
 
-    The extra `extra` installs the package `sdk`. `url` and `key`: the vendor's address and the reference to its key.
+    The extra `extra` installs the package `sdk`. `url` and `key`: the vendor's address and the reference to its key;
+    `path`: that of requests below the address.
 
     Prompts are sent over all endpoints, in an event loop of the calling thread; each completion is passed on when it
     arrives. Threads can call `complete` concurrently and share the endpoints' gates. Contains no key: keys are read for
@@ -51,6 +51,7 @@ class VendorModel(ABC, Generic[Options]):
     extra: ClassVar[str] = "api"
     url: ClassVar[str]
     key: ClassVar[str]
+    path: str = ""
     options_type: ClassVar[type[VendorOptions]] = VendorOptions
 
     def __init__(self, name: str, model: str, options: Options) -> None:
@@ -122,9 +123,8 @@ class VendorModel(ABC, Generic[Options]):
         thread.
         """
         if prompts:
-            secrets = [read_secret(address.key, f"Model '{self.name}': key") for address in self.options.endpoints]
             with cancellation.signals_delayed():
-                run_here(Dispatch(self, prompts, keep, secrets, admission).run())
+                run_here(Dispatch(self, prompts, keep, admission).run())
 
     def traffic(self) -> dict[str, Traffic]:
         """Return the calls so far by host."""
@@ -146,15 +146,14 @@ class VendorModel(ABC, Generic[Options]):
         self.others_served.append(served)
         _log.warning("Model '%s': '%s' was asked for, and '%s' answers. Check `model`.", self.name, self.model, served)
 
-    def worst_dollars(self, prompt: Prompt) -> float:
-        """Return the maximum cost of one call with this prompt.
+    def worst_dollars(self, body: dict[str, Any]) -> float:
+        """Return the maximum cost of one call with this body.
 
         No token is shorter than a byte; a hundred more allow for roles and formatting.
         """
         if not self.options.price.worst_dollars(1, 1):
             return 0.0
-        tokens_in = request_bytes(self.request(replace(prompt, text=encodable(prompt.text)))) + 100
-        return self.options.price.worst_dollars(tokens_in, self.options.max_tokens or prompt.max_tokens)
+        return self.options.price.worst_dollars(request_bytes(body) + 100, limit_of(body))
 
     def load_sdk(self) -> Any:
         """Return the module of the SDK; MissingPackageError if it is not installed."""
@@ -191,6 +190,12 @@ class VendorModel(ABC, Generic[Options]):
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the body of a request."""
 
+    async def send(self, client: Any, body: dict[str, Any]) -> Completion:
+        """Send one request; return its completion, or raise one of `failures`."""
+        response = await client.post(self.path, body=body, cast_to=object)
+        return completion_of(self.read(response), response, body, self.options.price)
+
+    @staticmethod
     @abstractmethod
-    async def send(self, client: Any, prompt: Prompt) -> Completion:
-        """Send one request; return the raw text with finish reason, tokens and price; raise one of `failures`."""
+    def read(response: Any) -> Output:
+        """Return the output in a response; ValueError if it is not the documented JSON."""

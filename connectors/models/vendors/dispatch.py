@@ -7,7 +7,7 @@ import contextvars
 import heapq
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -15,23 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import TemporaryError, WaspError
-from connectors.interfaces.models import Completion, Keep
+from connectors.interfaces.models import Completion, Keep, Usage
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
-from connectors.models.base.cost_limit import Admission, CallPrice, Hold
+from connectors.models.base.cost_limit import Admission, Hold
 from connectors.models.vendors.errors import CallFailed, EndpointRefusal, explain
-from connectors.models.vendors.gate import MOST_DOUBTS, backoff
-from connectors.models.vendors.responses import plain_text
-from connectors.security.secrets import Secret
+from connectors.models.vendors.gate import MOST_DOUBTS, Gate, backoff
+from connectors.models.vendors.options import Address
+from connectors.security.secrets import read_secret
 
 if TYPE_CHECKING:
     from connectors.models.vendors.calls import VendorModel
-
-NO_ROOM = (
-    "the token limit ended the completion before its first word. Raise max_tokens, or lower the reasoning effort in "
-    "the options of this PLM"
-)
-"""Error of a completion whose tokens all went into reasoning."""
 
 TICK_SECONDS = 0.05
 """Interval of checks for timeouts, a stop, and for slots and money that other threads and processes free."""
@@ -57,13 +51,11 @@ def run_here(work: Coroutine[Any, Any, None]) -> None:
 
 @dataclass(slots=True)
 class _Request:
-    """Position of a prompt; the failures by kind, tokens and price of its calls so far."""
+    """Position of a prompt; the failures of its calls by kind, and their usage so far."""
 
     position: int
     failures: Counter[str] = field(default_factory=Counter)
-    tokens: tuple[int, int] = (0, 0)
-    dollars: float = 0.0
-    estimated: bool = False
+    usage: Usage = field(default_factory=Usage)
 
     def is_over(self, tries: int) -> bool:
         """Return True if no further call may be made."""
@@ -76,204 +68,157 @@ class _Request:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A call in flight. `due`: its time limit, by the clock of `Dispatch`."""
-
-    request: _Request
-    endpoint: int
-    began: float
-    due: float
-
-
 class Dispatch:
     """One call of `complete_admitted`.
 
-    `unclaimed`: requests whose prompt is not claimed; `ready`: claimed ones; `later`: those that wait for a retry.
+    `unclaimed`: positions of prompts that are not claimed; `waiting`: claimed requests by the time from which they may
+    be sent; `running`: the time limit of each call in flight, by `clock`.
+
     `clock`: seconds in which the event loop ran. While another process has locked the store, responses arrive unread;
     they are not late, and a second call would be paid twice.
     """
 
-    def __init__(
-        self,
-        model: VendorModel[Any],
-        prompts: Sequence[Prompt],
-        keep: Keep,
-        secrets: Sequence[Secret],
-        admission: Admission,
-    ) -> None:
-        self.model, self.prompts, self.keep, self.secrets, self.admission = model, prompts, keep, secrets, admission
-        self.unclaimed = deque(map(_Request, range(len(prompts))))
-        self.ready: deque[_Request] = deque()
-        self.later: list[tuple[float, int, _Request]] = []
-        self.running: dict[asyncio.Task[Completion | WaspError], _Call] = {}
+    def __init__(self, model: VendorModel[Any], prompts: Sequence[Prompt], keep: Keep, admission: Admission) -> None:
+        self.model, self.prompts, self.keep, self.admission = model, prompts, keep, admission
+        self.secrets = [read_secret(address.key, f"Model '{model.name}': key") for address in model.options.endpoints]
+        self.unclaimed = range(len(prompts))
+        self.waiting: list[tuple[float, int, _Request]] = []
+        self.running: dict[asyncio.Task[None], float] = {}
         self.clients: list[Any] = []
         self.clock = 0.0
-        self.is_stopped = self.waits_for_money = False
+        self.is_stopped = False
 
     async def run(self) -> None:
-        """Start and end calls until every request has an outcome, or raise when no endpoint is left."""
+        """Make calls until every request has an outcome, or raise when no endpoint is left."""
         gates = self.model.gates
         for gate in gates:
             gate.revive()
         try:
             for address, secret in zip(self.model.options.endpoints, self.secrets, strict=True):
                 self.clients.append(self.model.open_client(address, secret))
-            while self.running or ((self.unclaimed or self.ready or self.later) and not self.stops):
-                self.start_calls()
+            while self.running or ((self.unclaimed or self.waiting) and not self.must_stop()):
+                while not (pause := self.start_call()):
+                    pass
                 losses = [gate.lost for gate in gates if gate.lost]
-                if not self.running and not self.stops and len(losses) == len(gates):
+                if not self.running and not self.is_stopped and len(losses) == len(gates):
                     raise next((loss for loss in losses if isinstance(loss, TemporaryError)), losses[0])
-                await self.end_calls()
-                if self.stops and self.running:
-                    self.warn_of_stop()
-                    if cancellation.is_cancelled():
-                        break
-            if self.stops:
+                await self.end_calls(pause)
+                if cancellation.is_cancelled():
+                    break
+            if self.must_stop():
                 raise cancellation.ProcessEnds("this process must stop")
         finally:
-            for task, call in self.running.items():
+            for task in self.running:
                 task.cancel()
-                gates[call.endpoint].give_back()
             await asyncio.gather(*self.running, return_exceptions=True)
             for client in self.clients:
                 await client.close()
 
-    @property
-    def stops(self) -> bool:
-        """True if no call may start any more."""
-        return self.is_stopped or cancellation.is_stopped()
-
-    def warn_of_stop(self) -> None:
-        """Explain once why the process does not end at once."""
-        if not self.is_stopped:
+    def must_stop(self) -> bool:
+        """Return True if no call may start any more; explain once why the process does not end at once."""
+        if cancellation.is_stopped() and not self.is_stopped:
             self.is_stopped = True
-            _log.warning(
-                "Model '%s': waiting for %d calls in flight, at most %g seconds. Press Ctrl-C again to cancel them.",
-                self.model.name,
-                len(self.running),
-                self.model.options.timeout,
-            )
+            if self.running:
+                calls = f"{len(self.running)} calls in flight, at most {self.model.options.timeout:g} seconds"
+                _log.warning("Model '%s': waiting for %s. Press Ctrl-C again to cancel them.", self.model.name, calls)
+        return self.is_stopped
 
-    # --- the start of a call
-    def next_request(self) -> _Request | None:
-        """Return a request to send now, claimed together with the next ones, about one for each call in flight."""
-        if self.later and self.later[0][0] <= time.monotonic():
-            return heapq.heappop(self.later)[2]
-        while not self.ready and self.unclaimed:
-            most = min(len(self.unclaimed), self.model.options.concurrency * len(self.model.gates))
-            part = [self.unclaimed.popleft() for _ in range(most)]
-            claimed = set(self.admission.claim([request.position for request in part]))
-            self.ready.extend(request for request in part if request.position in claimed)
-        return self.ready.popleft() if self.ready else None
-
-    def start_calls(self) -> None:
-        """Start calls as long as there are requests, slots and money."""
-        self.waits_for_money = False
-        while not self.stops and (request := self.next_request()) is not None:
-            endpoint = self.take_slot(bool(request.failures))
-            if endpoint is None or not self.start(request, endpoint):
-                self.ready.appendleft(request)
-                return
-
-    def take_slot(self, is_repeated: bool) -> int | None:
-        """Take a slot at the least loaded free endpoint."""
-        gates = self.model.gates
-        free = [number for number, gate in enumerate(gates) if gate.wait() == 0]
-        by_load = sorted(free, key=lambda number: gates[number].in_flight / gates[number].limit)
-        return next((number for number in by_load if gates[number].take(is_repeated)), None)
-
-    def start(self, request: _Request, endpoint: int) -> bool:
-        """Reserve money and start a call; False if other calls must end first."""
-        timeout, hold = self.model.options.timeout, None
-        worst = self.model.worst_dollars(self.prompt(request))
+    def start_call(self) -> float:
+        """Start a call, and return 0; else the seconds until there may be a request, a slot and money for one."""
+        if self.must_stop() or (request := self.next_request()) is None:
+            return TICK_SECONDS
+        gates, timeout, hold = self.model.gates, self.model.options.timeout, None
+        by_load = sorted(range(len(gates)), key=lambda number: gates[number].in_flight / gates[number].limit)
+        endpoint = next((number for number in by_load if gates[number].take(bool(request.failures))), None)
+        if endpoint is None:
+            return min(TICK_SECONDS, max(0.001, min(gate.wait() for gate in gates)))
+        body = self.body(request)
+        worst = self.model.worst_dollars(body)
         try:
             hold = self.admission.reserve(worst, timeout)
         finally:
             if hold is None:
-                self.model.gates[endpoint].give_back()
-        self.waits_for_money = hold is None
+                gates[endpoint].give_back()
         if hold is None:
-            return False
-        task = asyncio.ensure_future(self.call(request, endpoint, hold, worst))
-        self.running[task] = _Call(request, endpoint, time.monotonic(), self.clock + timeout)
-        return True
+            return TICK_SECONDS
+        heapq.heappop(self.waiting)
+        task = asyncio.ensure_future(self.call(request, body, endpoint, hold, worst))
+        self.running[task] = self.clock + timeout
+        return 0.0
 
-    async def call(self, request: _Request, endpoint: int, hold: Hold, worst: float) -> Completion | WaspError:
-        """Make one call and pay it; return the raw completion or the error, without a key in its context."""
-        price = CallPrice(worst, estimated=True, is_answer=False)
-        try:
-            outcome = await self.outcome(request, endpoint)
-            if isinstance(outcome, Completion):
-                request.tokens = request.tokens[0] + outcome.tokens_in, request.tokens[1] + outcome.tokens_out
-                request.estimated |= outcome.estimated
-                has_text = outcome.finish_reason != "stop" or bool(plain_text(outcome.text))
-                price = CallPrice(outcome.dollars, outcome.estimated, is_answer=has_text)
-            elif not (isinstance(outcome, CallFailed) and outcome.is_billed):
-                price = CallPrice(0.0, is_answer=False)
-        finally:
-            # A cancelled call was sent, too.
-            request.dollars += price.dollars
-            request.estimated |= price.estimated and price.dollars > 0
-            self.admission.settle(hold, request.position, price)
-        if price.is_answer or not isinstance(outcome, Completion):
-            return outcome
-        return CallFailed(f"{self.model.options.endpoints[endpoint]}: the completion has no text.", "empty")
+    def next_request(self) -> _Request | None:
+        """Return a request to send now, claimed together with the next ones, about one for each call in flight."""
+        now, most = time.monotonic(), self.model.options.concurrency * len(self.model.gates)
+        while not (self.waiting and self.waiting[0][0] <= now) and self.unclaimed:
+            part, self.unclaimed = self.unclaimed[:most], self.unclaimed[most:]
+            for position in self.admission.claim(part):
+                heapq.heappush(self.waiting, (now, position, _Request(position)))
+        return self.waiting[0][2] if self.waiting and self.waiting[0][0] <= now else None
 
-    async def outcome(self, request: _Request, endpoint: int) -> Completion | WaspError:
-        """Return the raw completion, or the meaning of the error of this call."""
-        model = self.model
-        try:
-            return await model.send(self.clients[endpoint], self.prompt(request))
-        except model.failures as error:
-            failure = model.read_failure(error)
-            return explain(error, failure, model.options.endpoints[endpoint], self.secrets[endpoint].reveal())
-
-    def prompt(self, request: _Request) -> Prompt:
-        """Return the prompt of a request; after an empty completion with another seed."""
+    def body(self, request: _Request) -> dict[str, Any]:
+        """Return the body of the next call of a request; after an empty completion it has another seed."""
         prompt = self.prompts[request.position]
-        return replace(
-            prompt,
-            text=encodable(prompt.text),
-            max_tokens=self.model.options.max_tokens or prompt.max_tokens,
-            seed=(prompt.seed + request.failures["empty"]) % 2**31,
-        )
+        seed = (prompt.seed + request.failures["empty"]) % 2**31
+        return self.model.request(replace(prompt, text=encodable(prompt.text), seed=seed))
 
-    # --- the end of a call
-    async def end_calls(self) -> None:
-        """Wait until a call ends or the next one may start; end the calls that have an outcome or are late."""
-        pause, began = TICK_SECONDS, time.monotonic()
-        if (self.ready or self.unclaimed) and not self.waits_for_money:
-            pause = min(pause, max(0.001, min(gate.wait() for gate in self.model.gates)))
-        ended: set[asyncio.Task[Completion | WaspError]] = set()
+    async def end_calls(self, seconds: float) -> None:
+        """Wait until a call ends, at most some seconds; raise its error, and cancel the calls that are late."""
+        began = time.monotonic()
+        ended: set[asyncio.Task[None]] = set()
         if self.running:
-            ended, _ = await asyncio.wait(self.running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(self.running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         else:
-            await asyncio.sleep(pause)
+            await asyncio.sleep(seconds)
         self.clock += min(time.monotonic() - began, 2 * TICK_SECONDS)
         for task in ended:
-            self.end(self.running.pop(task), task)
-        for task, call in self.running.items():
-            if call.due > self.clock:  # they started in this order
+            del self.running[task]
+            task.result()
+        for task, due in self.running.items():
+            if due > self.clock:  # they started in this order
                 break
             task.cancel()
 
-    def end(self, call: _Call, task: asyncio.Task[Completion | WaspError]) -> None:
+    async def call(self, request: _Request, body: dict[str, Any], endpoint: int, hold: Hold, worst: float) -> None:
+        """Make one call and pay for it; then deliver its completion, or plan the next call of the request."""
+        target, gate = self.model.options.endpoints[endpoint], self.model.gates[endpoint]
+        began, due = time.monotonic(), self.clock + self.model.options.timeout
+        # A cancelled call was sent, too.
+        usage, has_text = Usage(dollars=worst, estimated_calls=int(worst > 0)), False
+        outcome: Completion | WaspError
+        try:
+            outcome = await self.outcome(self.clients[endpoint], body, target)
+            if isinstance(outcome, Completion):
+                usage, has_text = outcome.usage, outcome.finish_reason != "stop" or bool(outcome.text)
+            elif not (isinstance(outcome, CallFailed) and outcome.is_billed):
+                usage = Usage()
+        except asyncio.CancelledError:
+            if self.clock < due:
+                raise
+            late = f"{target}: no response within {self.model.options.timeout:g} seconds."
+            outcome = CallFailed(late, "timed_out", is_billed=True)
+        finally:
+            request.usage += usage
+            self.admission.settle(hold, request.position, usage, has_text)
+            gate.give_back()
+        if isinstance(outcome, Completion) and not has_text:
+            outcome = CallFailed(f"{target}: the completion has no text.", "empty")
+        self.end(request, outcome, gate, began)
+
+    async def outcome(self, client: Any, body: dict[str, Any], target: Address) -> Completion | WaspError:
+        """Return the completion, or the meaning of the error of this call, without a key in its context."""
+        try:
+            return await self.model.send(client, body)
+        except self.model.failures as error:
+            return explain(error, self.model.read_failure(error), target)
+
+    def end(self, request: _Request, outcome: Completion | WaspError, gate: Gate, began: float) -> None:
         """Deliver the outcome of a call, or plan a retry."""
-        request, gate = call.request, self.model.gates[call.endpoint]
-        gate.give_back()  # not before the outcome is known: it may exclude the endpoint
-        if task.cancelled():
-            options = self.model.options
-            late = f"{options.endpoints[call.endpoint]}: no response within {options.timeout:g} seconds."
-            outcome: Completion | WaspError = CallFailed(late, "timed_out", is_billed=True)
-        else:
-            outcome = task.result()
         if isinstance(outcome, Completion):
-            gate.succeed(call.began)
+            gate.succeed(began)
             self.land(request, outcome)
         elif isinstance(outcome, CallFailed):
             request.failures[outcome.kind] += 1
-            gate.fail(outcome, call.began)
+            gate.fail(outcome, began)
             # The gate applies the delay that a server demands; other endpoints are available immediately.
             self.retry(request, outcome, 0.0 if outcome.retry_after is not None else backoff(request.failures.total()))
         elif isinstance(outcome, EndpointRefusal) and gate.has_succeeded:
@@ -281,29 +226,25 @@ class Dispatch:
             self.retry(request, outcome, gate.doubt(outcome, request.failures["doubted"]))
         else:
             gate.lost = outcome
-            self.ready.appendleft(request)
+            self.retry(request, outcome, 0.0)
 
     def retry(self, request: _Request, error: WaspError, seconds: float) -> None:
         """Send a request again after some seconds, unless it is over."""
         if request.is_over(self.model.options.tries):
             self.land(request, Completion("", "error", error=str(error)))
         else:
-            heapq.heappush(self.later, (time.monotonic() + seconds, request.position, request))
+            heapq.heappush(self.waiting, (time.monotonic() + seconds, request.position, request))
 
     def land(self, request: _Request, outcome: Completion) -> None:
-        """Deliver the outcome of a request, with the cost of all its calls."""
+        """Deliver the outcome of a request, with the usage of all its calls."""
         self.model.check_served(outcome.served_model)
-        text = plain_text(outcome.text)
-        if outcome.finish_reason == "length" and not text:
-            outcome = replace(outcome, finish_reason="error", error=NO_ROOM)
-        read, written = request.tokens
+        usage = request.usage
         completion = replace(
             outcome,
-            text=text,
-            tokens_in=read,
-            tokens_out=written,
-            dollars=request.dollars,
-            estimated=request.estimated,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            dollars=usage.dollars,
+            estimated=usage.estimated_calls > 0,
         )
         # A caller that must stop has received the completion; the calls in flight still land.
         try:

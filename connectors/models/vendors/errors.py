@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
 from connectors.interfaces.models import Completion
-from connectors.interfaces.redaction import HIDDEN, redact_output
+from connectors.interfaces.redaction import redact_output
 from connectors.models.vendors.options import Address
 from connectors.models.vendors.responses import part
 from connectors.security.secrets import NO_KEY
@@ -101,26 +101,22 @@ class Failure:
         return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def explain(error: Exception, failure: Failure, target: Address, secret: str) -> WaspError | Completion:
-    """Return the meaning of a call without a completion; see `classify`.
+def explain(error: Exception, failure: Failure, target: Address) -> WaspError | Completion:
+    """Return the meaning of a call without a completion; a ValueError: the response is not the documented JSON.
 
-    A ValueError means that the response is not the documented JSON.
+    CallFailed: retry. Completion: the request is refused or failed. FinalError: the endpoint will refuse all requests;
+    the message has the next action and contains no key.
     """
     if isinstance(error, ReportedError):
         return CallFailed(f"{target}: {error}")
     if isinstance(error, ValueError) or 200 <= failure.status < 300:
         problem = "the response is not the documented JSON. Check `endpoint` of this PLM."
         return CallFailed(f"{target}: {problem}", is_billed=True)
-    return classify(failure, target, secret) if failure.status else unreachable(error, target)
+    return _refused(failure, target) if failure.status else _unreachable(error, target)
 
 
-def classify(failure: Failure, target: Address, secret: str = "") -> WaspError | Completion:
-    """Return the meaning of a response with an error.
-
-    CallFailed: retry. Completion: the request is refused or failed. FinalError: the endpoint will refuse all requests;
-    the message has the next action and contains no key.
-    """
-    message, status = sanitize(failure.message, secret), failure.status
+def _refused(failure: Failure, target: Address) -> WaspError | Completion:
+    message, status = sanitize(failure.message), failure.status
     if status < 400:
         return _redirected(failure, target)
     if _FILTERED.search(failure.message) and status in (400, 403, 422):
@@ -165,7 +161,7 @@ def _redirected(failure: Failure, target: Address) -> EndpointRefusal:
     )
 
 
-def unreachable(error: BaseException, target: Address) -> CallFailed:
+def _unreachable(error: BaseException, target: Address) -> CallFailed:
     """Return the meaning of a call without a response: only one that never connected was certainly not billed."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:
@@ -180,9 +176,7 @@ def unreachable(error: BaseException, target: Address) -> CallFailed:
     return CallFailed(f"{target}: the connection broke ({cause_name}).", is_billed=True)
 
 
-def sanitize(message: str, secret: str = "") -> str:
+def sanitize(message: str) -> str:
     """Return a server's message on one line, shortened, without anything like a key."""
-    if secret:
-        message = message.replace(secret, HIDDEN)
     message = redact_output(" ".join(message.split()))
     return message if len(message) <= MOST_CHARACTERS else message[: MOST_CHARACTERS - 3] + "..."

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.models import Completion, ModelSpec
+from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.errors import Failure
@@ -55,21 +55,18 @@ class LiteLlmModel(VendorModel[VendorOptions]):
         settings |= {} if address.url == _placeholder(self.model) else {"api_base": address.url}
         settings |= {"api_key": secret.reveal()} if secret.reveal() else {}
 
-        async def post(body: dict[str, Any]) -> Any:
+        async def post(_path: str, *, body: dict[str, Any], **_: Any) -> Any:
             if "seed" not in (litellm.get_supported_openai_params(model=self.model) or ()):
                 body.pop("seed", None)
             return (await litellm.acompletion(**body, **settings)).model_dump()
 
         return SimpleNamespace(post=post, close=partial(asyncio.sleep, 0))
 
-    async def send(self, client: Any, prompt: Prompt) -> Completion:
-        """Send one request; see `VendorModel.send`."""
-        body = self.request(prompt)
-        return read_choice(await client.post(body), body, self.options.price)
-
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the arguments of a call."""
         return chat_request(self.model, self.options, prompt)
+
+    read = staticmethod(read_choice)
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:

@@ -15,8 +15,8 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.base.options import CHECKED
 from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.errors import ReportedError, sanitize
-from connectors.models.vendors.options import Address, TokenPrice, VendorOptions
-from connectors.models.vendors.responses import count_tokens, joined_texts, json_object, part, source_of
+from connectors.models.vendors.options import Address, VendorOptions
+from connectors.models.vendors.responses import Output, part
 from connectors.security.secrets import Secret
 
 _REASONS: Mapping[str, str] = {"length": "length", "content_filter": "refused"}
@@ -39,6 +39,42 @@ class OpenAIOptions(VendorOptions):
         return {**super().decoding, "api": self.api, "azure": self.azure}
 
 
+def decoding_fields(model: str, options: VendorOptions, prompt: Prompt, limit_field: str) -> dict[str, Any]:
+    """Return the fields of a request besides its prompt; the token limit is in `limit_field`."""
+    seed = prompt.seed if options.seeded else None
+    limit = options.max_tokens or prompt.max_tokens
+    return options.body("stop", model=model, seed=seed, **{limit_field: limit})
+
+
+def chat_request(model: str, options: VendorOptions, prompt: Prompt, limit_field: str = "max_tokens") -> dict[str, Any]:
+    """Return the body of a chat request."""
+    body = decoding_fields(model, options, prompt, limit_field)
+    if options.response_format:
+        named = {"name": "completion", "strict": True, "schema": options.response_format}
+        body["response_format"] = {"type": "json_schema", "json_schema": named}
+    messages = [{"role": "system", "content": options.system}] if options.system else []
+    return {**body, "messages": [*messages, {"role": "user", "content": prompt.text}]}
+
+
+def read_choice(response: Any) -> Output:
+    """Return the output of the first choice of a chat or legacy completion; ValueError if invalid."""
+    choices = part(response, "choices")
+    if choices is None and isinstance(part(response, "error"), Mapping):
+        raise ReportedError(f"the server reports an error: {sanitize(str(part(response, 'error', 'message')))}")
+    if not isinstance(choices, list):
+        raise ValueError("no list of choices")
+    choice, usage = choices[0] if choices else None, part(response, "usage")
+    text, message = part(choice, "text"), part(choice, "message")
+    reason = _REASONS.get(str(part(choice, "finish_reason")), "stop")
+    refusal = str(part(message, "refusal") or "")[:300]
+    if not refusal and reason == "refused":
+        refusal = "stopped by the content filter"
+    cached = part(usage, "prompt_tokens_details", "cached_tokens")
+    reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), cached)
+    content, written = (text, text) if message is None else (part(message, "content"), message)
+    return Output(content, "refused" if refusal else reason, reported, written, refusal)
+
+
 class OpenAIModel(VendorModel[OpenAIOptions]):
     """A model called by chat or legacy completions; see `OpenAIOptions`."""
 
@@ -50,6 +86,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
 
     def __init__(self, name: str, model: str, options: OpenAIOptions) -> None:
         super().__init__(name, model, options)
+        self.path = "/chat/completions" if options.api == "chat" else "/completions"
         own = all(urlsplit(address.url).hostname == urlsplit(self.url).hostname for address in options.endpoints)
         self._limit_field = "max_completion_tokens" if own and options.api == "chat" else "max_tokens"
 
@@ -81,64 +118,23 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         if not self.options.azure:
             super().check_served(served)
 
-    async def send(self, client: Any, prompt: Prompt) -> Completion:
+    async def send(self, client: Any, body: dict[str, Any]) -> Completion:
         """Send one request; see `VendorModel.send`. If a server demands the newer limit field, switch to it."""
-        used = self._limit_field
-        body = self.request(prompt)
-        path = "/chat/completions" if self.options.api == "chat" else "/completions"
         try:
-            return read_choice(await client.post(path, body=body, cast_to=object), body, self.options.price)
+            return await super().send(client, body)
         except self.load_sdk().BadRequestError as error:
             failure = self.read_failure(error)
             is_limit = "max_completion_tokens" in failure.message and failure.parameter in ("max_tokens", "")
-            if not is_limit or used != "max_tokens":
+            if not is_limit or "max_tokens" not in body:
                 raise
         self._limit_field = "max_completion_tokens"
-        return await self.send(client, prompt)
+        newer = {self._limit_field if name == "max_tokens" else name: value for name, value in body.items()}
+        return await super().send(client, newer)
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the body of a request."""
-        options, limit = self.options, self._limit_field
-        if options.api == "completions":
-            return {**decoding_fields(self.model, options, prompt, limit), "prompt": prompt.text}
-        return chat_request(self.model, options, prompt, limit)
+        if self.options.api == "completions":
+            return decoding_fields(self.model, self.options, prompt, self._limit_field) | {"prompt": prompt.text}
+        return chat_request(self.model, self.options, prompt, self._limit_field)
 
-
-def decoding_fields(model: str, options: VendorOptions, prompt: Prompt, limit_field: str) -> dict[str, Any]:
-    """Return the fields of a request besides its prompt; the token limit is in `limit_field`."""
-    seed = prompt.seed if options.seeded else None
-    return options.body("stop", model=model, seed=seed, **{limit_field: prompt.max_tokens})
-
-
-def chat_request(model: str, options: VendorOptions, prompt: Prompt, limit_field: str = "max_tokens") -> dict[str, Any]:
-    """Return the body of a chat request."""
-    body = decoding_fields(model, options, prompt, limit_field)
-    if options.response_format:
-        named = {"name": "completion", "strict": True, "schema": options.response_format}
-        body["response_format"] = {"type": "json_schema", "json_schema": named}
-    messages = [{"role": "system", "content": options.system}] if options.system else []
-    return {**body, "messages": [*messages, {"role": "user", "content": prompt.text}]}
-
-
-def read_choice(response: Any, body: Mapping[str, Any], price: TokenPrice) -> Completion:
-    """Return the first choice of the chat or legacy completion of `body`; ValueError if invalid."""
-    choices = json_object(response).get("choices")
-    if choices is None and isinstance(part(response, "error"), Mapping):
-        raise ReportedError(f"the server reports an error: {sanitize(str(part(response, 'error', 'message')))}")
-    if not isinstance(choices, list):
-        raise ValueError("no list of choices")
-    choice, usage = choices[0] if choices else None, part(response, "usage")
-    text, message = part(choice, "text"), part(choice, "message")
-    reason = _REASONS.get(str(part(choice, "finish_reason")), "stop")
-    refusal = str(part(choice, "message", "refusal") or "")[:300]
-    if not refusal and reason == "refused":
-        refusal = "stopped by the content filter"
-    cached = part(usage, "prompt_tokens_details", "cached_tokens")
-    reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), cached)
-    return Completion(
-        "" if refusal else joined_texts(text if message is None else part(message, "content")),
-        "refused" if refusal else reason,
-        **count_tokens(body, reported, text if message is None else message, reason == "length", price),
-        error=refusal,
-        **source_of(response),
-    )
+    read = staticmethod(read_choice)

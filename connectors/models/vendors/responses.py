@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from connectors.interfaces.models import Completion
 from connectors.models.vendors.options import TokenPrice
 
 BYTES_PER_TOKEN = 3
 """Bytes per estimated token. English has more than four, so an estimate is rarely too low."""
+
+NO_ROOM = (
+    "the token limit ended the completion before its first word. Raise max_tokens, or lower the reasoning effort in "
+    "the options of this PLM"
+)
+"""Error of a completion whose tokens all went into reasoning."""
 
 _METADATA_FIELDS = ("role", "type", "id")
 """Fields of a completion's parts that the model did not write."""
@@ -22,11 +29,19 @@ _OTHER_CHANNEL = re.compile(r"<\|channel\|>\s*(?:analysis|commentary).*\Z", re.S
 _TOKENS = re.compile(r"<\|[a-z_]+\|>|</?s>|<(?:end_of_turn|start_of_turn|eos|bos|pad)>|\[/?INST\]|<<?/?SYS>?>")
 
 
-def json_object(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object; ValueError for anything else."""
-    if not isinstance(value, Mapping):
-        raise ValueError("the response is not a JSON object")
-    return value
+class Output(NamedTuple):
+    """A model's output as a vendor states it.
+
+    `content`: a text, or a list of parts. `reason`: finish reason of a completion. `reported`: tokens read and written,
+    and the special ones, as in `TokenPrice.dollars`. `written`: all that the model wrote, including reasoning and tool
+    calls. `refusal`: its reason, '' for none.
+    """
+
+    content: Any
+    reason: str
+    reported: tuple[Any, ...]
+    written: Any
+    refusal: str = ""
 
 
 def part(value: Any, *names: str) -> Any:
@@ -36,13 +51,30 @@ def part(value: Any, *names: str) -> Any:
     return value
 
 
-def source_of(response: Any) -> dict[str, Any]:
-    """Return the request id and the model that a response states; empty if it states none."""
-    names = {"request_id": part(response, "id"), "served_model": part(response, "model")}
-    return {field: name[:200] if isinstance(name, str) else "" for field, name in names.items()}
+def completion_of(output: Output, response: Any, body: Mapping[str, Any], price: TokenPrice) -> Completion:
+    """Return the completion of a response to `body`; token counts come from bytes if missing or impossible.
+
+    All texts of the body count. An output that ended at the request's token limit has that many tokens.
+    """
+    text, reason, error = plain_text(_joined(output.content)), output.reason, output.refusal
+    if reason == "length" and not text:
+        reason, error = "error", NO_ROOM
+    tokens_in, tokens_out, *special = map(count_of, output.reported)
+    written_bytes = _text_bytes(output.written)
+    out_missing = not tokens_out and (written_bytes > 0 or output.reported[1] != 0)
+    is_estimated = out_missing or not tokens_in
+    tokens_in = tokens_in or _estimate(request_bytes(body))
+    if out_missing:
+        tokens_out = max(_estimate(written_bytes), limit_of(body) if output.reason == "length" else 0)
+    request_id, served_model = (
+        name[:200] if isinstance(name, str) else "" for name in (part(response, "id"), part(response, "model"))
+    )
+    dollars = price.dollars(tokens_in, tokens_out, *special)
+    text = "" if output.refusal else text
+    return Completion(text, reason, tokens_in, tokens_out, dollars, error, is_estimated, request_id, served_model)
 
 
-def joined_texts(content: Any) -> str:
+def _joined(content: Any) -> str:
     """Return a text, or the text parts of a content list joined."""
     if isinstance(content, list):
         texts = [part(entry, "text") for entry in content if part(entry, "type") == "text"]
@@ -50,41 +82,18 @@ def joined_texts(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def count_tokens(
-    body: Mapping[str, Any], reported: tuple[Any, ...], written: Any, at_limit: bool, price: TokenPrice
-) -> dict[str, Any]:
-    """Return `tokens_in`, `tokens_out`, `estimated` and `dollars`; counts come from bytes if missing or impossible.
-
-    `body`: the request; all its texts count. `reported`: tokens read and written, and the special ones, as in
-    `TokenPrice.dollars`. `written`: the model's whole output, including reasoning and tool calls. `at_limit`: the
-    completion ended at the request's token limit, so it has that many tokens.
-    """
-    written_bytes = _text_bytes(written)
-    tokens_in, tokens_out, *special = map(count_of, reported)
-    in_missing = not tokens_in
-    out_missing = not _is_count(reported[1]) or (tokens_out == 0 and written_bytes > 0)
-    if in_missing:
-        tokens_in = _estimate(request_bytes(body))
-    if out_missing:
-        limit = body.get("max_completion_tokens") or body.get("max_tokens") or 0
-        tokens_out = max(_estimate(written_bytes), limit if at_limit else 0)
-    dollars = price.dollars(tokens_in, tokens_out, *special)
-    is_estimated = in_missing or out_missing
-    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "estimated": is_estimated, "dollars": dollars}
-
-
-def count_of(value: Any, *names: str) -> int:
-    """Return a count of a usage object by its path, 0 if it is missing or impossible."""
-    count = part(value, *names) if names else value
-    return int(count) if _is_count(count) else 0
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def count_of(value: Any) -> int:
+    """Return a count of a usage object, 0 if it is missing or impossible."""
+    return value if type(value) is int and value > 0 else 0
 
 
 def _estimate(size: int) -> int:
     return max(1, -(-size // BYTES_PER_TOKEN))
+
+
+def limit_of(body: Mapping[str, Any]) -> int:
+    """Return the token limit of a request."""
+    return int(body.get("max_completion_tokens") or body.get("max_tokens") or 0)
 
 
 def request_bytes(body: Mapping[str, Any]) -> int:

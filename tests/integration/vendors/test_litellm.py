@@ -92,4 +92,4 @@ class TestAnthropicRoute(LiteLlmPromises):
         purse = Purse(tmp_path / "money.jsonl", most=1.0)
         (answer,) = Recording(model, CompletionStore(tmp_path / "answers"), purse=purse).complete(writings(1))
         assert answer.finish_reason == "error"
-        assert purse.spent == purse.estimated == pytest.approx(model.worst_dollars(writings(1)[0]))
+        assert purse.spent == purse.estimated == pytest.approx(model.worst_dollars(model.request(writings(1)[0])))

@@ -229,7 +229,7 @@ class VendorPromises(LanguageModelContract):
         server.plan = answer
         options = {"system": system} if system and "system" in self.open(server).options.decoding else {}
         model = self.open(server, price=price, tries=1, max_tokens=20, concurrency=8, **options)
-        recording = self.paying(model, tmp_path, 15 * model.worst_dollars(writings(1)[0]))
+        recording = self.paying(model, tmp_path, 15 * model.worst_dollars(model.request(writings(1)[0])))
         purse, store = recording.purse, recording.store
         with pytest.raises(MoneyError, match=r"of which .* estimated"):
             recording.complete(writings(300))
@@ -258,7 +258,7 @@ class VendorPromises(LanguageModelContract):
 
         server.plan = answer
         model = self.open(server, price=price, max_tokens=20, concurrency=8, timeout=self.short_timeout)
-        recording = self.paying(model, tmp_path, 60 * model.worst_dollars(writings(1)[0]))
+        recording = self.paying(model, tmp_path, 60 * model.worst_dollars(model.request(writings(1)[0])))
         with pytest.raises(MoneyError):
             recording.complete(writings(900))
         purse = recording.purse

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces.errors import MoneyError
-from connectors.interfaces.models import Completion
+from connectors.interfaces.models import Completion, Usage
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Admission, CallPrice, Purse
+from connectors.models.base.cost_limit import Admission, Purse
 
 
 def test_what_another_machine_paid_counts_once(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ class Paid:
             while (hold := admission.reserve(2.0, 60.0)) is None:
                 time.sleep(0.001)
             self.calls += 1
-            admission.settle(hold, position, CallPrice(1.0))
+            admission.settle(hold, position, Usage(dollars=1.0))
             keep(position, Completion(f"answer {prompts[position].seed}", dollars=1.0))
 
 
@@ -133,7 +133,7 @@ def test_two_purses_of_one_journal_share_its_money(tmp_path: Path) -> None:
         hold = mine.reserve(6.0, 60.0)
         assert hold is not None
         assert other.reserve(6.0, 60.0) is None, "the first may still return some"
-        mine.settle(hold, 0, CallPrice(3.0))
+        mine.settle(hold, 0, Usage(dollars=3.0))
         assert other.reserve(6.0, 60.0) is not None
         assert second.left == 1.0
     assert Purse(first.journal, most=10.0).left == 1.0
@@ -147,7 +147,7 @@ def test_the_worst_case_of_a_killed_call_counts_as_spent(tmp_path: Path) -> None
         with listed(purse, 3) as need:
             paid = need.reserve(2.0, 60.0)
             assert paid is not None
-            need.settle(paid, 0, CallPrice(0.5))
+            need.settle(paid, 0, Usage(dollars=0.5))
             need.reserve(2.0, 60.0)
             os._exit(9)
 
@@ -166,12 +166,12 @@ def test_lists_share_money_that_is_too_small_for_all(tmp_path: Path) -> None:
         waiting = slow.reserve(1.0, 60.0)
         assert waiting is not None
         while (hold := quick.reserve(1.0, 60.0)) is not None:
-            quick.settle(hold, 0, CallPrice(1.0))
+            quick.settle(hold, 0, Usage(dollars=1.0))
             calls["quick"] += 1
         assert calls["quick"] == 30, "half of the money"
-        slow.settle(waiting, 0, CallPrice(1.0))
+        slow.settle(waiting, 0, Usage(dollars=1.0))
         while calls["slow"] < 29 and (hold := slow.reserve(1.0, 60.0)) is not None:
-            slow.settle(hold, 0, CallPrice(1.0))
+            slow.settle(hold, 0, Usage(dollars=1.0))
             calls["slow"] += 1
     assert calls == {"quick": 30, "slow": 29}
     with listed(purse, 100) as quick, pytest.raises(MoneyError):
@@ -184,11 +184,11 @@ def test_what_one_list_does_not_need_is_for_the_others(tmp_path: Path) -> None:
         with listed(purse, 10) as small:
             hold = small.reserve(1.0, 60.0)
             assert hold is not None
-            small.settle(hold, 0, CallPrice(1.0))
+            small.settle(hold, 0, Usage(dollars=1.0))
         for _ in range(59):
             hold = large.reserve(1.0, 60.0)
             assert hold is not None
-            large.settle(hold, 0, CallPrice(1.0))
+            large.settle(hold, 0, Usage(dollars=1.0))
 
 
 def test_a_torn_line_counts_for_nothing_and_does_not_swallow_the_next_payment(tmp_path: Path) -> None:

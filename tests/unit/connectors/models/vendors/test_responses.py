@@ -1,10 +1,10 @@
 import pytest
 
-from connectors.models.vendors.anthropic import read_message
-from connectors.models.vendors.errors import Failure, ReportedError, classify
-from connectors.models.vendors.openai import read_choice
+from connectors.models.vendors.anthropic import AnthropicModel
+from connectors.models.vendors.errors import Failure, ReportedError, explain
+from connectors.models.vendors.openai import OpenAIModel
 from connectors.models.vendors.options import Address, TokenPrice
-from connectors.models.vendors.responses import plain_text
+from connectors.models.vendors.responses import completion_of, plain_text
 
 PLAIN = {
     "A text.": "A text.",
@@ -56,12 +56,12 @@ def test_cached_tokens_are_read_at_their_price_and_reasoning_as_output() -> None
     usage = {"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": {"cached_tokens": 60}}
     usage["completion_tokens_details"] = {"reasoning_tokens": 20}
     body = {"choices": [{"message": {"content": "text"}, "finish_reason": "stop"}], "usage": usage}
-    raw = read_choice(body, {}, price)
+    raw = completion_of(OpenAIModel.read(body), body, {}, price)
     assert (raw.tokens_in, raw.tokens_out, raw.estimated) == (100, 50, False)
     assert raw.dollars == pytest.approx((40 + 60 * 100 + 50) / 1e6)
     usage = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}
     body = {"content": [{"type": "text", "text": "text"}], "stop_reason": "end_turn", "usage": usage}
-    raw = read_message(body, {}, price)
+    raw = completion_of(AnthropicModel.read(body), body, {}, price)
     assert raw.tokens_in == 100
     assert raw.dollars == pytest.approx((10 + 60 * 100 + 30 * 1.25 + 5) / 1e6)
 
@@ -69,12 +69,12 @@ def test_cached_tokens_are_read_at_their_price_and_reasoning_as_output() -> None
 def test_the_text_parts_of_a_content_list_are_joined() -> None:
     parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "A "}, {"type": "text", "text": "text"}]
     body = {"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}
-    assert read_choice(body, {"messages": []}, TokenPrice(0, 0)).text == "A text"
+    assert completion_of(OpenAIModel.read(body), body, {"messages": []}, TokenPrice(0, 0)).text == "A text"
 
 
 def test_an_error_in_a_successful_response_was_not_billed() -> None:
     with pytest.raises(ReportedError, match="Provider returned error"):
-        read_choice({"error": {"message": "Provider returned error", "code": 502}}, {}, TokenPrice(0, 0))
+        OpenAIModel.read({"error": {"message": "Provider returned error", "code": 502}})
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_an_error_in_a_successful_response_was_not_billed() -> None:
     ],
 )
 def test_the_message_names_where_the_key_belongs(key: str, message: str) -> None:
-    assert message in str(classify(Failure(401, None, {}), Address("https://host", key, "plm", "m")))
+    assert message in str(explain(Exception(), Failure(401, None, {}), Address("https://host", key, "plm", "m")))
