@@ -16,14 +16,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from connectors.interfaces.errors import AuditError, ConfigError
+from connectors.models.ngram.counts import fit_likelihood
 from flows.config.files import check_config
 from flows.config.paths import place, rows_ref
 from flows.config.task_files import load_task
 from flows.engine.plan import plan_of
 from flows.engine.prepare import check_numbers, make_noise, releases_of
+from flows.engine.tools import RunTools
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import DEFAULTS
+from flows.runtime.stores import load_secret
 from tasks.audit.attacks import Attack
 from tasks.audit.bounds import one_run_bound
 from tasks.audit.canaries import Canary, Evidence, attack_run, make_canaries
@@ -102,11 +107,6 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
     Its files are in the private zone, where `wasp clean` finds them if this process is killed. AuditError with the
     run's message if the run fails.
     """
-    import pandas as pd
-
-    from connectors.models.ngram.counts import fit_likelihood
-    from flows.engine.tools import RunTools
-
     started, wasp, zone = time.monotonic(), whole_run_config(config, attack), home / "private"
     zone.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".audit-", suffix=".tmp", dir=zone, ignore_cleanup_errors=True) as name:
@@ -137,8 +137,6 @@ def with_canaries(
     wasp: WaspConfig, others: Sequence[tuple[str, str]], canaries: Sequence[Canary], folder: Path
 ) -> WaspConfig:
     """Write the rows and the included canaries to a file; return the configuration with this file."""
-    import pandas as pd
-
     rows = [*others, *((canary.text, canary.label) for canary in canaries if canary.included)]
     table: pd.DataFrame = pd.DataFrame(rows, columns=["text", "label"])
     table["person"] = [f"person {number}" for number in range(len(table))]
@@ -150,8 +148,6 @@ def with_canaries(
 
 def _execute(wasp: WaspConfig, folder: Path) -> str:
     """Execute a run; return its id. The process ends with this one unless this one is killed."""
-    from flows.runtime.stores import load_secret
-
     for plm in wasp.plms:
         if plm.key is not None:
             load_secret(plm.key)

@@ -15,6 +15,7 @@ from flows.config.base import RunConfig
 from flows.config.execution import PACE
 from flows.config.extends import SHIPPED, find_config, is_config
 from flows.config.files import load_config
+from flows.config.paths import place
 from flows.engine.datasets import view_of
 from flows.engine.method import FlowEntry
 from flows.engine.run_summary import RunSummary, shared_values
@@ -158,8 +159,6 @@ def _file(name: str) -> Path:
 
 def _stamps(config: RunConfig) -> list[list[Any]]:
     """Return size and time of every input file: changed rows make another cell."""
-    from flows.config.paths import place
-
     paths = [rows.path for rows in (config.private, config.test, config.public) if rows is not None]
     if config.private is not None and config.private.dataset is not None:
         paths.append(view_of(open_ledger(state_folder()), config.private.dataset).path)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from flows.catalog import method_names
 from flows.config.execution import Execution, Tracking
 from flows.config.form import Strict
 from tasks.metrics.registry import compared_names
@@ -45,8 +46,6 @@ class Row(Strict):
     @field_validator("flow")
     @classmethod
     def _is_one_that_trains(cls, flow: str) -> str:
-        from flows.catalog import method_names
-
         names = method_names()
         if flow not in names:
             raise ValueError(f"there is no flow '{flow}' to compare; choose one of: {', '.join(names)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from connectors.embedders.registry import open_embedder
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.rows import RowsRef
@@ -62,6 +63,4 @@ def model_spec(plm: Plm, root: str | None, home: Path | None = None) -> ModelSpe
 
 def embedder_of(choice: EmbedderChoice) -> Embedder:
     """Open the embedder of a configuration."""
-    from connectors.embedders.registry import open_embedder
-
     return open_embedder(choice.connector, choice.model, choice.options)

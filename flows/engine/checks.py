@@ -12,7 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from connectors.embedders.registry import check_embedder
+from connectors.embedders.vocabularies import check_terms
 from connectors.interfaces.errors import ConfigError, MissingPackageError, ProblemsError, WaspError
+from connectors.models.base.registry import check_model
+from connectors.models.transformers.model_checks import check_classifier
+from connectors.rows.headers import read_header
 from flows.config.base import AnyConfig
 from flows.config.execution import Execution
 from flows.config.models import EmbedderChoice, Plm
@@ -23,6 +28,8 @@ from flows.config.vocabulary import VocabularyChoice, terms_ref, vocabulary_of
 from flows.engine.datasets import private_ref, require_apart, require_person
 from flows.engine.server import require_listed_keys, require_noise, require_public, require_public_files
 from flows.runtime.stores import open_ledger
+from tasks.core.headers import check_header
+from tasks.private.data.rows import check_source
 
 if TYPE_CHECKING:
     from connectors.interfaces.rows import RowsRef
@@ -124,18 +131,12 @@ def _source_checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]
 
 
 def _check_private(config: AnyConfig, private: PrivateRows, home: Path) -> None:
-    from connectors.rows.headers import read_header
-    from tasks.private.data.rows import check_source
-
     where = private_ref(private, partial(open_ledger, home), config.data_root).where
     require_person(config, where)
     check_source(read_header, where, home / "private" / "problems")
 
 
 def _check_public(field: str, where: RowsRef, home: Path) -> None:
-    from connectors.rows.headers import read_header
-    from tasks.core.headers import check_header
-
     require_public(field, where, home)
     check_header(field, where, read_header, is_public=True)
 
@@ -145,8 +146,6 @@ def _check_apart(private: PrivateRows, root: str | None, home: Path, field: str,
 
 
 def _check_vocabulary(choice: VocabularyChoice, root: str | None) -> None:
-    from connectors.embedders.vocabularies import check_terms
-
     check_terms(terms_ref(choice, root))
 
 
@@ -157,16 +156,12 @@ def _model_checks(config: AnyConfig) -> Iterator[tuple[str, Check]]:
 
 
 def _check_model(plm: Plm, root: str | None) -> None:
-    from connectors.models.base.registry import check_model
-
     spec = model_spec(plm, root)
     require_listed_keys(spec)
     check_model(spec)
 
 
 def _check_embedder(choice: EmbedderChoice) -> None:
-    from connectors.embedders.registry import check_embedder
-
     check_embedder(choice.connector, choice.model, choice.options)
 
 
@@ -175,8 +170,6 @@ def _check_student(field: str, kind: str, model: str) -> None:
     for package in PACKAGES.get(kind, ()):
         _require_package(package, "local")
     if kind == "finetune":
-        from connectors.models.transformers.model_checks import check_classifier
-
         check_classifier(f"{field}.model", model)
 
 

@@ -8,9 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import pandas as pd
+
 from connectors.interfaces.errors import ConfigError, PlaceError
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
+from connectors.rows.headers import read_header
+from connectors.rows.places import bases_of, places_of
 from flows.config.base import AnyConfig
 from flows.config.files import check_config
 from flows.config.paths import dataset_name, rows_ref
@@ -44,8 +48,6 @@ def register_view(ledger: PrivacyLedger, zone: Zone, name: str, view: DatasetVie
 
     Raises PrivateInputError or PlaceError for rows that cannot be used, which only the owner sees.
     """
-    from connectors.rows.headers import read_header
-
     private = PrivateRef(name, rows_ref(view, None), view.separate)
     check_source(read_header, private.where, zone.folder)
     identity = identify(zone, private, None, ())
@@ -59,8 +61,6 @@ def survey_view(zone: Zone, view: DatasetView) -> Survey:
 
     Raises InputError for rows that cannot be read, a malformed line, and if no row can be used.
     """
-    from connectors.rows.headers import read_header
-
     where = rows_ref(view, None)
     check_source(read_header, where, zone.folder)
     return survey(zone, where)
@@ -73,8 +73,6 @@ def split_view(zone: Zone, view: DatasetView, share: float, classes: Sequence[st
 
 def store_frame(home: Path, name: str, rows: object) -> Path:
     """Write a DataFrame to the private zone; return the file. No error contains a value of it."""
-    import pandas as pd
-
     if not isinstance(rows, pd.DataFrame):
         raise TypeError(f"rows: {type(rows).__name__} is not supported. Use a path, a database URL or a DataFrame")
     path = stored_rows(home, name)
@@ -143,8 +141,6 @@ def require_apart(field: str, where: RowsRef, private: RowsRef) -> None:
 
 def _sources_of(where: RowsRef) -> set[str]:
     """Return the files of a reference, links resolved; of a database the query."""
-    from connectors.rows.places import bases_of, places_of
-
     try:
         if where.query is not None:
             return {f"{base} {' '.join(where.query.split())}" for base in bases_of(where)}

@@ -19,6 +19,9 @@ from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import ConfigError, PlaceError
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.rows import BUILTIN, RowsRef
+from connectors.models.base.registry import open_model
+from connectors.rows.places import bases_of, places_of
+from connectors.rows.sources import DATA, inside_package
 from flows.config.base import AnyConfig
 from flows.config.environment import environment
 from flows.config.extends import SHIPPED as CONFIGS
@@ -69,8 +72,6 @@ def require_public(field: str, where: RowsRef, home: Path) -> None:
     """Raise ConfigError unless public rows come with the package, from the hub, or from a public file of WASP_DATA."""
     if server_policy() is None or where.path.startswith((BUILTIN, HUB)):
         return
-    from connectors.rows.places import places_of
-
     if where.query is not None or ":" in where.path:  # also env:NAME and http://, which must not be opened
         raise ConfigError(
             f"{field}.path: this server reads public rows from files below its data folder only. Ask its operator to "
@@ -84,8 +85,6 @@ def require_public_files(config: AnyConfig, home: Path) -> None:
 
     A vocabulary or recorded completions are read without noise, like public rows.
     """
-    from connectors.rows.sources import DATA, inside_package
-
     if server_policy() is None:
         return
     paths = []
@@ -122,8 +121,6 @@ def _require_public_paths(paths: Sequence[tuple[str, Path]], home: Path) -> None
 
 def _registered_files(home: Path) -> Iterator[tuple[tuple[int, int], str]]:
     """Yield device and inode of each file of a registered dataset, with its name: links do not hide it."""
-    from connectors.rows.places import bases_of
-
     for name, (_, view) in open_ledger(home).views().items():
         for base in bases_of(rows_ref(check_config(DatasetView, view, f"dataset {name}"), None)):
             file = Path(base.removeprefix("sqlite "))
@@ -161,8 +158,6 @@ def require_listed_keys(spec: ModelSpec) -> None:
     policy = server_policy()
     if policy is None or not spec.options.keys() & {"key", "endpoint", "endpoints"}:
         return
-    from connectors.models.base.registry import open_model
-
     for host, key in getattr(open_model(spec), "foreign_keys", ()):
         if key not in policy.keys.get(host, ()):
             raise ConfigError(

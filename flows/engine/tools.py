@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from connectors.artifacts.remote_files import RemoteFiles
+from connectors.embedders.vocabularies import read_terms
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Embedder, VectorStore
 from connectors.interfaces.errors import ConfigError
@@ -17,6 +19,11 @@ from connectors.interfaces.federation import ROUNDS, Exchange
 from connectors.interfaces.models import LanguageModel, Weights
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
+from connectors.models.base.completion_cache import Recording
+from connectors.models.base.completion_store import CompletionStore
+from connectors.models.base.registry import open_model
+from connectors.rows.reader import read_rows
+from connectors.security.signing import open_signing_key
 from flows.config.base import AnyConfig
 from flows.config.models import Plm
 from flows.config.paths import dataset_name, embedder_of, model_spec, place
@@ -123,16 +130,12 @@ class RunTools:
         parties = self.config.parties
         if parties is None:
             raise ConfigError("parties: not set, so there is no exchange. Set parties.registry and parties.exchange.")
-        from connectors.artifacts.remote_files import RemoteFiles
-
         address = place(parties.exchange, self.config.data_root)
         return self._once("exchange", partial(RemoteFiles, address, ROUNDS))
 
     @property
     def coordinator_key(self) -> bytes:
         """Private key that signs the plans of rounds, created on first use."""
-        from connectors.security.signing import open_signing_key
-
         return self._once("coordinator_key", partial(open_signing_key, self.home, COORDINATOR_KEY))
 
     @property
@@ -213,14 +216,10 @@ class RunTools:
 
     def read_rows(self, where: RowsRef) -> pd.DataFrame:
         """Read test or public rows, once per run; return a copy that the caller may change."""
-        from connectors.rows.reader import read_rows
-
         return self._once(f"rows {where}", lambda: read_rows(where)).copy(deep=False)
 
     def read_terms(self, where: TermsRef) -> tuple[str, ...]:
         """Read a public vocabulary."""
-        from connectors.embedders.vocabularies import read_terms
-
         return self._once(f"terms {where}", lambda: read_terms(where))
 
     @property
@@ -247,15 +246,10 @@ class RunTools:
         return shown(what, total, lambda: ", ".join(filter(None, (str(self.purse or ""), note()))))
 
     def _raw_model(self, plm: Plm) -> LanguageModel:
-        from connectors.models.base.registry import open_model
-
         # Loading a model is slow: the checks and the run share one instance.
         return self._once(f"open {plm.name}", partial(open_model, model_spec(plm, self.config.data_root, self.home)))
 
     def _open_model(self, name: str) -> LanguageModel:
-        from connectors.models.base.completion_cache import Recording
-        from connectors.models.base.completion_store import CompletionStore
-
         plm = next(model for model in self.config.models if model.name == name)
         if plm.key is not None:
             load_secret(plm.key)

@@ -10,6 +10,8 @@ import yaml
 
 from connectors.interfaces.federation import COORDINATOR
 from connectors.interfaces.rows import RowsRef
+from connectors.rows.reader import read_rows
+from connectors.security.signing import open_signing_key, public_line
 from flows.runtime.state_folder import COORDINATOR_KEY, PARTY_KEY, state_folder
 from tasks.federation.partition import Partition
 from tasks.private.federation.party_rows import NAME, ROWS, write_parties
@@ -52,9 +54,6 @@ def partition(
     Each party gets its file, rows and long-term key; the registry of all keys, the coordinator's included, is next to
     their folders. The coordinator's key is in its state folder `home`, None for this process's.
     """
-    from connectors.rows.reader import read_rows
-    from connectors.security.signing import open_signing_key, public_line
-
     home = home or state_folder()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     files = {PARTY_FILE: file.text(source.person is not None)}

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from connectors.artifacts.atomic_files import file_sha256, write_folder_whole
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError, PlaceError
@@ -141,8 +143,6 @@ def _unsearched(manifest: Mapping[str, Any], options: ExportOptions) -> str:
 
 
 def _rows(file: Path) -> pd.DataFrame:
-    import pandas as pd
-
     rows = pd.read_parquet(file, partitioning=None)
     return rows[[*COLUMNS, *(["label_soft"] if "label_soft" in rows else [])]]
 

@@ -14,8 +14,15 @@ from tasks.accounting.teachers import affordable_answers, survival
 from tasks.core.refs import Written
 from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.usefulness import Accuracy
-from tasks.steps.discriminator import DiscriminatorTestJob, SelectSpec
-from tasks.steps.teachers import TeacherSpec
+from tasks.steps.discriminator import (
+    DiscriminatorTestJob,
+    SelectSpec,
+    measure_discriminator,
+    select_texts,
+    train_discriminator,
+)
+from tasks.steps.teachers import TeacherSpec, ask_teachers, teach
+from tasks.steps.texts import embed_samples
 from tasks.students.recipe import ClassifySpec
 
 if TYPE_CHECKING:
@@ -81,8 +88,6 @@ def filter_texts(run: Run, written: Sequence[Written]) -> tuple[list[Written], l
 def distil(run: Run, written: Sequence[Written]) -> tuple[ArtifactRef, list[ArtifactRef]]:
     """Train teachers concurrently, release their answers and train a student on them; return it and the releases."""
     from tasks.prefect.runtime import run_step, submit_step
-    from tasks.steps.discriminator import train_discriminator
-    from tasks.steps.teachers import ask_teachers, teach
 
     spec = _teacher_spec(run)
     for teacher in [submit_step(teach, run.tools, spec, number, written) for number in range(spec.teachers)]:
@@ -98,7 +103,6 @@ def measure(run: Run, spec: TeacherSpec | ClassifySpec, written: Sequence[Writte
     if run.prepared.test is None:
         return
     from tasks.prefect.runtime import run_step
-    from tasks.steps.discriminator import measure_discriminator
 
     job, read = DiscriminatorTestJob(spec, run.prepared.test), run.tools.artifacts.read_json
     correct = read(run_step(measure_discriminator, run.tools, job, written, student))
@@ -108,8 +112,6 @@ def measure(run: Run, spec: TeacherSpec | ClassifySpec, written: Sequence[Writte
 def select(run: Run, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
     """Select texts that the student classifies as private, in the proportions of the classes; return them embedded."""
     from tasks.prefect.runtime import results, run_step, submit_step
-    from tasks.steps.discriminator import select_texts
-    from tasks.steps.texts import embed_samples
 
     config = run.config
     spec = SelectSpec(

@@ -13,6 +13,7 @@ from flows.engine.text import epsilon
 from tasks.accounting.no_noise import finite
 from tasks.accounting.sums import SumNoise
 from tasks.reporting.run_record import Touched
+from tasks.steps.label_counts import count_labels, read_shares
 
 if TYPE_CHECKING:
     from connectors.interfaces.artifacts import ArtifactRef
@@ -95,7 +96,6 @@ class SumRelease(Release):
 def release_labels(run: Run) -> list[ArtifactRef]:
     """Release label counts and set the class proportions of the run's texts; no release if not configured."""
     from tasks.prefect.runtime import run_step
-    from tasks.steps.label_counts import count_labels, read_shares
 
     noise = run.prepared.noise.part("labels")
     if noise is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from connectors.interfaces.errors import ConfigError
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
+from tasks.audit.training import training_attack
 from tasks.reporting.run_record import Touched
 from tasks.students.recipe import PaidTraining
 
@@ -83,8 +84,6 @@ class TrainingRelease(Release):
         return (AuditCase("dp_sgd training", self.noise.charge, attack=self._attack),)
 
     def _attack(self, trials: int, confidence: float) -> Attack:
-        from tasks.audit.training import training_attack
-
         return training_attack(self.noise, trials, confidence)
 
 

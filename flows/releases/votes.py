@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from flows.engine.federation import federation_of
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate, signal_index
+from tasks.audit.attacks import vote_attack
 from tasks.reporting.run_record import Touched
 
 if TYPE_CHECKING:
@@ -88,9 +90,6 @@ class VotesRelease(Release):
         return (AuditCase("vote", noise.charge, claim, self._attack),)
 
     def _attack(self, trials: int, confidence: float) -> Attack:
-        from flows.engine.federation import federation_of
-        from tasks.audit.attacks import vote_attack
-
         federation = federation_of(self.config)
         parties = federation.parties if federation else None
         return vote_attack(self.noise, trials, confidence, parties)

@@ -17,10 +17,12 @@ from sqlalchemy.pool import NullPool
 from connectors.artifacts.atomic_files import write_whole
 from connectors.interfaces.errors import ConfigError, LedgerError
 from connectors.ledger.database import parse_url
+from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.tables import METADATA
 from flows.runtime.manifest import alone
 from flows.runtime.state_folder import ledger_address, state_folder
 from flows.runtime.stores import open_ledger
+from tasks.accounting.composition import filter_epsilon, second_opinion
 
 
 def backup(file: Path) -> dict[str, Any]:
@@ -68,9 +70,6 @@ def restore(file: Path) -> dict[str, Any]:
 
 def _sound_datasets(home: Path) -> list[str]:
     """Return the datasets of the ledger; LedgerError if it does not verify, alone and with `private/ledger.head`."""
-    from connectors.ledger.ledger import PrivacyLedger
-    from tasks.accounting.composition import filter_epsilon, second_opinion
-
     problems = PrivacyLedger(ledger_address(home), filter_epsilon).verify(second=second_opinion)
     if problems:
         raise LedgerError(f"It does not verify: {'; '.join(problems[:3])}. Use another backup.")

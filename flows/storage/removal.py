@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import explained, write_text_whole
 from connectors.interfaces.errors import ConfigError, LostArtifactsError
+from connectors.models.base.completion_store import CompletionStore
 from flows.runtime.manifest import held_here, now, read_book
 from flows.runtime.terminal_progress import display
 from flows.storage import inventory as kinds
@@ -58,8 +59,6 @@ def _record(home: Path, run_id: str, items: Sequence[Item]) -> None:
 def _remove(home: Path, item: Item) -> None:
     path = home / item.path
     if item.before is not None:
-        from connectors.models.base.completion_store import CompletionStore
-
         CompletionStore(path).forget(item.before)
         return
     with explained(path):

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from connectors.artifacts.atomic_files import STALE_SECONDS
+from connectors.models.base.completion_store import CompletionStore
 from flows.config.form import Strict
 from flows.storage import inventory as kinds
 from flows.storage.inventory import Item, RunState, run_states, state_files
@@ -131,8 +132,6 @@ def _completions(
     staying: list[str],
 ) -> Iterator[Item]:
     """Yield the old completions and batches, except those of a run that may be resumed."""
-    from connectors.models.base.completion_store import CompletionStore
-
     waiting = [run for run in runs.values() if not run.done and run.run_id not in leaving and run.began < before]
     waiting = [run for run in waiting if not (home / "runs" / run.run_id / REMOVED).exists()]
     if waiting:

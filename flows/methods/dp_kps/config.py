@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from operator import is_
 from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES
 from flows.config.base import RECORDS_ONLY, OwnRowsConfig
 from flows.config.form import UNSET, Rule, Rules
@@ -189,8 +191,6 @@ class DpKpsConfig(OwnRowsConfig):
     @property
     def shape(self) -> Shape:
         """Set of densities, with the features of the privacy setting."""
-        from dataclasses import replace
-
         return replace(self.method.shape, paired=self.privacy.setting != "paper")
 
     def part(self, part: Literal["vocabulary", "density"], epsilon: float) -> PartPrivacy:
@@ -214,8 +214,6 @@ class DpKpsConfig(OwnRowsConfig):
 
     def check_sizes(self, classes: int) -> None:
         """Raise ConfigError if the densities are too large for a row of the ledger."""
-        from connectors.interfaces.errors import ConfigError
-
         size = 8 * classes * self.method.shape.features * len(self.method.shape.members)
         if size > MOST_BYTES:
             raise ConfigError(
