@@ -11,7 +11,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.benchmarks import api_concurrency, embed, flow, generate, startup, vote
+from tests.benchmarks import api_concurrency, embed, generate, startup, vote
 from tests.benchmarks.goals import table, verdicts
 from tests.benchmarks.race import Line
 
@@ -20,7 +20,6 @@ BENCHMARKS: dict[str, Callable[[bool], list[Line]]] = {
     "embed": embed.embed,
     "generate": generate.generate,
     "api": api_concurrency.api,
-    "flow": flow.flow,
     "startup": startup.startup,
 }
 THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS")

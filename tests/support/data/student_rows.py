@@ -25,12 +25,12 @@ def sentences(rows, seed, classes=CLASSES):
     return texts, labels
 
 
-def clouds(rows, seed, spread=1.0):
+def clouds(rows, seed):
     """Three Gaussian clouds in 12 dimensions as stand-ins for embeddings."""
     centres = np.random.default_rng(99).normal(size=(3, 12)) * 2
     generator = np.random.default_rng(seed)
     numbers = np.arange(rows) % 3
-    vectors = (centres[numbers] + spread * generator.normal(size=(rows, 12))).astype(np.float32)
+    vectors = (centres[numbers] + generator.normal(size=(rows, 12))).astype(np.float32)
     return vectors, [CLASSES[number] for number in numbers]
 
 

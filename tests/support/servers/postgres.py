@@ -47,8 +47,8 @@ MISSING = "no PostgreSQL server programs (initdb, postgres) on PATH or in /usr/l
 
 
 @contextmanager
-def postgres_server(owner: str = "ledger", connections: int = 60) -> Iterator[str]:
-    """Yield the URL of a database on a running server of at most so many; a machine without its programs skips."""
+def postgres_server(owner: str = "ledger") -> Iterator[str]:
+    """Yield the URL of a database on a running server; a machine without its programs skips."""
     initdb, postgres = find_binary("initdb"), find_binary("postgres")
     if initdb is None or postgres is None:
         pytest.skip(MISSING)
@@ -63,8 +63,8 @@ def postgres_server(owner: str = "ledger", connections: int = 60) -> Iterator[st
     quiet: dict[str, Any] = {"cwd": folder, "stdout": subprocess.DEVNULL, **who}
     make = [initdb, "-D", data, "-U", owner, "-A", "scram-sha-256", f"--pwfile={password}"]
     subprocess.run([*make, "--no-sync", "--locale=C", "--encoding=UTF8"], check=True, **quiet)
-    settings = ["listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "fsync=off"]
-    options = [part for setting in (*settings, f"max_connections={connections}") for part in ("-c", setting)]
+    settings = ["listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "fsync=off", "max_connections=60"]
+    options = [part for setting in settings for part in ("-c", setting)]
     log = (folder / "log").open("wb")
     server = subprocess.Popen([postgres, "-D", data, "-p", str(port), *options], stderr=log, **quiet)
     url = f"postgresql+psycopg2://{owner}:secret@127.0.0.1:{port}/postgres"

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -20,11 +20,9 @@ PREPARED = f"prefect-{version('prefect')}.db"
 
 
 @contextmanager
-def prefect_server(
-    folder: Path, database: str = "", connections: int = 25, settings: Mapping[str, str] | None = None
-) -> Iterator[str]:
-    """Start a Prefect server with its database in `folder`, or at an address; the value is its API address."""
-    server, address = _start(folder, database, connections, settings)
+def prefect_server(folder: Path) -> Iterator[str]:
+    """Start a Prefect server with its database in `folder`; the value is its API address."""
+    server, address = _start(folder)
     try:
         yield address
     finally:
@@ -53,31 +51,15 @@ def stop_shared_server(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(
-    folder: Path, database: str = "", connections: int = 25, settings: Mapping[str, str] | None = None
-) -> tuple[subprocess.Popen[bytes], str]:
-    port = free_port()
-    environment = (
-        os.environ
-        | (settings or {})
-        | {
-            "PREFECT_HOME": str(folder),
-            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-            "PREFECT_LOGGING_LEVEL": "WARNING",
-            "DO_NOT_TRACK": "1",
-        }
-    )
-    if database:
-        environment |= {
-            "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
-            "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
-            "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
-            "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_TIMEOUT": "120",
-            "PREFECT_SERVER_DATABASE_SQLALCHEMY_POOL_SIZE": str(connections),
-        }
-    is_new = (
-        not database and not (folder / "prefect.db").exists() and not copy_prepared(PREPARED, folder / "prefect.db")
-    )
+def _start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
+    port, database = free_port(), folder / "prefect.db"
+    environment = os.environ | {
+        "PREFECT_HOME": str(folder),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_LOGGING_LEVEL": "WARNING",
+        "DO_NOT_TRACK": "1",
+    }
+    is_new = not database.exists() and not copy_prepared(PREPARED, database)
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -85,7 +67,7 @@ def _start(
         health = f"http://127.0.0.1:{port}/api/health"
         wait_until(lambda: responds(health), server, (folder / "server.log").read_text, every=0.3)
         if is_new:
-            keep_prepared(PREPARED, folder / "prefect.db")
+            keep_prepared(PREPARED, database)
     except BaseException:
         server.kill()
         raise

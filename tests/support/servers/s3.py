@@ -1,6 +1,7 @@
 """A private S3 server for tests: moto as a process of its own, a free port on loopback, gone afterwards."""
 
 import os
+import re
 import subprocess
 import sys
 import urllib.request
@@ -35,24 +36,16 @@ class S3Server:
         self._ask("PUT", name)
         return f"s3://{name}/wasp"
 
-    def put(self, path: str, data: bytes) -> None:
-        self._ask("PUT", path, data)
-
     def get(self, path: str) -> bytes:
         return self._ask("GET", path)
 
-    def delete(self, path: str) -> None:
-        self._ask("DELETE", path)
-
     def names(self, bucket: str) -> list[str]:
         """Return the names of all objects of a bucket."""
-        import re
-
         return re.findall(r"<Key>([^<]+)</Key>", self._ask("GET", f"{bucket}?list-type=2&max-keys=1000").decode())
 
-    def _ask(self, method: str, path: str, data: bytes | None = None) -> bytes:
+    def _ask(self, method: str, path: str) -> bytes:
         header = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request"}
-        asked = urllib.request.Request(f"{self.url}/{path}", data=data, method=method, headers=header)
+        asked = urllib.request.Request(f"{self.url}/{path}", method=method, headers=header)
         with urllib.request.urlopen(asked, timeout=30) as answer:
             return bytes(answer.read())
 
