@@ -84,15 +84,6 @@ def test_killed_at_twenty_random_moments_the_result_is_the_same(api: str, tmp_pa
     kill_often(api, tmp_path, 20)
 
 
-def test_a_replaced_budget_book_is_noticed(pipeline: Pipeline) -> None:
-    summary = pipeline.run()
-    for file in pipeline.home.glob("ledger.db*"):
-        file.unlink()
-    refused = pipeline.call("resume", summary["run_id"])
-    assert refused.returncode == 1
-    assert "lost, replaced or rolled back" in " ".join(refused.stderr.split())
-
-
 def test_two_processes_cannot_carry_out_one_run(pipeline: Pipeline) -> None:
     # Long enough that the first run has not finished when the second one starts.
     config = pipeline.config(method={"iterations": 20, "samples": 6000})

@@ -12,7 +12,6 @@ from tests.support.ledgers import (
     EXPOSING,
     ONE,
     THREE,
-    TWO,
     charge,
     events,
     never,
@@ -114,16 +113,6 @@ class Releasing:
             book.release_once(request(1, key="newer", respend=True), never)
         assert spent(book, "bank") == pytest.approx(THREE)
         assert book.verify() == []
-
-    def test_respending_is_refused_when_the_cap_leaves_no_room(self, book: PrivacyLedger) -> None:
-        book.set_cap("bank", TWO, DELTA, "owner", "")
-        book.reserve("bank", plan(), "me")
-        book.release_once(request(key="old"), lambda: b"noise")
-        with pytest.raises(BudgetError) as refused:
-            book.release_once(request(key="new", respend=True), never)
-        assert (refused.value.needs, refused.value.left) == (pytest.approx(ONE), pytest.approx(0.0, abs=1e-9))
-        assert book.history("bank")[-1].kind == "refuse"
-        assert book.release_once(request(1), lambda: b"planned").reused is False
 
     def test_a_release_without_noise_exposes_the_dataset_and_enters_no_sum(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(charges=[EXPOSING, charge()]), "me")

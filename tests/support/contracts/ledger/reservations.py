@@ -180,19 +180,6 @@ class Reserving:
         book.reserve("bank", plan("run-2", 1), "you")
         assert book.verify(second=gdp) == []
 
-    def test_finish_returns_what_was_not_spent_and_can_be_repeated(self, book: PrivacyLedger) -> None:
-        book.set_cap("bank", TWO, DELTA, "owner", "")
-        book.reserve("bank", plan(), "me")
-        book.release_once(request(), lambda: b"noise")
-        for _ in range(2):
-            book.finish("bank", "run-1")
-        book.finish("bank", "never-started")
-        status = book.status("bank")
-        assert (status.reserved, status.open_runs, status.runs, status.releases) == (0.0, (), 1, 1)
-        assert status.left == pytest.approx(TWO - ONE)
-        assert [entry.kind for entry in book.history("bank")].count("finish") == 1
-        book.reserve("bank", plan("run-2", 1), "me")
-
     def test_a_finished_run_is_repeated_free_of_charge_at_a_full_cap(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")
