@@ -77,19 +77,6 @@ def test_a_run_on_a_cluster_has_the_result_of_threads_that_read_its_noise_back(a
     assert threads.released() == ["vote-0"]
 
 
-def test_machines_that_share_a_store_on_s3_and_a_book_on_postgresql_pay_a_run_once(
-    api: str, tmp_path: Path, database: str, s3: S3Server
-) -> None:
-    shared = s3.environment | {"WASP_ARTIFACTS": s3.bucket("wasp-test"), "WASP_LEDGER_URL": database}
-    first, second = machines(api, [tmp_path / name for name in ("first", "second")], **shared)
-    expected = result(first, **TINY)
-    assert result(second, **TINY) == expected
-    assert (len(first.answers_per_prompt()), len(second.answers_per_prompt())) == (TINY["method"]["samples"], 0)
-    assert second.released() == ["vote-0"]
-    assert private_names(s3) == []
-    assert not list(tmp_path.rglob("ledger.db*")), "the book is PostgreSQL's alone"
-
-
 @contextmanager
 def dask_cluster(folder: Path, environment: dict[str, str]) -> Iterator[str]:
     """Start a scheduler and two workers, each a process of its own; the value is the scheduler's address."""

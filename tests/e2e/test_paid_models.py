@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -47,24 +46,6 @@ def test_two_vendors_write_and_everything_is_paid_once(pipeline: Pipeline) -> No
         assert again["dollars"] == pytest.approx(spent)
     page = Path(summary["report"]).read_text(encoding="utf-8")
     assert f"127.0.0.1:{server.port}" in page, "the report says where prompts went"
-
-
-def test_runs_of_two_epsilons_that_start_together_pay_for_their_common_prompts_once(pipeline: Pipeline) -> None:
-    with VendorServer(latency=0.2) as server:
-        plms = [paid("gpt", "openai", server.url, concurrency=4)]
-        configs = []
-        for epsilon in (1.0, 4.0):
-            path = pipeline.config(plms=plms, privacy={"epsilon": epsilon}, **SHORT)
-            configs.append(path.rename(path.with_name(f"epsilon-{epsilon}.yaml")))
-        runs = [pipeline.start("run", "wasp", "--config", str(config), "--json") for config in configs]
-        results = [run.communicate(timeout=WAIT_SECONDS) for run in runs]
-        assert [run.returncode for run in runs] == [0, 0], results
-        seeds = Counter((request.prompt, request.body["seed"]) for request in server.requests)
-        assert set(seeds.values()) == {1}
-        texts = [pipeline.synthetic(last_json(out)["run_id"])["text"].tolist() for out, _ in results]
-        common = set(texts[0]) & set(texts[1])
-        assert len(common) >= 12, "the first iteration has the same prompts"
-        assert server.count <= 24 + 24 - 12
 
 
 def test_the_money_cap_stops_before_the_call_that_would_pass_it(pipeline: Pipeline) -> None:

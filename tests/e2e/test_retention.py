@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
 from tests.support.servers.vendor import VendorServer
 from tests.support.waits import wait_until
 
@@ -106,23 +106,6 @@ def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_asked_or
         assert lines_of_the_book(pipeline) == book
         assert pipeline.answer("resume", run_id, "--respend")["releases"] == 2
     check_usable(pipeline, run_id, tmp_path / "bundle")
-
-
-@pytest.mark.slow
-def test_a_run_that_is_carried_out_is_not_touched(pipeline: Pipeline, tmp_path: Path) -> None:
-    first = pipeline.run()["run_id"]
-    process = pipeline.start("run", "wasp", "--config", str(pipeline.config(method={"samples": 720})), "--json")
-    try:
-        wait_until(lambda: len(list((pipeline.home / "runs").glob("*/iteration=0/plan.json"))) == 2, process)
-        told = pipeline.answer("clean", *EVERYTHING, "--runs-older-than", "0m", "--yes")
-        out, err = process.communicate(timeout=300)
-    finally:
-        process.kill()
-    assert process.returncode == 0, err[-2000:]
-    second = last_json(out)["run_id"]
-    assert {one["run_id"] for one in told["going"]} == {first}, "and nothing that runs share"
-    assert any(second in reason for reason in told["staying"])
-    check_usable(pipeline, second, tmp_path / "bundle")
 
 
 def test_leftovers_of_a_death_and_results_by_an_explicit_rule(pipeline: Pipeline) -> None:

@@ -88,11 +88,9 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "unit/tasks/audit/test_attacks.py::test_a_sabotaged_mechanism",
     ),
     "the methods of the papers": (
-        "e2e/methods/test_methods.py::test_a_lost_cache",
         "e2e/methods/test_methods.py::test_texts_are_chosen",
         "e2e/methods/test_methods.py::test_the_parts_of_the_paper",
         "e2e/methods/test_methods.py::test_the_phrases_alone",
-        "e2e/methods/test_methods.py::test_the_seed_of_a_run",
         "e2e/methods/test_methods.py::test_without_noise",
         "e2e/methods/test_only_private.py::test_another_run",
         "unit/flows/methods/test_opening.py::test_any_flow_offers",
@@ -106,7 +104,6 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
     "task runners, shared stores, versions of Dask": ("e2e/test_outgrowing.py",),
     "vendors' money, batches and keys, served models": (
         "e2e/test_paid_models.py::test_money_at_a_server",
-        "e2e/test_paid_models.py::test_runs_of_two_epsilons",
         "e2e/test_paid_models.py::test_a_key_may_lie",
     ),
     "approvals, failures and retries on Prefect's pages": (

@@ -142,11 +142,6 @@ class Served:
             time.sleep(0.5)
         return seen
 
-    def logs(self, run: str) -> list[str]:
-        """Return the log of a run, task runs included."""
-        body = {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC", "limit": 200}
-        return [line["message"] for line in ask(self.api, "/logs/filter", body)]
-
     def _registered(self) -> str:
         try:
             return str(ask(self.api, f"/deployments/name/wasp/{self.name}")["id"])
