@@ -26,9 +26,8 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "integration/tracking/",
         "integration/vendors/test_litellm.py",
         "integration/vendors/test_stopping.py",
-        "infra/test_compose.py",
         "infra/test_databases.py",
-        "infra/test_image.py",
+        "infra/test_containers.py",
         "infra/test_kubernetes.py",
         "unit/connectors/artifacts/test_store.py::test_kill_at_any_moment",
         "unit/connectors/interfaces/test_threads.py",
@@ -44,7 +43,6 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "unit/connectors/models/transformers/",
         "unit/tasks/private/releases/test_teachers.py",
         "unit/tasks/private/training/",
-        "unit/tasks/students/test_boosting.py",
         "unit/tasks/students/test_train.py",
     ),
     "attacks and statistics of fresh noise": (

@@ -5,13 +5,29 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import epsilon_of, filter_epsilon, gaussian_sigma
+from tasks.accounting.keyphrases import PartPrivacy, calibrate_part, split_epsilon
 from tasks.accounting.sensitivity import VotePrivacy, person_factor, vote_scale, vote_sensitivity
+from tasks.accounting.sums import calibrate_sums
+from tasks.accounting.teachers import (
+    ANSWER_STEPS,
+    TeacherPrivacy,
+    affordable_answers,
+    epsilon_share,
+    paper_part,
+    remaining_epsilon,
+    survival,
+)
 from tasks.accounting.votes import calibrate, sides_of, signal_index, vote_charge
+from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
 from tests.support.data.golden import rows
 from tests.support.ledgers import gaussian_event, laplace_event
 
@@ -211,3 +227,113 @@ def test_the_reason_of_a_charge_tells_on_how_many_sides_rows_voted(
     assert sides_of(charge.event, "") == sides
     assert sides_of(calibrate(privacy).event, charge.sensitivity_reason) == sides  # lines of earlier versions
     assert sides_of({"type": "laplace"}, "vocabulary: a document adds 1 to 10 terms") == 0
+
+
+# --- noise of the two parts of DP-KPS: sensitivities by another road, budgets that add up
+def test_laplace_scales_are_those_of_the_golden_vectors() -> None:
+    for row in rows("laplace_scale"):
+        adjacency = "replace_one" if "replace" in row["setting"] else "add_remove"
+        privacy = PartPrivacy("vocabulary", row["eps"], setting="pure", terms=10, adjacency=adjacency)
+        assert calibrate_part(privacy).scale == pytest.approx(row["scale"], rel=1e-12)
+
+
+def test_the_density_is_as_sensitive_as_the_design_says() -> None:
+    for frequencies in (1, 500, 2000):
+        exact = PartPrivacy("density", 1.0, frequencies=frequencies).sensitivity
+        assert exact == pytest.approx(math.sqrt(frequencies) + 2**-13 * math.sqrt(2 * frequencies), rel=1e-12)
+        pure = PartPrivacy("density", 1.0, setting="pure", frequencies=frequencies).sensitivity
+        assert pure == pytest.approx(math.sqrt(2) * frequencies, rel=2e-4)
+
+
+def test_gaussian_noise_is_ten_times_smaller_than_the_printed_one() -> None:
+    printed, gaussian, pure = (
+        calibrate_part(PartPrivacy("density", 5.0, setting=setting, frequencies=500))
+        for setting in ("paper", "gaussian", "pure")
+    )
+    # standard deviations of the kernel's sum: Laplace sqrt(2) b, D paired or I = 2 D printed features, over D
+    sd = {"paper": printed.scale * math.sqrt(2) * math.sqrt(1000) / 1000, "pure": pure.scale * math.sqrt(2 * 500) / 500}
+    assert sd["paper"] == pytest.approx(2 * 12.65, rel=1e-3), "2 sqrt(2) I / eps, twice the design's sqrt(2) I / eps"
+    assert sd["pure"] == pytest.approx(8.94, rel=1e-3)
+    assert gaussian.scale / math.sqrt(500) == pytest.approx(0.89, abs=0.01)
+
+
+def test_the_printed_density_costs_a_document_half_of_m_times_its_epsilon() -> None:
+    noise = calibrate_part(PartPrivacy("density", 5.0, setting="paper", keyphrases=8))
+    assert noise.epsilon_exact == pytest.approx(8 * 5.0 / 2, rel=1e-3)
+    assert noise.charge.event["epsilon"] == pytest.approx(noise.epsilon_exact)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    epsilon=st.floats(0.2, 10), share=st.floats(0.05, 0.95) | st.none(), setting=st.sampled_from(["gaussian", "pure"])
+)
+def test_the_epsilons_of_two_parts_are_the_whole(epsilon: float, share: float | None, setting: Any) -> None:
+    first, second = split_epsilon(epsilon, 1e-5, setting, share and share * epsilon)
+    assert first == second or share
+    if setting == "pure":
+        assert first + second == pytest.approx(epsilon)
+        return
+    parts = [PartPrivacy("vocabulary", first), PartPrivacy("density", second, frequencies=10)]
+    together = epsilon_of([calibrate_part(part).event for part in parts], 1e-5)
+    assert together == pytest.approx(epsilon, rel=1e-4)
+    assert together <= epsilon * (1 + 1e-6)
+
+
+def test_a_vocabulary_cannot_have_the_whole() -> None:
+    with pytest.raises(ConfigError, match="vocabulary_epsilon"):
+        split_epsilon(1.0, 1e-5, "pure", 1.0)
+
+
+# --- noise of label counts and teachers' answers: the design's vectors, the proof of sensitivity, what a budget leaves
+def test_the_papers_sigma_costs_what_the_design_found_and_ours_is_made_for_all_queries() -> None:
+    for row in rows("gnmax"):
+        paper = paper_part(TeacherPrivacy("answers", 4.0, row["delta"], row["n_queries"]))
+        assert paper.scale == 6.0
+        assert paper.epsilon_exact == pytest.approx(row["eps"], rel=1e-5)
+    for row in rows("gnmax", "max_queries_sigma6"):
+        assert affordable_answers(6.0, row["eps"], row["delta"]) == row["n"]
+    for row in rows("gnmax", "sigma_for_n"):
+        noise = calibrate_sums(TeacherPrivacy("answers", row["eps"], row["delta"], row["n"]))
+        assert noise.scale == pytest.approx(row["sigma"], rel=1e-5)
+        assert noise.epsilon_exact <= row["eps"]
+        assert epsilon_of([noise.charge.event], row["delta"]) == noise.epsilon_exact
+
+
+def test_label_counts_need_the_noise_of_the_design() -> None:
+    counts = TeacherPrivacy("labels", 0.4, 1e-6, 40)
+    assert calibrate_sums(counts).scale == pytest.approx(9.9265, rel=1e-4)
+    exchanged = calibrate_sums(TeacherPrivacy("labels", 0.4, 1e-6, 40, adjacency="replace_one"))
+    assert exchanged.scale == pytest.approx(14.038, rel=1e-4)
+    assert paper_part(counts).scale == pytest.approx(exchanged.scale, rel=1e-4)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+def test_as_many_unanimous_answers_survive_as_is_told(kind: str) -> None:
+    noise = calibrate_sums(TeacherPrivacy("answers", 4.0, 1e-6, 12, kind))
+    draws = 20_000
+    sums = np.tile(np.array([[15 * ANSWER_STEPS, 0]], dtype=np.int64), (draws, 1))
+    add = add_discrete_gaussian if kind == "gaussian" else add_discrete_laplace
+    drawn = add(sums, noise.scale_int)
+    told = survival(15, noise)
+    kept = float((drawn[:, 0] > drawn[:, 1]).mean())
+    assert abs(kept - told) < 6 * math.sqrt(told * (1 - told) / draws)
+    if kind == "gaussian":
+        assert told == pytest.approx(float(ndtr(15 / (math.sqrt(2) * noise.scale))))
+        assert told == pytest.approx(0.965, abs=1e-3), "the design's figure"
+
+
+def test_what_is_left_adds_up_to_the_budget() -> None:
+    labels = calibrate_sums(TeacherPrivacy("labels", 0.4, 1e-5, 6))
+    left = remaining_epsilon(4.0, 1e-5, [0.4])
+    answers = [
+        calibrate_sums(TeacherPrivacy("answers", epsilon_share(left, 1e-5, share), 1e-5, number))
+        for share, number in ((0.3, 100), (0.7, 50))
+    ]
+    together = epsilon_of([one.charge.event for one in (labels, *answers)], 1e-5)
+    assert together == pytest.approx(4.0, abs=1e-4)
+    assert together <= 4.0
+    assert remaining_epsilon(4.0, 1e-5, []) == 4.0
+    assert remaining_epsilon(4.0, 1e-5, [0.4], pure=True) == pytest.approx(3.6)
+    with pytest.raises(ConfigError, match="its other releases"):
+        remaining_epsilon(1.0, 1e-5, [1.0])

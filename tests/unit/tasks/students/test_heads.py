@@ -1,11 +1,17 @@
+"""Students on vectors: they learn, adapt, adjust weights, and are read back as they were."""
+
 import json
+import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from connectors.interfaces.errors import InputError
+from tasks.students.boosting import adjust_weights, beta_of
+from tasks.students.coral import choose_unlabelled, coral
 from tasks.students.heads import probe_accuracy
-from tasks.students.spec import StudentSpec, TrainingRows
+from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student
 from tests.support.data.student_rows import CLASSES, clouds, vector_rows
 
@@ -100,3 +106,114 @@ def test_a_student_learns_soft_labels_instead_of_wrong_ones(kind, tmp_path):
     train_student(StudentSpec(kind=kind), rows, tmp_path / "sure")
     sure = load_student(tmp_path / "sure")([""] * 300, vectors)
     assert reached["soft"].probabilities.max(axis=1).mean() < sure.probabilities.max(axis=1).mean()
+
+
+# --- weights that adjust themselves: the published formula by hand, and that they reach the training
+def test_beta_is_the_published_one_held_at_two_for_few_texts_per_round():
+    assert beta_of(200, 30) == pytest.approx(1 + math.sqrt(2 * math.log(200 / 30)))
+    assert beta_of(200, 30) == pytest.approx(2.9479, abs=1e-4)
+    assert beta_of(49, 30) == 2.0
+    assert beta_of(5, 30) == 2.0, "the logarithm is negative here"
+
+
+def test_one_round_by_hand():
+    weights = np.array([0.5, 0.5, 0.5])
+    likely = np.array([[0.8, 0.2], [0.75, 0.25], [0.1, 0.9]])
+    targets = np.array([0, 1, 1])
+    # the second is taken for class 0 with 1 - p = 0.75: 0.5 * 2^-0.75 = 0.297302; the sum 1.297302 is scaled to 1.5
+    found = adjust_weights(weights, likely, targets, 2.0)
+    assert found == pytest.approx([0.578124, 0.343753, 0.578124], abs=1e-6)
+    assert found.sum() == pytest.approx(1.5)
+
+
+def test_nobody_wrong_changes_nothing():
+    weights = np.array([0.2, 0.8])
+    assert adjust_weights(weights, np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1]), 2.0) == pytest.approx(weights)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_mislabelled_rows_weigh_less_in_the_end_and_the_student_is_another(kind, tmp_path):
+    rows = vector_rows(120)
+    labels = list(rows.labels)
+    planted = range(0, 120, 12)
+    for row in planted:
+        labels[row] = CLASSES[(CLASSES.index(labels[row]) + 1) % 3]
+    wrong = type(rows)(rows.texts, labels, rows.classes, rows.vectors)
+    plain, boosted = (
+        StudentSpec(kind, epochs=8, batch=4, learning_rate=3e-3, seed=1, validation_share=0.0, boost=boost)
+        for boost in (False, True)
+    )
+    unweighted = train_student(plain, wrong, tmp_path / "plain")
+    trained = train_student(boosted, wrong, tmp_path / "boosted")
+    assert unweighted.weights is None
+    assert trained.weights.mean() == pytest.approx(1.0)
+    others = np.setdiff1d(np.arange(120), planted)
+    assert trained.weights[list(planted)].mean() < 0.5 * trained.weights[others].mean()
+    answers = [load_student(tmp_path / name)(rows.texts, rows.vectors).probabilities for name in ("plain", "boosted")]
+    assert np.abs(answers[0] - answers[1]).max() > 1e-3
+
+
+def test_a_spec_without_weights_has_the_key_it_had_before_there_were_any():
+    assert "boost" not in settings(StudentSpec("linear"))
+    assert settings(StudentSpec("linear", boost=True))["boost"] is True
+    assert settings(StudentSpec(head="random"))["head"] == "random"
+    assert settings(StudentSpec("mlp", adaptation="coral"))["adaptation"] == "coral"
+    assert {"adaptation", "head"}.isdisjoint(settings(StudentSpec("mlp")))
+    assert settings(StudentSpec())["precision"] == "auto"
+
+
+# --- deep CORAL: the printed formula, unlabelled texts without labels, a student that comes closer to them
+torch = pytest.importorskip("torch")
+
+
+def test_the_distance_is_the_printed_formula() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((50, 4)), 2 * rng.standard_normal((20, 4))
+    apart = np.cov(first.T) - np.cov(second.T)
+    found = float(coral(torch.from_numpy(first), torch.from_numpy(second)))
+    assert found == pytest.approx((apart**2).sum() / (4 * 4**2), rel=1e-4)
+    assert float(coral(torch.from_numpy(first), torch.from_numpy(first + 7))) == pytest.approx(0, abs=1e-8)
+
+
+def test_half_as_many_unlabelled_texts_are_used_at_most() -> None:
+    taken = choose_unlabelled(100, 60, 0)
+    assert len(taken) == len(set(taken.tolist())) == 30
+    assert choose_unlabelled(10, 60, 0).tolist() == list(range(10))
+
+
+def domains() -> tuple[TrainingRows, np.ndarray]:
+    """Return rows of three classes, and unlabelled vectors of the same classes that vary differently."""
+    rng = np.random.default_rng(1)
+    centres = 2 * np.eye(8)[:3]
+    labels = rng.integers(0, 3, 240)
+    vectors = (centres[labels] + 0.3 * rng.standard_normal((240, 8))).astype(np.float32)
+    other = centres[rng.integers(0, 3, 150)] * 3 + rng.standard_normal((150, 8))
+    texts = [f"text {n}" for n in range(240)]
+    names = [CLASSES[label] for label in labels]
+    rows = TrainingRows(texts, names, CLASSES, vectors, None, ["u"] * 150, other.astype(np.float32))
+    return rows, other.astype(np.float32)
+
+
+def scores_apart(folder: Path, rows: TrainingRows, other: np.ndarray) -> float:
+    with np.load(folder / "head.npz") as stored:
+        layers = [(stored[f"w{i}"], stored[f"b{i}"]) for i in range(3)]
+
+    def scores(found: np.ndarray) -> np.ndarray:
+        for place, (weight, bias) in enumerate(layers):
+            found = found @ weight.T + bias
+            found = np.maximum(found, 0) if place < 2 else found
+        return found
+
+    return float(coral(torch.from_numpy(scores(rows.vectors)), torch.from_numpy(scores(other))))
+
+
+def test_a_student_with_adaptation_varies_on_both_domains_alike(tmp_path: Path) -> None:
+    rows, other = domains()
+    apart = {}
+    for name in ("none", "coral"):
+        spec = StudentSpec("mlp", epochs=20, adaptation=name, validation_share=0.0)
+        train_student(spec, rows, tmp_path / name)
+        apart[name] = scores_apart(tmp_path / name, rows, other)
+        predicted = load_student(tmp_path / name)(rows.texts, rows.vectors).labels
+        assert np.mean([one == two for one, two in zip(predicted, rows.labels, strict=True)]) > 0.9
+    assert apart["coral"] < apart["none"] / 2
