@@ -1,7 +1,4 @@
-"""A deployed run fails at some step; Retry, a new run and `wasp resume` each go on from what is finished.
-
-Leaves the table `chaos.md`: what failed, how it went on, what was asked or drawn again.
-"""
+"""A deployed run fails at some step; Retry, a new run and `wasp resume` each go on from what is finished."""
 
 import json
 import os
@@ -19,15 +16,11 @@ from typing import Any
 import pytest
 
 from connectors.models.base.completion_store import CompletionStore
-from tests.support.result_tables import table
 from tests.support.runs.pipeline import Pipeline, values
 from tests.support.runs.served_flow import OVER, Served, served
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import Reply, Request
 
-HEADS = ("what failed", "state shown", "continued by", "steps reused", "answers kept", "asked again")
-HEADS += ("noise drawn before", "drawn again", "seconds to go on")
-ROWS: list[tuple[object, ...]] = []
 STEPS = {
     "selection.parquet": "select",
     "weights.parquet": "weigh",
@@ -225,18 +218,15 @@ def _error(world: World) -> str:
 
 
 def go_on(world: World, trouble: Callable[[World], str], way: Callable[[World, str], str]) -> None:
-    """Let a run fail and go on; check that nothing finished is done again, and note it in the table."""
+    """Let a run fail and go on; check that nothing finished is done again."""
     run = trouble(world)
-    shown = world.served.state(run)["name"]
     kept, drawn, finished = world.answers(), world.lines(), world.finished()
     releases, asked = world.pipeline.releases(world.folder.name), world.server.count
     assert kept
     world.server.latency = 0.0
 
-    started = time.monotonic()
     after = way(world, run)
     state = world.served.end(after)
-    seconds = time.monotonic() - started
     assert state["name"] == "Completed", state["message"]
     steps = world.served.tasks(after)
     assert {name: steps.get(name) for name in finished} == dict.fromkeys(finished, "Reused")
@@ -248,11 +238,6 @@ def go_on(world: World, trouble: Callable[[World], str], way: Callable[[World, s
     assert {name: now[name] for name in releases} == releases
     summary: dict[str, Any] = world.pipeline.answer("show", world.folder.name)["summary"]
     assert (summary["n_synthetic"], summary["releases"]) == (72, 2)
-    names = (trouble.__name__.replace("_", " "), shown, way.__name__[3:].replace("_", " "))
-    reused = f"{sum(one == 'Reused' for one in steps.values())} of {len(steps)}"
-    counts = (reused, len(kept), len(again), len(drawn), len(world.lines()) - 2, f"{seconds:.0f}")
-    ROWS.append((*names, *counts))
-    table("chaos", HEADS, ROWS)
 
 
 def test_a_run_killed_in_the_vote_goes_on_when_retry_is_clicked(world: World) -> None:

@@ -6,8 +6,6 @@ import random
 import shutil
 import subprocess
 import sys
-import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +20,6 @@ from flows.runtime.stores import open_ledger
 from tasks.accounting.composition import epsilon_of, second_opinion
 from tests.support.ledgers import DELTA
 from tests.support.paths import ROOT
-from tests.support.result_tables import table as written_table
 from tests.support.runs.prepared_run import good_rows, table
 
 
@@ -138,20 +135,18 @@ class World:
     seconds: float
     folder: Path
 
-    def point(self, number: int, draw: random.Random) -> tuple[str, str]:
-        """Kill one run once or twice, let it come to its end; return how far it was at its first death, and where."""
-        point, deaths = Point(self.nursery.journey, self.folder / f"home-{number}"), []
+    def point(self, number: int, draw: random.Random) -> str:
+        """Kill one run once or twice, let it come to its end; return how far it was at its first death."""
+        point, states = Point(self.nursery.journey, self.folder / f"home-{number}"), []
         shutil.copytree(self.template, point.home)
         for _ in range(draw.choice((1, 1, 2))):
             answer = self.nursery.life(point.home, **self.death(draw))
             point.take(answer)
-            where = next((word.split()[1] for word in answer["said"] if word.startswith("killed")), "")
-            moment = where.split(":")[0] or ("a random moment" if answer["killed"] else "not hit: it was at its end")
-            deaths.append((point.state(), moment))
+            states.append(point.state())
         point.take(self.nursery.life(point.home))
         point.check_end()
         shutil.rmtree(point.home)
-        return deaths[0]
+        return states[0]
 
     def death(self, draw: random.Random) -> dict[str, Any]:
         """Choose how to die: after some time, at a line within the releases, or at a line of the program."""
@@ -199,16 +194,8 @@ def born(folder: Path, journey: Journey) -> Iterator[World]:
 def kill_often(world: World, times: int) -> None:
     seed = int(os.environ.get("KILL_SEED") or random.SystemRandom().randrange(2**32))
     sys.stdout.write(f"KILL_SEED={seed}\n")  # shown when the test fails
-    draw, began = random.Random(seed), time.monotonic()
-    deaths = [world.point(number, draw) for number in range(times)]
-    seconds = time.monotonic() - began
-    found = Counter(deaths)
-    rows = [(where, state, count) for (state, where), count in sorted(found.items())]
-    rows.append((f"KILL_SEED={seed}", f"{len(world.places)} lines, {len(set(world.places))} of them different", ""))
-    rows.append(("all", f"{seconds:.0f} s", times))
-    name = f"kill_points_{world.nursery.journey.module.split('.')[-1]}_{times}"
-    written_table(name, ["killed in", "the book then", "times"], rows)
-    states = {state for state, _ in deaths}
+    draw = random.Random(seed)
+    states = {world.point(number, draw) for number in range(times)}
     assert len(states) >= min(4, times // 5), f"the points lie too close together: {states}"
 
 

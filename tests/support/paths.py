@@ -8,4 +8,4 @@ DATA = Path(os.environ.get("WASP_DATA") or ROOT.parent / "shared" / "data")
 """Real data sets; tests marked `real_data` are skipped without them."""
 GOLDEN = ROOT / "tests" / "golden"
 OUTPUT = Path(os.environ.get("WASP_TEST_OUTPUT") or ROOT / "tests" / "output")
-"""Tables and screenshots that tests write for people to look at."""
+"""Screenshots that tests write for people to look at."""
