@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,9 @@ from connectors.interfaces.errors import WaspError
 
 if TYPE_CHECKING:
     from connectors.models.base.completion_store import CompletionStore
+
+Claim = Callable[[Sequence[str]], Sequence[str]]
+"""Returns the prompt keys that may be requested here; others have a completion, or are requested elsewhere."""
 
 LEASE_SECONDS = 12.0
 """Time after which a claim that is not renewed ends."""
@@ -91,8 +94,6 @@ class Lease:
         """Claim prompts; return those that nobody else requests and that have no completion."""
         if self._error is not None:
             raise self._error
-        if not self.store.claimable(self.identity, keys):
-            return []
         claimed = self.store.claim(self.identity, keys, self.owner, LEASE_SECONDS)
         if claimed and self._renewals is None:
             self._renewals = threading.Thread(target=self._renew, name="wasp-claims", daemon=True)

@@ -10,24 +10,24 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from connectors.interfaces.errors import FinalError
-from connectors.interfaces.models import Completion, Keep, LanguageModel, Usage, keep_nothing
+from connectors.interfaces.models import Completion, Keep, LanguageModel, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.interfaces.traffic import Traffic, Watched, traffic_of
-from connectors.models.base.claims import Lease
+from connectors.models.base.claims import Claim, Lease
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Admission, Purse
+from connectors.models.base.cost_limit import Purse
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.005, 0.25
 """Seconds between look-ups of completions that others request."""
 
 
 @runtime_checkable
-class AdmittedModel(Protocol):
-    """A model that requests admission for each of its calls."""
+class PaidModel(Protocol):
+    """A model that claims each prompt shortly before its call, and reserves and pays the price of each call."""
 
-    def complete_admitted(self, prompts: Sequence[Prompt], keep: Keep, admission: Admission) -> None:
-        """Pass the completion of each admitted prompt to `keep` when it arrives."""
+    def complete_claimed(self, prompts: Sequence[Prompt], keep: Keep, claim: Claim, purse: Purse | None) -> None:
+        """Pass the completion of each prompt whose key `claim` returns to `keep` when it arrives."""
 
 
 class Recording:
@@ -38,9 +38,9 @@ class Recording:
     stored completion that it did not produce itself in this process: a model that draws without replacement must know
     earlier draws. Such a model's completions are separated by `scope` (the run), so the draws of one run do not reduce
     those of another. Threads and processes can call `complete` concurrently: a prompt that one of them requests is
-    awaited by the others. `usage` sums the cost of this object's new completions; `reused` counts cache hits.
+    awaited by the others.
 
-    `purse`: the run's money. An `AdmittedModel` reserves and pays each call itself; other models are paid afterwards.
+    `purse`: the run's money. A `PaidModel` reserves and pays each call itself; other models are paid afterwards.
     """
 
     def __init__(
@@ -50,17 +50,12 @@ class Recording:
         self.store = store
         self.scope = scope
         self.purse = purse
-        self.usage = Usage()
-        self.reused = 0
         self._last_remembered = 0
         self._own: set[str] = set()
         self._lock = threading.RLock()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"inner": self.inner, "store": self.store, "scope": self.scope, "purse": self.purse}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["inner"], state["store"], state["scope"], state["purse"])  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.inner, self.store, self.scope, self.purse)
 
     @property
     def name(self) -> str:
@@ -96,71 +91,50 @@ class Recording:
 
         Errors of the inner model pass through; completions that arrived before are stored.
         """
-        call = _Call(prompts, keep)
-        self._deliver_stored(call, count=True)
-        if call.open:
-            with Lease(self.store, self.store_key) as lease:
-                self._complete_open(call, lease)
+        call, wait = _Call(prompts, keep), SHORTEST_WAIT
+        self._deliver_stored(call)
+        with Lease(self.store, self.store_key) as lease:
+            while remaining := call.open:
+                if keys := self.store.claimable(self.store_key, remaining):
+                    self._request(call, keys, lease)
+                self._deliver_stored(call)
+                # Others request the rest, unless their claims end.
+                is_waiting = len(call.open) == len(remaining)
+                wait = min(2 * wait, LONGEST_WAIT) if is_waiting else SHORTEST_WAIT
+                time.sleep(wait if call.open else 0.0)
         return [call.answers[key] for key in call.keys]
 
-    def _complete_open(self, call: _Call, lease: Lease) -> None:
-        """Request what nobody else requests; wait for the rest, which may become free."""
-        wait = SHORTEST_WAIT
-        while call.open:
-            keys = self.store.claimable(self.store_key, call.open)
-            if keys and self._request(call, keys, lease):
-                wait = SHORTEST_WAIT
-            elif call.open:
-                time.sleep(wait)
-                wait = min(2 * wait, LONGEST_WAIT)
-            self._deliver_stored(call)
+    def _deliver_stored(self, call: _Call) -> None:
+        for key, completion in self.store.lookup_many(self.store_key, call.open).items():
+            call.deliver(key, completion)
 
-    def _deliver_stored(self, call: _Call, count: bool = False) -> None:
-        stored = self.store.lookup_many(self.store_key, call.open)
-        for key in [key for key in call.open if key in stored]:
-            if count:
-                with self._lock:
-                    self.reused += len(call.positions[key])
-            call.deliver(key, stored[key])
-
-    def _request(self, call: _Call, keys: list[str], lease: Lease) -> int:
-        """Request prompts, as far as they can be claimed; return the number of claimed ones."""
-        if isinstance(self.inner, AdmittedModel):
-            return self._request_admitted(call, keys, lease, self.inner)
-        if claimed := lease.claim(keys):
-            self._request_list(call, claimed)
-        return len(claimed)
-
-    def _request_admitted(self, call: _Call, keys: list[str], lease: Lease, model: AdmittedModel) -> int:
-        def receive(position: int, completion: Completion) -> None:
-            self._land(call, keys[position], completion)
-
-        with Admission(self.name, keys, lease, self.purse) as admission:
-            model.complete_admitted([call.prompts[key] for key in keys], receive, admission)
-        return admission.claimed
-
-    def _request_list(self, call: _Call, keys: Sequence[str]) -> None:
-        prompts = [call.prompts[key] for key in keys]
-        received: set[int] = set()
+    def _request(self, call: _Call, keys: list[str], lease: Lease) -> None:
+        """Request prompts, as far as they can be claimed."""
+        received: set[str] = set()
 
         def receive(position: int, completion: Completion) -> None:
-            received.add(position)
-            if self.purse is not None:
-                self.purse.pay(self.name, prompts[position].key, completion.dollars, completion.estimated)
+            received.add(keys[position])
             self._land(call, keys[position], completion)
 
-        self._remember()
-        completions = self.inner.complete(prompts, receive)
-        if len(completions) != len(prompts):
-            raise FinalError(f"Model '{self.name}' returned {len(completions)} completions for {len(prompts)} prompts.")
-        for position in sorted(set(range(len(prompts))) - received):
-            receive(position, completions[position])
+        if isinstance(self.inner, PaidModel):
+            self.inner.complete_claimed([call.prompts[key] for key in keys], receive, lease.claim, self.purse)
+        elif keys := lease.claim(keys):
+            self._remember()
+            completions = self.inner.complete([call.prompts[key] for key in keys], receive)
+            if len(completions) != len(keys):
+                problem = f"returned {len(completions)} completions for {len(keys)} prompts"
+                raise FinalError(f"Model '{self.name}' {problem}.")
+            for key, completion in zip(keys, completions, strict=True):
+                if key not in received:
+                    self._land(call, key, completion)
 
     def _land(self, call: _Call, key: str, completion: Completion) -> None:
         """Store a completion and deliver the final one of its prompt."""
-        completion = _encodable(completion)
+        # A model may return half a surrogate pair.
+        completion = replace(completion, text=encodable(completion.text), error=encodable(completion.error))
+        if self.purse is not None and not isinstance(self.inner, PaidModel):
+            self.purse.pay(self.name, key, completion.dollars, completion.estimated)
         with self._lock:
-            self.usage = self.usage + completion.usage
             final = self.store.put(self.store_key, self.name, call.prompts[key], completion)
             if final is completion and hasattr(self.inner, "remember"):
                 self._own.add(key)
@@ -177,14 +151,6 @@ class Recording:
                     remember(stored.prompt, stored.completion)
                 self._own.discard(key)
                 self._last_remembered = stored.number
-
-
-def _encodable(completion: Completion) -> Completion:
-    # A model may return half a surrogate pair.
-    text, error = encodable(completion.text), encodable(completion.error)
-    if (text, error) == (completion.text, completion.error):
-        return completion
-    return replace(completion, text=text, error=error)
 
 
 class _Call:

@@ -12,22 +12,18 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 from connectors.artifacts.atomic_files import explained
 from connectors.interfaces.errors import MoneyError
-from connectors.interfaces.models import Usage
 from connectors.interfaces.money import format_dollars, of_which_estimated
-from connectors.models.base.claims import Lease, is_running, process_name
-
-KNOWN_AFTER = 8
-"""Priced prompts of a list after which their mean price replaces the worst case in its share."""
+from connectors.models.base.claims import is_running, process_name
 
 ROUNDING = 1e-12
 
@@ -46,6 +42,9 @@ class Hold:
     dollars: float = 0.0
     until: float = 0.0
     name: str = ""
+
+
+NOTHING_HELD = Hold()
 
 
 @dataclass(slots=True)
@@ -88,8 +87,7 @@ class Purse:
 
     `journal`: file of reservations and payments. `before`: known earlier payments of the run, here or on another
     machine, and `before_estimated` their estimated part; missing amounts are added to the journal. A call that was
-    killed may have been billed: its worst case counts as spent. Without a limit nothing is reserved. `lists`: the lists
-    of prompts that are open now.
+    killed may have been billed: its worst case counts as spent. Without a limit nothing is reserved.
     """
 
     def __init__(
@@ -97,10 +95,9 @@ class Purse:
     ) -> None:
         self.journal = journal
         self.most = most
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
         self._owner = f"{process_name()}.{uuid4().hex[:8]}"
         self._account, self._read, self._numbers = _Account(), 0, 0
-        self.lists: list[Admission] = []
         if journal.exists():
             with self.current() as account:
                 account.sweep()
@@ -115,19 +112,19 @@ class Purse:
     @property
     def spent(self) -> float:
         """Dollars paid by this run so far, over all its starts."""
-        with self.lock:
+        with self._lock:
             return self._account.paid + _total(self._account.lost)
 
     @property
     def estimated(self) -> float:
         """The part of `spent` that no server reported."""
-        with self.lock:
+        with self._lock:
             return self._account.estimated + _total(self._account.lost)
 
     @property
     def left(self) -> float:
         """Dollars that can still be reserved; infinite without a limit."""
-        with self.lock:
+        with self._lock:
             return math.inf if self.most is None else self.most - self.spent - _total(self._account.holds)
 
     def __str__(self) -> str:
@@ -138,27 +135,38 @@ class Purse:
         return f"${self.spent:.4f}{limit}{of_which_estimated(self.estimated)}"
 
     def pay(
-        self, model: str, prompt_key: str, dollars: float, estimated: bool = False, hold: Hold | None = None
+        self, model: str, prompt_key: str, dollars: float, estimated: bool = False, hold: Hold = NOTHING_HELD
     ) -> None:
         """Record a price, and the end of its hold; free calls without a hold are not recorded.
 
         `estimated`: the server did not report it.
         """
-        name = hold.name if hold else ""
-        if dollars <= 0 and not name:
+        if dollars <= 0 and not hold.name:
             return
-        flags = ({"estimated": True} if estimated else {}) | ({"hold": name} if name else {})
+        flags = ({"estimated": True} if estimated else {}) | ({"hold": hold.name} if hold.name else {})
         with self.current():
             self._write({"model": model, "prompt": prompt_key, "dollars": dollars, **flags})
 
-    def hold(self, dollars: float, seconds: float) -> Hold:
-        """Reserve money for a call of at most `seconds`, within `current`."""
-        self._numbers += 1
-        hold = Hold(dollars, round(time.time() + seconds, 1), f"{self._owner}.{self._numbers}")
-        self._write({"hold": hold.name, "reserved": dollars, "until": hold.until})
-        return hold
+    def reserve(self, worst: float, seconds: float) -> Hold | None:
+        """Reserve the worst price of one call of at most `seconds`; None: try again when calls have ended.
 
-    def refusal(self, worst: float) -> str:
+        Raises MoneyError if the limit does not allow it and no call is in flight that could return money.
+        """
+        if self.most is None or worst <= 0:
+            return NOTHING_HELD
+        with self.current() as account:
+            if worst > self.left + ROUNDING:
+                account.sweep()
+                if account.holds:
+                    return None
+                raise MoneyError(self._refusal(worst))
+            self._numbers += 1
+            until = round(time.time() + seconds + GRACE_SECONDS, 1)
+            hold = Hold(worst, until, f"{self._owner}.{self._numbers}")
+            self._write({"hold": hold.name, "reserved": worst, "until": until})
+            return hold
+
+    def _refusal(self, worst: float) -> str:
         """Return the message for a call that the limit does not allow."""
         amounts = (worst, max(self.left, 0.0), self.most or 0.0, self.spent)
         next_call, left, most, spent = map(format_dollars, amounts)
@@ -171,7 +179,7 @@ class Purse:
     @contextmanager
     def current(self) -> Iterator[_Account]:
         """Hold the journal's lock; yield its sums with everything that other processes wrote."""
-        with self.lock, explained(self.journal):
+        with self._lock, explained(self.journal):
             descriptor = self._open()
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -209,89 +217,3 @@ class Purse:
         os.write(self._descriptor, line)
         self._read += len(line)
         self._account.add(entry)
-
-
-@dataclass(slots=True, eq=False)
-class Admission:
-    """The calls of one list of prompts: a paid model asks for each call shortly before it, and reports its price after.
-
-    So prompts are claimed in small pieces, which other processes can share, and only calls in flight reserve money.
-    Lists that are open together get equal shares of money too small for all. `keys`: prompt keys by position. Without
-    `lease` nothing is claimed, without `purse` nothing is paid. The sums: prompts claimed, started and priced; dollars
-    paid, in flight, and of a prompt at worst.
-    """
-
-    model: str
-    keys: Sequence[str] = ()
-    lease: Lease | None = None
-    purse: Purse | None = None
-    claimed: int = 0
-    started: int = 0
-    priced: int = 0
-    paid: float = 0.0
-    held: float = 0.0
-    worst: float = 0.0
-
-    def __enter__(self) -> Self:
-        if self.purse:
-            with self.purse.lock:
-                self.purse.lists.append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.purse:
-            with self.purse.lock:
-                self.purse.lists.remove(self)
-
-    def claim(self, positions: Sequence[int]) -> Sequence[int]:
-        """Return the prompts that this caller may request; others are requested elsewhere, or have a completion."""
-        if self.lease is None:
-            return positions
-        claimed = set(self.lease.claim([self.keys[position] for position in positions]))
-        self.claimed += len(claimed)
-        return [position for position in positions if self.keys[position] in claimed]
-
-    def reserve(self, worst: float, seconds: float) -> Hold | None:
-        """Reserve the worst price of one call of at most `seconds`; None: try again when calls have ended.
-
-        Raises MoneyError if the limit does not allow it and no call is in flight that could return money.
-        """
-        purse = self.purse
-        if purse is None or purse.most is None or worst <= 0:
-            return Hold()
-        with purse.current() as account:
-            self.worst = max(self.worst, worst)
-            if worst > purse.left + ROUNDING or self._has_had_its_share(purse):
-                account.sweep()
-                if account.holds:
-                    return None
-                if worst > purse.left + ROUNDING:
-                    raise MoneyError(purse.refusal(worst))
-            self.started += 1
-            self.held += worst
-            return purse.hold(worst, seconds + GRACE_SECONDS)
-
-    def settle(self, hold: Hold, position: int, usage: Usage, is_answer: bool = True) -> None:
-        """Replace a hold by the price of its call. `is_answer`: no further try follows."""
-        if self.purse is None:
-            return
-        with self.purse.lock:
-            if hold.name:
-                self.held -= hold.dollars
-                self.paid += usage.dollars
-                self.priced += is_answer
-                self.started -= not is_answer
-            self.purse.pay(self.model, self.keys[position], usage.dollars, usage.estimated_calls > 0, hold)
-
-    def _has_had_its_share(self, purse: Purse) -> bool:
-        """Return True if the money is too small for all lists, and this one is ahead of the others."""
-        if len(purse.lists) < 2:
-            return False
-        money = purse.left + sum(other.paid + other.held for other in purse.lists)
-        total = sum(len(other.keys) * other.mean for other in purse.lists)
-        return money < total and self.started + 1 > len(self.keys) * money / total
-
-    @property
-    def mean(self) -> float:
-        """Mean price of a prompt."""
-        return self.paid / self.priced if self.priced >= KNOWN_AFTER else self.worst

@@ -16,7 +16,8 @@ from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.traffic import Traffic
-from connectors.models.base.cost_limit import Admission
+from connectors.models.base.claims import Claim
+from connectors.models.base.cost_limit import Purse
 from connectors.models.vendors.dispatch import Dispatch, run_here
 from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.gate import Gate
@@ -112,19 +113,19 @@ class VendorModel(ABC, Generic[Options]):
             completions[position] = completion
             keep(position, completion)
 
-        self.complete_admitted(prompts, receive, Admission(self.name))
+        self.complete_claimed(prompts, receive, list, None)
         return [completions[position] for position in range(len(prompts))]
 
-    def complete_admitted(self, prompts: Sequence[Prompt], keep: Keep, admission: Admission) -> None:
-        """Request the prompts that `admission` admits, like `complete`.
+    def complete_claimed(self, prompts: Sequence[Prompt], keep: Keep, claim: Claim, purse: Purse | None) -> None:
+        """Request the prompts that `claim` returns, like `complete`, and pay each call from `purse`.
 
-        Raises MoneyError, after all calls in flight, if it admits no further call. If the process must stop, no call
-        starts, and the calls in flight are waited for; then raises ProcessEnds, or KeyboardInterrupt in the main
+        Raises MoneyError, after all calls in flight, if its limit allows no further call. If the process must stop, no
+        call starts, and the calls in flight are waited for; then raises ProcessEnds, or KeyboardInterrupt in the main
         thread.
         """
         if prompts:
             with cancellation.signals_delayed():
-                run_here(Dispatch(self, prompts, keep, admission).run())
+                run_here(Dispatch(self, prompts, keep, claim, purse).run())
 
     def traffic(self) -> dict[str, Traffic]:
         """Return the calls so far by host."""

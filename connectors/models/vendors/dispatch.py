@@ -18,7 +18,8 @@ from connectors.interfaces.errors import TemporaryError, WaspError
 from connectors.interfaces.models import Completion, Keep, Usage
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
-from connectors.models.base.cost_limit import Admission, Hold
+from connectors.models.base.claims import Claim
+from connectors.models.base.cost_limit import NOTHING_HELD, Hold, Purse
 from connectors.models.vendors.errors import CallFailed, EndpointRefusal, explain
 from connectors.models.vendors.gate import MOST_DOUBTS, Gate, backoff
 from connectors.models.vendors.options import Address
@@ -69,7 +70,10 @@ class _Request:
 
 
 class Dispatch:
-    """One call of `complete_admitted`.
+    """One call of `complete_claimed`.
+
+    Prompts are claimed in small parts, which leaves the others to other processes, and only calls in flight reserve
+    money. Without `purse` nothing is paid.
 
     `unclaimed`: positions of prompts that are not claimed; `waiting`: claimed requests by the time from which they may
     be sent; `running`: the time limit of each call in flight, by `clock`.
@@ -78,9 +82,12 @@ class Dispatch:
     they are not late, and a second call would be paid twice.
     """
 
-    def __init__(self, model: VendorModel[Any], prompts: Sequence[Prompt], keep: Keep, admission: Admission) -> None:
-        self.model, self.prompts, self.keep, self.admission = model, prompts, keep, admission
+    def __init__(
+        self, model: VendorModel[Any], prompts: Sequence[Prompt], keep: Keep, claim: Claim, purse: Purse | None
+    ) -> None:
+        self.model, self.prompts, self.keep, self.claim, self.purse = model, prompts, keep, claim, purse
         self.secrets = [read_secret(address.key, f"Model '{model.name}': key") for address in model.options.endpoints]
+        self.keys = [prompt.key for prompt in prompts]
         self.unclaimed = range(len(prompts))
         self.waiting: list[tuple[float, int, _Request]] = []
         self.running: dict[asyncio.Task[None], float] = {}
@@ -135,7 +142,7 @@ class Dispatch:
         body = self.body(request)
         worst = self.model.worst_dollars(body)
         try:
-            hold = self.admission.reserve(worst, timeout)
+            hold = self.purse.reserve(worst, timeout) if self.purse else NOTHING_HELD
         finally:
             if hold is None:
                 gates[endpoint].give_back()
@@ -151,8 +158,10 @@ class Dispatch:
         now, most = time.monotonic(), self.model.options.concurrency * len(self.model.gates)
         while not (self.waiting and self.waiting[0][0] <= now) and self.unclaimed:
             part, self.unclaimed = self.unclaimed[:most], self.unclaimed[most:]
-            for position in self.admission.claim(part):
-                heapq.heappush(self.waiting, (now, position, _Request(position)))
+            claimed = set(self.claim([self.keys[position] for position in part]))
+            for position in part:
+                if self.keys[position] in claimed:
+                    heapq.heappush(self.waiting, (now, position, _Request(position)))
         return self.waiting[0][2] if self.waiting and self.waiting[0][0] <= now else None
 
     def body(self, request: _Request) -> dict[str, Any]:
@@ -183,7 +192,11 @@ class Dispatch:
         target, gate = self.model.options.endpoints[endpoint], self.model.gates[endpoint]
         began, due = time.monotonic(), self.clock + self.model.options.timeout
         # A cancelled call was sent, too.
-        usage, has_text = Usage(dollars=worst, estimated_calls=int(worst > 0)), False
+        key, usage, has_text = (
+            self.prompts[request.position].key,
+            Usage(dollars=worst, estimated_calls=int(worst > 0)),
+            False,
+        )
         outcome: Completion | WaspError
         try:
             outcome = await self.outcome(self.clients[endpoint], body, target)
@@ -198,7 +211,9 @@ class Dispatch:
             outcome = CallFailed(late, "timed_out", is_billed=True)
         finally:
             request.usage += usage
-            self.admission.settle(hold, request.position, usage, has_text)
+            if self.purse:
+                key = self.keys[request.position]
+                self.purse.pay(self.model.name, key, usage.dollars, usage.estimated_calls > 0, hold)
             gate.give_back()
         if isinstance(outcome, Completion) and not has_text:
             outcome = CallFailed(f"{target}: the completion has no text.", "empty")

@@ -239,8 +239,7 @@ class VendorPromises(LanguageModelContract):
         stored = [entry.completion for entry in store.since(model.identity, 0)]
         assert len(stored) == len(bill)
         assert all(completion.estimated for completion in stored)
-        assert recording.usage.estimated_calls == recording.usage.calls == len(bill)
-        assert recording.usage.estimated_dollars == pytest.approx(purse.spent)
+        assert sum(completion.dollars for completion in stored) == pytest.approx(purse.spent)
         assert store.lengths(model.identity).estimated == len(bill)
 
     @pytest.mark.parametrize(

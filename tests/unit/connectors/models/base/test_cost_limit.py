@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from connectors.interfaces.errors import MoneyError
-from connectors.interfaces.models import Completion, Usage
+from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
-from connectors.models.base.cost_limit import Admission, Purse
+from connectors.models.base.cost_limit import Purse
 
 
 def test_what_another_machine_paid_counts_once(tmp_path: Path) -> None:
@@ -26,10 +26,6 @@ def test_what_another_machine_paid_counts_once(tmp_path: Path) -> None:
     assert Purse(tmp_path / "money.jsonl", 10.0, before=8.5).spent == 8.5
 
 
-def listed(purse: Purse, count: int) -> Admission:
-    return Admission("m", ["a"] * count, purse=purse)
-
-
 class Paid:
     """Answers at a price: one dollar each, at worst two."""
 
@@ -37,12 +33,14 @@ class Paid:
     identity = "paid-1"
     calls = 0
 
-    def complete_admitted(self, prompts, keep, admission):
-        for position in admission.claim(range(len(prompts))):
-            while (hold := admission.reserve(2.0, 60.0)) is None:
+    def complete_claimed(self, prompts, keep, claim, purse):
+        keys = [prompt.key for prompt in prompts]
+        for key in claim(keys):
+            while (hold := purse.reserve(2.0, 60.0)) is None:
                 time.sleep(0.001)
             self.calls += 1
-            admission.settle(hold, position, Usage(dollars=1.0))
+            purse.pay(self.name, key, 1.0, hold=hold)
+            position = keys.index(key)
             keep(position, Completion(f"answer {prompts[position].seed}", dollars=1.0))
 
 
@@ -124,18 +122,17 @@ def test_the_estimated_part_survives_restarts_and_other_machines(tmp_path: Path)
 
 def test_a_refusal_shows_small_amounts_exactly(tmp_path: Path) -> None:
     with pytest.raises(MoneyError, match=r"may cost 0\.0062 dollars, but only 0\.005 of 0\.005 are left"):
-        listed(Purse(tmp_path / "money.jsonl", most=0.005), 1).reserve(0.0062, 60.0)
+        Purse(tmp_path / "money.jsonl", most=0.005).reserve(0.0062, 60.0)
 
 
 def test_two_purses_of_one_journal_share_its_money(tmp_path: Path) -> None:
     first, second = (Purse(tmp_path / "money.jsonl", most=10.0) for _ in range(2))
-    with listed(first, 9) as mine, listed(second, 9) as other:
-        hold = mine.reserve(6.0, 60.0)
-        assert hold is not None
-        assert other.reserve(6.0, 60.0) is None, "the first may still return some"
-        mine.settle(hold, 0, Usage(dollars=3.0))
-        assert other.reserve(6.0, 60.0) is not None
-        assert second.left == 1.0
+    hold = first.reserve(6.0, 60.0)
+    assert hold is not None
+    assert second.reserve(6.0, 60.0) is None, "the first may still return some"
+    first.pay("m", "a", 3.0, hold=hold)
+    assert second.reserve(6.0, 60.0) is not None
+    assert second.left == 1.0
     assert Purse(first.journal, most=10.0).left == 1.0
 
 
@@ -144,12 +141,11 @@ def test_the_worst_case_of_a_killed_call_counts_as_spent(tmp_path: Path) -> None
 
     def start_calls() -> None:
         purse = Purse(journal, most=10.0)
-        with listed(purse, 3) as need:
-            paid = need.reserve(2.0, 60.0)
-            assert paid is not None
-            need.settle(paid, 0, Usage(dollars=0.5))
-            need.reserve(2.0, 60.0)
-            os._exit(9)
+        paid = purse.reserve(2.0, 60.0)
+        assert paid is not None
+        purse.pay("m", "a", 0.5, hold=paid)
+        purse.reserve(2.0, 60.0)
+        os._exit(9)
 
     child = multiprocessing.get_context("fork").Process(target=start_calls)
     child.start()
@@ -157,38 +153,6 @@ def test_the_worst_case_of_a_killed_call_counts_as_spent(tmp_path: Path) -> None
     purse = Purse(journal, most=10.0)
     assert (purse.spent, purse.estimated, purse.left) == (2.5, 2.0, 7.5)
     assert Purse(journal).spent == 2.5
-
-
-def test_lists_share_money_that_is_too_small_for_all(tmp_path: Path) -> None:
-    purse = Purse(tmp_path / "money.jsonl", most=60.0)
-    calls = {"quick": 0, "slow": 0}
-    with listed(purse, 100) as quick, listed(purse, 100) as slow:
-        waiting = slow.reserve(1.0, 60.0)
-        assert waiting is not None
-        while (hold := quick.reserve(1.0, 60.0)) is not None:
-            quick.settle(hold, 0, Usage(dollars=1.0))
-            calls["quick"] += 1
-        assert calls["quick"] == 30, "half of the money"
-        slow.settle(waiting, 0, Usage(dollars=1.0))
-        while calls["slow"] < 29 and (hold := slow.reserve(1.0, 60.0)) is not None:
-            slow.settle(hold, 0, Usage(dollars=1.0))
-            calls["slow"] += 1
-    assert calls == {"quick": 30, "slow": 29}
-    with listed(purse, 100) as quick, pytest.raises(MoneyError):
-        quick.reserve(1.0, 60.0)
-
-
-def test_what_one_list_does_not_need_is_for_the_others(tmp_path: Path) -> None:
-    purse = Purse(tmp_path / "money.jsonl", most=60.0)
-    with listed(purse, 100) as large:
-        with listed(purse, 10) as small:
-            hold = small.reserve(1.0, 60.0)
-            assert hold is not None
-            small.settle(hold, 0, Usage(dollars=1.0))
-        for _ in range(59):
-            hold = large.reserve(1.0, 60.0)
-            assert hold is not None
-            large.settle(hold, 0, Usage(dollars=1.0))
 
 
 def test_a_torn_line_counts_for_nothing_and_does_not_swallow_the_next_payment(tmp_path: Path) -> None:
