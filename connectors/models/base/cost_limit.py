@@ -36,15 +36,12 @@ class Hold:
     """Money reserved for a call in flight.
 
     `until`: time at which a process on another machine has ended or settled it; calls without outcome count as spent.
-    `name` is '' for free calls.
+    `name` is '' without a limit, for which the journal has no line.
     """
 
     dollars: float = 0.0
     until: float = 0.0
     name: str = ""
-
-
-NOTHING_HELD = Hold()
 
 
 @dataclass(slots=True)
@@ -135,15 +132,16 @@ class Purse:
         return f"${self.spent:.4f}{limit}{of_which_estimated(self.estimated)}"
 
     def pay(
-        self, model: str, prompt_key: str, dollars: float, estimated: bool = False, hold: Hold = NOTHING_HELD
+        self, model: str, prompt_key: str, dollars: float, estimated: bool = False, hold: Hold | None = None
     ) -> None:
         """Record a price, and the end of its hold; free calls without a hold are not recorded.
 
         `estimated`: the server did not report it.
         """
-        if dollars <= 0 and not hold.name:
+        name = hold.name if hold else ""
+        if dollars <= 0 and not name:
             return
-        flags = ({"estimated": True} if estimated else {}) | ({"hold": hold.name} if hold.name else {})
+        flags = ({"estimated": True} if estimated else {}) | ({"hold": name} if name else {})
         with self.current():
             self._write({"model": model, "prompt": prompt_key, "dollars": dollars, **flags})
 
@@ -153,7 +151,7 @@ class Purse:
         Raises MoneyError if the limit does not allow it and no call is in flight that could return money.
         """
         if self.most is None or worst <= 0:
-            return NOTHING_HELD
+            return Hold(worst)
         with self.current() as account:
             if worst > self.left + ROUNDING:
                 account.sweep()

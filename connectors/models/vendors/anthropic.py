@@ -9,7 +9,6 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.options import Address, VendorOptions
 from connectors.models.vendors.responses import Output, count_of, part
-from connectors.security.secrets import Secret
 
 SAMPLING_VERSION = "2023-06-01"
 """Version of the interface that has temperature, top_p and top_k; the SDK's own refuses them."""
@@ -26,12 +25,12 @@ class AnthropicModel(VendorModel[VendorOptions]):
     key: ClassVar[str] = "env:ANTHROPIC_API_KEY"
     path = "/v1/messages"
 
-    def open_client(self, address: Address, secret: Secret) -> Any:
+    def open_client(self, address: Address) -> Any:
         """Return a client of an endpoint."""
         options = self.options
         is_sampling = any(option is not None for option in (options.temperature, options.top_p, options.top_k))
         version = {"anthropic-version": SAMPLING_VERSION} if is_sampling else {}
-        arguments = self.client_arguments(secret)
+        arguments = self.client_arguments(address)
         return self.load_sdk().AsyncAnthropic(base_url=address.url, default_headers=version, **arguments)
 
     def request(self, prompt: Prompt) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class VendorModel(ABC, Generic[Options]):
     def __init__(self, name: str, model: str, options: Options) -> None:
         self.name, self.model, self.options = name, model, options
         self.others_served: list[str] = []
-        self.gates = [Gate(address.host, options.concurrency) for address in options.endpoints]
+        self.gates = [Gate(address, options.concurrency) for address in options.endpoints]
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
@@ -78,7 +78,7 @@ class VendorModel(ABC, Generic[Options]):
                 raise MissingPackageError(package, cls.extra)
         for address in model.options.endpoints:
             if not address.key.startswith("prefect:"):
-                read_secret(address.key, f"Model '{spec.name}': key")
+                model.secret(address)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self.model, self.options)
@@ -131,7 +131,8 @@ class VendorModel(ABC, Generic[Options]):
         """Return the calls so far by host."""
         traffic: dict[str, Traffic] = {}
         for gate in self.gates:
-            traffic[gate.name] = traffic.get(gate.name, Traffic()) + replace(gate.traffic, served=self.others_served)
+            host = gate.address.host
+            traffic[host] = traffic.get(host, Traffic()) + replace(gate.traffic, served=self.others_served)
         return traffic
 
     def in_flight(self) -> tuple[int, int]:
@@ -163,12 +164,12 @@ class VendorModel(ABC, Generic[Options]):
         except ImportError as error:
             raise MissingPackageError(self.sdk, self.extra) from error
 
-    def client_arguments(self, secret: Secret) -> dict[str, Any]:
+    def client_arguments(self, address: Address) -> dict[str, Any]:
         """Return the arguments of an endpoint's client: no retries and redirects, on aiohttp, proxies by environment.
 
         A call has its time limit from `Dispatch`, whose clock stops while the completion store is locked.
         """
-        sdk = self.load_sdk()
+        sdk, secret = self.load_sdk(), self.secret(address)
         timeout = sdk.Timeout(None, connect=min(CONNECT_SECONDS, self.options.timeout / 2))
         http = sdk.DefaultAioHttpClient(timeout=timeout, follow_redirects=False)
         return {"api_key": secret.reveal() or NO_KEY, "timeout": timeout, "max_retries": 0, "http_client": http}
@@ -183,8 +184,12 @@ class VendorModel(ABC, Generic[Options]):
         response = getattr(error, "response", None)
         return Failure(getattr(error, "status_code", 0), getattr(error, "body", None), getattr(response, "headers", {}))
 
+    def secret(self, address: Address) -> Secret:
+        """Return the key of an endpoint; ConfigError if it is missing."""
+        return read_secret(address.key, f"Model '{self.name}': key")
+
     @abstractmethod
-    def open_client(self, address: Address, secret: Secret) -> Any:
+    def open_client(self, address: Address) -> Any:
         """Return an async client of an endpoint, with `close` and without retries."""
 
     @abstractmethod

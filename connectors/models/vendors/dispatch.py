@@ -19,11 +19,9 @@ from connectors.interfaces.models import Completion, Keep, Usage
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.claims import Claim
-from connectors.models.base.cost_limit import NOTHING_HELD, Hold, Purse
+from connectors.models.base.cost_limit import Hold, Purse
 from connectors.models.vendors.errors import CallFailed, EndpointRefusal, explain
 from connectors.models.vendors.gate import MOST_DOUBTS, Gate, backoff
-from connectors.models.vendors.options import Address
-from connectors.security.secrets import read_secret
 
 if TYPE_CHECKING:
     from connectors.models.vendors.calls import VendorModel
@@ -86,23 +84,21 @@ class Dispatch:
         self, model: VendorModel[Any], prompts: Sequence[Prompt], keep: Keep, claim: Claim, purse: Purse | None
     ) -> None:
         self.model, self.prompts, self.keep, self.claim, self.purse = model, prompts, keep, claim, purse
-        self.secrets = [read_secret(address.key, f"Model '{model.name}': key") for address in model.options.endpoints]
         self.keys = [prompt.key for prompt in prompts]
         self.unclaimed = range(len(prompts))
         self.waiting: list[tuple[float, int, _Request]] = []
         self.running: dict[asyncio.Task[None], float] = {}
-        self.clients: list[Any] = []
+        self.clients: dict[Gate, Any] = {}
         self.clock = 0.0
         self.is_stopped = False
 
     async def run(self) -> None:
         """Make calls until every request has an outcome, or raise when no endpoint is left."""
         gates = self.model.gates
-        for gate in gates:
-            gate.revive()
         try:
-            for address, secret in zip(self.model.options.endpoints, self.secrets, strict=True):
-                self.clients.append(self.model.open_client(address, secret))
+            for gate in gates:
+                gate.revive()
+                self.clients[gate] = self.model.open_client(gate.address)
             while self.running or ((self.unclaimed or self.waiting) and not self.must_stop()):
                 while not (pause := self.start_call()):
                     pass
@@ -118,7 +114,7 @@ class Dispatch:
             for task in self.running:
                 task.cancel()
             await asyncio.gather(*self.running, return_exceptions=True)
-            for client in self.clients:
+            for client in self.clients.values():
                 await client.close()
 
     def must_stop(self) -> bool:
@@ -135,22 +131,21 @@ class Dispatch:
         if self.must_stop() or (request := self.next_request()) is None:
             return TICK_SECONDS
         gates, timeout, hold = self.model.gates, self.model.options.timeout, None
-        by_load = sorted(range(len(gates)), key=lambda number: gates[number].in_flight / gates[number].limit)
-        endpoint = next((number for number in by_load if gates[number].take(bool(request.failures))), None)
-        if endpoint is None:
+        by_load = sorted(gates, key=lambda gate: gate.in_flight / gate.limit)
+        gate = next((gate for gate in by_load if gate.take(bool(request.failures))), None)
+        if gate is None:
             return min(TICK_SECONDS, max(0.001, min(gate.wait() for gate in gates)))
-        body = self.body(request)
-        worst = self.model.worst_dollars(body)
         try:
-            hold = self.purse.reserve(worst, timeout) if self.purse else NOTHING_HELD
+            body = self.body(request)
+            worst = self.model.worst_dollars(body)
+            hold = self.purse.reserve(worst, timeout) if self.purse else Hold(worst)
         finally:
             if hold is None:
-                gates[endpoint].give_back()
+                gate.give_back()
         if hold is None:
             return TICK_SECONDS
         heapq.heappop(self.waiting)
-        task = asyncio.ensure_future(self.call(request, body, endpoint, hold, worst))
-        self.running[task] = self.clock + timeout
+        self.running[asyncio.ensure_future(self.call(request, body, gate, hold))] = self.clock + timeout
         return 0.0
 
     def next_request(self) -> _Request | None:
@@ -187,19 +182,14 @@ class Dispatch:
                 break
             task.cancel()
 
-    async def call(self, request: _Request, body: dict[str, Any], endpoint: int, hold: Hold, worst: float) -> None:
+    async def call(self, request: _Request, body: dict[str, Any], gate: Gate, hold: Hold) -> None:
         """Make one call and pay for it; then deliver its completion, or plan the next call of the request."""
-        target, gate = self.model.options.endpoints[endpoint], self.model.gates[endpoint]
-        began, due = time.monotonic(), self.clock + self.model.options.timeout
+        target, began, due = gate.address, time.monotonic(), self.clock + self.model.options.timeout
         # A cancelled call was sent, too.
-        key, usage, has_text = (
-            self.prompts[request.position].key,
-            Usage(dollars=worst, estimated_calls=int(worst > 0)),
-            False,
-        )
+        usage, has_text = Usage(dollars=hold.dollars, estimated_calls=int(hold.dollars > 0)), False
         outcome: Completion | WaspError
         try:
-            outcome = await self.outcome(self.clients[endpoint], body, target)
+            outcome = await self.outcome(body, gate)
             if isinstance(outcome, Completion):
                 usage, has_text = outcome.usage, outcome.finish_reason != "stop" or bool(outcome.text)
             elif not (isinstance(outcome, CallFailed) and outcome.is_billed):
@@ -219,12 +209,12 @@ class Dispatch:
             outcome = CallFailed(f"{target}: the completion has no text.", "empty")
         self.end(request, outcome, gate, began)
 
-    async def outcome(self, client: Any, body: dict[str, Any], target: Address) -> Completion | WaspError:
+    async def outcome(self, body: dict[str, Any], gate: Gate) -> Completion | WaspError:
         """Return the completion, or the meaning of the error of this call, without a key in its context."""
         try:
-            return await self.model.send(client, body)
+            return await self.model.send(self.clients[gate], body)
         except self.model.failures as error:
-            return explain(error, self.model.read_failure(error), target)
+            return explain(error, self.model.read_failure(error), gate.address)
 
     def end(self, request: _Request, outcome: Completion | WaspError, gate: Gate, began: float) -> None:
         """Deliver the outcome of a call, or plan a retry."""

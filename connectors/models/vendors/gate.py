@@ -16,6 +16,7 @@ from collections import Counter
 from connectors.interfaces.errors import TemporaryError, WaspError
 from connectors.interfaces.traffic import Traffic, class_of
 from connectors.models.vendors.errors import CallFailed
+from connectors.models.vendors.options import Address
 
 FIRST_LIMIT, FIRST_GROWTH = 8.0, 4.0
 """Calls in flight at the start, and their growth by each success until the first refusal."""
@@ -45,8 +46,8 @@ def backoff(failures: int) -> float:
 class Gate:
     """The state of an endpoint. Thread-safe. `lost`: why it is excluded, if it is."""
 
-    def __init__(self, name: str, cap: int) -> None:
-        self.name, self.cap, self.in_flight = name, cap, 0
+    def __init__(self, address: Address, cap: int) -> None:
+        self.address, self.cap, self.in_flight = address, cap, 0
         self.lost: WaspError | None = None
         self.has_succeeded = self._has_refused = False
         self._limit, self._refused_at = min(float(cap), FIRST_LIMIT), -math.inf

@@ -19,7 +19,7 @@ from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.openai import chat_request, read_choice
 from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
-from connectors.security.secrets import NO_KEY, Secret
+from connectors.security.secrets import NO_KEY
 
 AFTER_SECONDS = 5.0
 """Time after the limit of a call at which litellm would end it."""
@@ -46,14 +46,15 @@ class LiteLlmModel(VendorModel[VendorOptions]):
             )
         return cls(spec.name, spec.model, read_vendor_options(VendorOptions, spec, _placeholder(spec.model), NO_KEY))
 
-    def open_client(self, address: Address, secret: Secret) -> Any:
+    def open_client(self, address: Address) -> Any:
         """Return litellm's function with the arguments of all calls at an address; litellm shares its connections."""
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import downloads a list of prices
         litellm = self.load_sdk()
         litellm.suppress_debug_info = True
         settings: dict[str, Any] = {"timeout": self.options.timeout + AFTER_SECONDS, "num_retries": 0, "max_retries": 0}
         settings |= {} if address.url == _placeholder(self.model) else {"api_base": address.url}
-        settings |= {"api_key": secret.reveal()} if secret.reveal() else {}
+        key = self.secret(address).reveal()
+        settings |= {"api_key": key} if key else {}
 
         async def post(_path: str, *, body: dict[str, Any], **_: Any) -> Any:
             if "seed" not in (litellm.get_supported_openai_params(model=self.model) or ()):

@@ -17,7 +17,6 @@ from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.errors import ReportedError, sanitize
 from connectors.models.vendors.options import Address, VendorOptions
 from connectors.models.vendors.responses import Output, part
-from connectors.security.secrets import Secret
 
 _REASONS: Mapping[str, str] = {"length": "length", "content_filter": "refused"}
 
@@ -103,9 +102,9 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
             )
         return model
 
-    def open_client(self, address: Address, secret: Secret) -> Any:
+    def open_client(self, address: Address) -> Any:
         """Return a client of an endpoint; on Azure, of its resource."""
-        sdk, azure, arguments = self.load_sdk(), self.options.azure, self.client_arguments(secret)
+        sdk, azure, arguments = self.load_sdk(), self.options.azure, self.client_arguments(address)
         if not azure:
             return sdk.AsyncOpenAI(base_url=address.url, **arguments)
         deployment, version = azure.get("deployment", self.model), azure["api_version"]

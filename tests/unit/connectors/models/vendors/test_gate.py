@@ -8,6 +8,9 @@ from connectors.interfaces.errors import TemporaryError
 from connectors.models.vendors import gate as gates
 from connectors.models.vendors.errors import CallFailed, EndpointRefusal
 from connectors.models.vendors.gate import FIRST_LIMIT, Gate
+from connectors.models.vendors.options import Address
+
+ADDRESS = Address("https://host", "none")
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +55,7 @@ def end(gate, clock, error=None, began=None):
 
 
 def test_the_limit_grows_to_the_cap_until_a_refusal_halves_it_once_per_round(clock):
-    gate = Gate("host", 64)
+    gate = Gate(ADDRESS, 64)
     assert fill(gate, clock) == FIRST_LIMIT
     for _ in range(20):
         end(gate, clock)
@@ -69,7 +72,7 @@ def test_the_limit_grows_to_the_cap_until_a_refusal_halves_it_once_per_round(clo
 
 
 def test_failing_rounds_lead_to_probes_and_to_a_temporary_loss_that_the_next_list_forgets(clock):
-    gate, starts = Gate("host", 64), []
+    gate, starts = Gate(ADDRESS, 64), []
     while gate.lost is None:
         starts.append(fill(gate, clock))
         began, clock.now = clock.now, clock.now + 0.1
@@ -82,14 +85,14 @@ def test_failing_rounds_lead_to_probes_and_to_a_temporary_loss_that_the_next_lis
 
 
 def test_a_demand_of_more_than_five_minutes_is_a_loss(clock):
-    gate = Gate("host", 8)
+    gate = Gate(ADDRESS, 8)
     assert gate.take()
     end(gate, clock, refused(301.0))
     assert gate.lost is not None
 
 
 def test_only_refusals_of_several_requests_in_a_row_are_the_endpoints(clock):
-    gate, error = Gate("host", 8), EndpointRefusal("401")
+    gate, error = Gate(ADDRESS, 8), EndpointRefusal("401")
     for repeats in (1, 2, 3):
         gate.doubt(error, repeats)
     assert gate.lost is None
