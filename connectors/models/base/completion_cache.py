@@ -38,7 +38,7 @@ class Recording:
     stored completion that it did not produce itself in this process: a model that draws without replacement must know
     earlier draws. Such a model's completions are separated by `scope` (the run), so the draws of one run do not reduce
     those of another. Threads and processes can call `complete` concurrently: a prompt that one of them requests is
-    awaited by the others.
+    awaited by the others. `reused` counts cache hits.
 
     `purse`: the run's money. A `PaidModel` reserves and pays each call itself; other models are paid afterwards.
     """
@@ -50,6 +50,7 @@ class Recording:
         self.store = store
         self.scope = scope
         self.purse = purse
+        self.reused = 0
         self._last_remembered = 0
         self._own: set[str] = set()
         self._lock = threading.RLock()
@@ -92,7 +93,7 @@ class Recording:
         Errors of the inner model pass through; completions that arrived before are stored.
         """
         call, wait = _Call(prompts, keep), SHORTEST_WAIT
-        self._deliver_stored(call)
+        self._deliver_stored(call, is_reuse=True)
         with Lease(self.store, self.store_key) as lease:
             while remaining := call.open:
                 if keys := self.store.claimable(self.store_key, remaining):
@@ -104,8 +105,10 @@ class Recording:
                 time.sleep(wait if call.open else 0.0)
         return [call.answers[key] for key in call.keys]
 
-    def _deliver_stored(self, call: _Call) -> None:
+    def _deliver_stored(self, call: _Call, is_reuse: bool = False) -> None:
         for key, completion in self.store.lookup_many(self.store_key, call.open).items():
+            with self._lock:  # before the completion is judged, see `FirstAnswers`
+                self.reused += is_reuse * len(call.positions[key])
             call.deliver(key, completion)
 
     def _request(self, call: _Call, keys: list[str], lease: Lease) -> None:

@@ -44,6 +44,7 @@ def test_after_kill_9_at_most_the_answers_in_flight_are_asked_again(vendor, tmp_
         assert all(answer.finish_reason == "stop" for answer in answers)
         assert 0 <= again <= IN_FLIGHT
         assert max(server.prompts.values()) <= 2
+        assert model.reused >= before - IN_FLIGHT
         asked = server.count
         assert recording(vendor, server.url, tmp_path).complete(writings(300)) == answers
         assert server.count == asked

@@ -92,6 +92,7 @@ class TestRecording:
         assert inner.asked == ["write 5", "write 6"]
         assert sorted(i for i, _ in kept) == list(range(7))
         assert all(answers[i] == c for i, c in kept)
+        assert second.reused == 5
 
     def test_another_identity_is_another_model(self, store):
         Recording(Counter(), store).complete([prompt(0)])
