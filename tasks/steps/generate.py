@@ -159,17 +159,6 @@ class _Query:
     parent_id: int
 
 
-@dataclass(slots=True)
-class _Progress:
-    seen: set[str]
-    requested: Counter[str] = field(default_factory=Counter)
-    accepted: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    failures: list[dict[str, Any]] = field(default_factory=list)
-    prompts: list[dict[str, Any]] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    exhausted: set[str] = field(default_factory=set)
-
-
 def generate(model: LanguageModel, request: WritingRequest, advance: Advance = lambda _: None) -> Generated:
     """Generate `request.counts` valid texts per class.
 
@@ -180,13 +169,11 @@ def generate(model: LanguageModel, request: WritingRequest, advance: Advance = l
     top-ups. Raises the errors of `model.complete`, ConfigError for an invalid request, and FinalError if none of the
     first answers of a paid model is usable.
     """
-    job = request.job
     _check(request)
-    progress = _Progress(seen=set(request.earlier))
-    first_answers = FirstAnswers(model, job.plm, job.card.language)
-    progress.accepted = {label: [] for label in job.card.label_names if label in request.counts}
+    writing, name = _Writing(request), request.job.plm
+    first_answers = FirstAnswers(model, name, request.job.card.language)
     for attempt in range(request.attempts + 1):
-        queries = _round(request, progress, attempt)
+        queries = writing.round(attempt)
         if not queries:
             break
         prompts = [query.prompt for query in queries]
@@ -198,28 +185,25 @@ def generate(model: LanguageModel, request: WritingRequest, advance: Advance = l
         completions = model.complete(prompts, keep)
         if len(completions) != len(queries):
             raise FinalError(
-                f"Model '{job.plm}': it returned {len(completions)} completions for {len(queries)} prompts. "
+                f"Model '{name}': it returned {len(completions)} completions for {len(queries)} prompts. "
                 "Check its connector."
             )
         for query, completion in zip(queries, completions, strict=True):
-            progress.prompts.append({**_named(query), "text": query.prompt.text})
-            _record(request, progress, query, completion)
-        progress.exhausted |= _exhausted(queries, completions)
-    return _finished(request, progress)
+            writing.record(query, completion)
+        active = (query.label for query, c in zip(queries, completions, strict=True) if c.finish_reason != "exhausted")
+        writing.exhausted |= {query.label for query in queries} - set(active)
+    return writing.finished()
 
 
 def nothing(request: WritingRequest) -> Generated:
     """Return the result of a model that is down: no rows, and all texts missing."""
-    return _finished(request, _Progress(seen=set(), accepted={label: [] for label in request.counts}))
+    return _Writing(request).finished()
 
 
 def first_prompts(request: WritingRequest) -> list[Prompt]:
     """Return the prompts of a request's first round, in the order of the calls."""
     _check(request)
-    progress = _Progress(
-        seen=set(), accepted={label: [] for label in request.job.card.label_names if label in request.counts}
-    )
-    return [query.prompt for query in _round(request, progress, 0)]
+    return [query.prompt for query in _Writing(request).round(0)]
 
 
 def _check(request: WritingRequest) -> None:
@@ -235,17 +219,72 @@ def _check(request: WritingRequest) -> None:
         )
 
 
-def _round(request: WritingRequest, progress: _Progress, attempt: int) -> list[_Query]:
-    """Return the prompts of a round; classes alternate for a balanced interruption."""
-    queries: list[tuple[int, int, _Query]] = []
-    for position, label in enumerate(progress.accepted):
-        missing = 0 if label in progress.exhausted else request.counts[label] - len(progress.accepted[label])
-        needed = missing if attempt == 0 else math.ceil(missing * TOP_UP)
-        start = progress.requested[label]
-        for ordinal in range(start, start + needed):
-            queries.append((ordinal, position, _query(request, label, ordinal, attempt)))
-        progress.requested[label] += needed
-    return [query for _, _, query in sorted(queries, key=lambda item: item[:2])]
+class _Writing:
+    """The texts of a request so far. `exhausted`: classes for which the model has no further text."""
+
+    def __init__(self, request: WritingRequest) -> None:
+        self.request, self.job = request, request.job
+        self.seen = set(request.earlier)
+        self.requested: Counter[str] = Counter()
+        labels = [label for label in self.job.card.label_names if label in request.counts]
+        self.accepted: dict[str, list[dict[str, Any]]] = {label: [] for label in labels}
+        self.failures: list[dict[str, Any]] = []
+        self.prompts: list[dict[str, Any]] = []
+        self.usage = Usage()
+        self.exhausted: set[str] = set()
+
+    def round(self, attempt: int) -> list[_Query]:
+        """Return the prompts of a round; classes alternate for a balanced interruption."""
+        queries: list[tuple[int, int, _Query]] = []
+        for position, label in enumerate(self.accepted):
+            missing = 0 if label in self.exhausted else self.request.counts[label] - len(self.accepted[label])
+            needed = missing if attempt == 0 else math.ceil(missing * TOP_UP)
+            start = self.requested[label]
+            for ordinal in range(start, start + needed):
+                queries.append((ordinal, position, _query(self.request, label, ordinal, attempt)))
+            self.requested[label] += needed
+        return [query for _, _, query in sorted(queries, key=lambda item: item[:2])]
+
+    def record(self, query: _Query, completion: Completion) -> None:
+        """Accept a completion or record the reason for its rejection."""
+        prompt, label, accepted = query.prompt, query.label, self.accepted[query.label]
+        self.prompts.append({"prompt_key": prompt.key, "label": label, "attempt": query.attempt, "text": prompt.text})
+        self.usage += completion.usage
+        text, reason = rejection(completion, prompt, self.job.card.language)
+        if reason is None and normalised(text) in self.seen:
+            reason = "duplicate"
+        if reason is None and len(accepted) >= self.request.counts[label]:
+            reason = "surplus"
+        row = {
+            "text": text,
+            "label": label,
+            "plm": self.job.plm,
+            "iteration": self.job.iteration,
+            "prompt_key": prompt.key,
+        }
+        if reason:
+            self.failures.append({**row, "reason": reason, "attempt": query.attempt})
+            return
+        self.seen.add(normalised(text))
+        details = {name: getattr(completion, name) for name in ("finish_reason", "tokens_in", "tokens_out")}
+        if self.job.manner.way:
+            details["parent_id"] = query.parent_id
+        accepted.append({**row, "attribute": prompt.attribute, **details})
+
+    def finished(self) -> Generated:
+        """Return the texts with their ids, and the numbers of missing ones."""
+        rows = [row for of_class in self.accepted.values() for row in of_class]
+        first = self.job.iteration * IDS_PER_ITERATION + self.job.plm_index * IDS_PER_PLM
+        numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]
+        missing = {label: self.request.counts[label] - len(of_class) for label, of_class in self.accepted.items()}
+        types = ROW_TYPES | ({"parent_id": "int64"} if self.job.manner.way else {})
+        return Generated(
+            rows=pd.DataFrame(numbered, columns=list(types)).astype(types),
+            failures=pd.DataFrame(self.failures, columns=list(FAILURE_TYPES)).astype(FAILURE_TYPES),
+            prompts=pd.DataFrame(self.prompts, columns=list(PROMPT_TYPES)).astype(PROMPT_TYPES),
+            usage=self.usage,
+            shortfall={label: count for label, count in missing.items() if count},
+        )
 
 
 def _query(request: WritingRequest, label: str, ordinal: int, attempt: int) -> _Query:
@@ -283,71 +322,3 @@ def _attribute(request: WritingRequest, label: str, ordinal: int) -> str:
         return ""
     start = job.card.label_names.index(label) + job.plm_index + job.iteration
     return values[(start + ordinal) % len(values)]
-
-
-def _named(query: _Query) -> dict[str, Any]:
-    return {"prompt_key": query.prompt.key, "label": query.label, "attempt": query.attempt}
-
-
-def _record(request: WritingRequest, progress: _Progress, query: _Query, completion: Completion) -> None:
-    """Accept a completion or record the reason for its rejection."""
-    progress.usage += completion.usage
-    text, reason = _classified(request, progress, query, completion)
-    row = {
-        "text": text,
-        "label": query.label,
-        "plm": request.job.plm,
-        "iteration": request.job.iteration,
-        "prompt_key": query.prompt.key,
-    }
-    if reason:
-        progress.failures.append({**row, "reason": reason, "attempt": query.attempt})
-        return
-    progress.seen.add(normalised(text))
-    details = {
-        "attribute": query.prompt.attribute,
-        "finish_reason": completion.finish_reason,
-        "tokens_in": completion.tokens_in,
-        "tokens_out": completion.tokens_out,
-    }
-    if request.job.manner.way:
-        details["parent_id"] = query.parent_id
-    progress.accepted[query.label].append({**row, **details})
-
-
-def _classified(
-    request: WritingRequest, progress: _Progress, query: _Query, completion: Completion
-) -> tuple[str, str | None]:
-    label = query.label
-    text, reason = rejection(completion, query.prompt, request.job.card.language)
-    if reason is None and normalised(text) in progress.seen:
-        reason = "duplicate"
-    if reason is None and len(progress.accepted[label]) >= request.counts[label]:
-        reason = "surplus"
-    return text, reason
-
-
-def _exhausted(queries: list[_Query], completions: list[Completion]) -> set[str]:
-    """Return the classes for which every completion was exhausted."""
-    active = {
-        query.label
-        for query, completion in zip(queries, completions, strict=True)
-        if completion.finish_reason != "exhausted"
-    }
-    return {query.label for query in queries} - active
-
-
-def _finished(request: WritingRequest, progress: _Progress) -> Generated:
-    job = request.job
-    rows = [row for of_class in progress.accepted.values() for row in of_class]
-    first = job.iteration * IDS_PER_ITERATION + job.plm_index * IDS_PER_PLM
-    numbered = [{"sample_id": first + ordinal, **row} for ordinal, row in enumerate(rows)]
-    missing = {label: request.counts[label] - len(of_class) for label, of_class in progress.accepted.items()}
-    types = ROW_TYPES | ({"parent_id": "int64"} if job.manner.way else {})
-    return Generated(
-        rows=pd.DataFrame(numbered, columns=list(types)).astype(types),
-        failures=pd.DataFrame(progress.failures, columns=list(FAILURE_TYPES)).astype(FAILURE_TYPES),
-        prompts=pd.DataFrame(progress.prompts, columns=list(PROMPT_TYPES)).astype(PROMPT_TYPES),
-        usage=progress.usage,
-        shortfall={label: count for label, count in missing.items() if count},
-    )
