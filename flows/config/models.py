@@ -13,7 +13,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from connectors.interfaces.money import format_dollars
-from connectors.models.transformers.smollm2 import NAME as SMOLLM2
+from connectors.models.transformers import smollm2
 from connectors.security.secret_patterns import REFERENCE
 from flows.config.form import Rule, Rules, Strict, connectors
 from flows.config.removed import explain_removed
@@ -78,7 +78,7 @@ class Plm(Strict):
     style: Literal["auto", "chat", "list"] = Field(
         "auto",
         description="Form of prompts for new texts. chat: an instruction. list: the beginning of a numbered list, for "
-        "base and small models. auto: list for smollm2, otherwise chat.",
+        "base and small models. auto: list for bundled models, otherwise chat.",
     )
     max_tokens: int | None = Field(None, ge=1, description="Maximum tokens per completion. Empty: set by the task.")
     endpoint: str | None = Field(None, description="Base URL of a compatible server. Empty: the vendor's URL.")
@@ -128,7 +128,9 @@ class Plm(Strict):
     @property
     def is_listed(self) -> bool:
         """True if prompts for new texts are the beginnings of lists."""
-        return self.style == "list" or (self.style == "auto" and (self.connector, self.model) == ("hf", SMOLLM2))
+        return self.style == "list" or (
+            self.style == "auto" and self.connector == "hf" and self.model in smollm2.CONTENT
+        )
 
     @property
     def stated_price(self) -> Price | None:

