@@ -1,4 +1,4 @@
-"""One whole run is attacked in a folder of its own: nothing of the user's is touched, and sabotage makes it red."""
+"""One whole run is attacked in a folder of its own, and nothing of the user's is touched."""
 
 import json
 import signal
@@ -27,27 +27,6 @@ from tests.support.runs.served_flow import artifacts
 DESK = ROOT / "connectors" / "data" / "support_desk"
 WHOLE = PipelineAttack(canaries=600)
 
-SABOTAGED = """
-import sys
-HOW = sys.argv.pop(1)
-if HOW == "silent":
-    import tasks.private.voting.votes
-    tasks.private.voting.votes.add_discrete_gaussian = lambda values, sigma, non_private=False: values.copy()
-if HOW == "leak":
-    import pandas as pd, connectors.models.ngram.model as model, yaml
-    from dataclasses import replace
-    rows = pd.read_parquet(yaml.safe_load(open(sys.argv[sys.argv.index("--config") + 1]))["private"]["path"])
-    texts, own = iter(rows["text"].tolist()[120:]), model.NgramModel._complete_one
-    def answer(self, prompt):
-        written = own(self, prompt)
-        return replace(written, text=next(texts, written.text))
-    model.NgramModel._complete_one = answer
-if HOW == "fail":
-    sys.exit("wasp: nothing works here")
-from flows.cli.main import main
-main()
-"""
-
 
 @pytest.fixture
 def small(tmp_path: Path) -> AuditConfig:
@@ -61,8 +40,8 @@ def config_of(folder: Path, values: dict[str, Any]) -> AuditConfig:
     return AuditConfig(config=str(folder / "small.yaml"))
 
 
-def replaced(monkeypatch: pytest.MonkeyPatch, code: str, *arguments: str) -> None:
-    monkeypatch.setattr(whole_run, "COMMAND", (sys.executable, "-c", code, *arguments))
+def replaced(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    monkeypatch.setattr(whole_run, "COMMAND", (sys.executable, "-c", code))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
@@ -95,26 +74,10 @@ def test_a_sound_run_passes_and_the_flow_touches_no_ledger_and_no_server_of_the_
     assert "Attacks on a whole run" in (pipeline.home / "runs" / result["run_id"] / "report.html").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("how", "what"), [("silent", "noisy votes"), ("leak", "likelihood of the texts")])
-def test_a_run_whose_votes_have_no_noise_or_whose_texts_repeat_its_rows_is_red(
-    how: str, what: str, small: AuditConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replaced(monkeypatch, SABOTAGED, how)
-    result = attack_whole_run(small, WHOLE, tmp_path / "home")
-    assert result["passed"] is False
-    assert result["epsilon_proven"] > 4.0
-    assert of(result, what)["auc"] > 0.95
-    texts = of(result, "likelihood of the texts")
-    assert texts["auc"] < 0.65 or how == "leak", "the texts do not show missing noise"
-    assert nothing_is_left(tmp_path / "home")
-    json.dumps(result, allow_nan=False)
-
-
 def test_a_run_that_fails_says_why_and_leaves_nothing(
     small: AuditConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replaced(monkeypatch, SABOTAGED, "fail")
+    replaced(monkeypatch, "import sys; sys.exit('wasp: nothing works here')")
     with pytest.raises(AuditError, match="nothing was attacked: wasp: nothing works here"):
         attack_whole_run(small, WHOLE, tmp_path / "home")
     assert nothing_is_left(tmp_path / "home")

