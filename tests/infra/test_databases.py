@@ -8,9 +8,7 @@ import pytest
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
-from connectors.ledger.ledger import PrivacyLedger
 from tests.support.infra_files import INFRA, plain_environment
-from tests.support.ledgers import gdp, never, new_book, plan, request, zcdp
 from tests.support.servers.postgres import PROGRAMS, execute, postgres_server
 
 PASSWORDS = {"prefect": "one'quoted", "mlflow": "two", "ledger": "three"}
@@ -43,26 +41,6 @@ def test_each_role_reaches_its_own_database_alone(server):
             else:
                 with pytest.raises(OperationalError, match="permission denied for database"):
                     execute(address(server, role, database), "SELECT 1")
-
-
-def test_a_dump_of_the_ledger_restores_every_entry_and_output(server, tmp_path):
-    ledger = address(server, "ledger", "ledger")
-    book = new_book(ledger)
-    book.reserve("bank", plan(), "me")
-    book.release_once(request(), lambda: b"noise")
-    kept = book.history("bank")
-    environment = plain_environment(PGPASSWORD="secret")
-    with (tmp_path / "ledger.dump").open("wb") as dump:
-        command = client("pg_dump", server, "--format=custom", "ledger")
-        subprocess.run(command, env=environment, stdout=dump, check=True)
-    book.release_once(request(1), lambda: b"after the dump")
-    restore = client("pg_restore", server, "--clean", "--if-exists", "--dbname", "ledger")
-    with (tmp_path / "ledger.dump").open("rb") as dump:
-        subprocess.run(restore, env=environment, stdin=dump, check=True)
-    restored = PrivacyLedger(ledger, zcdp)
-    assert restored.history("bank") == kept
-    assert restored.verify(restored.find("bank"), second=gdp) == []
-    assert restored.release_once(request(), never).output == b"noise"
 
 
 # --- the databases of the stack, made on a PostgreSQL server by their script

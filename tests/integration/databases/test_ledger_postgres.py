@@ -18,7 +18,7 @@ from tests.support.contracts.ledger.groups import Grouping
 from tests.support.contracts.ledger.processes import Killing, Racing
 from tests.support.contracts.ledger.releases import Releasing
 from tests.support.contracts.ledger.reservations import Registering, Reserving
-from tests.support.contracts.ledger.storage import Keeping
+from tests.support.contracts.ledger.storage import Keeping, alter
 from tests.support.ledgers import DELTA, events, never, new_book, plan, request, zcdp
 from tests.support.servers.postgres import execute, postgres_server
 
@@ -86,10 +86,7 @@ class TestServer:
 
         def cut_off() -> bytes:
             others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wasp ledger'"
-            engine = create_engine(url)
-            with engine.begin() as db:
-                db.execute(text(others))
-            engine.dispose()
+            alter(url, others)
             return b"unseen noise"
 
         with pytest.raises(LedgerError, match=r"ledger:\*\*\*@.* is not available") as caught:
@@ -104,11 +101,7 @@ class TestServer:
         book.reserve("bank", plan(), "me")
         first = book.release_once(request(), lambda: b"noise")
         before = book.status("bank")
-        engine = create_engine(url)
-        with engine.begin() as db:  # what version 1 had
-            db.execute(text("DROP TABLE ledger_marks"))
-            db.execute(text("UPDATE ledger_book SET version = 1"))
-        engine.dispose()
+        alter(url, "DROP TABLE ledger_marks", "UPDATE ledger_book SET version = 1")  # what version 1 had
         machines = [PrivacyLedger(url, zcdp) for _ in range(2)]
         with ThreadPoolExecutor(2) as pool:
             statuses = list(pool.map(lambda machine: machine.status("bank"), machines))
@@ -132,10 +125,7 @@ class TestServer:
         with pytest.raises(LedgerError, match=r"old.dump was not restored; the ledger is as before.*entry 3 of"):
             ledger_backup.restore(tmp_path / "old.dump")
         assert len(open_ledger(tmp_path).history("desk")) == 3
-        engine = create_engine(url)
-        with engine.begin() as db:
-            db.execute(text("DELETE FROM ledger_entries WHERE number = 3"))
-        engine.dispose()
+        alter(url, "DELETE FROM ledger_entries WHERE number = 3")
         assert ledger_backup.restore(tmp_path / "new.dump")["datasets"] == ["desk"]
         assert [entry.kind for entry in open_ledger(tmp_path).history("desk")] == ["register", "cap", "cap"]
         engine = create_engine(url)

@@ -1,19 +1,17 @@
-"""Long steps tell the run's page in Prefect how far they are; a page that is away changes nothing."""
+"""Long steps tell the run's page in Prefect how far they are."""
 
-import logging
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from prefect import flow, runtime, task
-from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.runtime import prefect_progress
-from flows.runtime.prefect_progress import Piece, shown
+from flows.runtime.prefect_progress import shown
 from tasks.prefect import page
 from tests.support.runs.served_flow import artifacts
-from tests.support.servers.ports import free_port
 
 
 @pytest.fixture(autouse=True)
@@ -71,19 +69,3 @@ def test_a_short_step_and_work_outside_of_a_run_are_not_shown(server: str, monke
     with shown("preview", 3) as advance:
         advance(3)
     assert not queued
-
-
-def test_a_server_that_is_away_delays_nothing_and_is_told_once(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prefect_progress, "EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(page, "_logger", lambda: logging.getLogger("page"))
-    monkeypatch.setattr(page, "_missed", set())
-    with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api", PREFECT_CLIENT_MAX_RETRIES: 0}):
-        started = time.monotonic()
-        for number in range(3):
-            Piece(f"write {number}", 10, lambda: "").advance(5)
-        assert time.monotonic() - started < 0.5
-        page.flush()
-    told = [record.getMessage() for record in caplog.records if record.name == "page"]
-    assert told == ["Prefect's page is missing artifacts (ConnectError); the run continues"]

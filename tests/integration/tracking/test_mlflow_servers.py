@@ -1,27 +1,17 @@
-"""Servers of MLflow that hang or lose answers, and a real one."""
+"""A server of MLflow that hangs, and a real one."""
 
-import contextlib
 import http.server
 import importlib.util
-import socket
 import threading
 import time
-import urllib.request
 
 import pytest
 
 from connectors.tracking.address import page, redact, scrub
 from tests.support.servers.ports import free_port
-from tests.support.tracking import history, run_at, start, the_run, timed, whole_run
+from tests.support.tracking import history, run_at, the_run, timed, whole_run
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="needs the extra `tracking`")
-
-
-def test_a_server_that_accepts_and_never_answers_delays_a_run_by_less_than_ten_seconds(tmp_path):
-    with socket.create_server(("127.0.0.1", 0), backlog=50) as hung:
-        run = run_at(f"http://127.0.0.1:{hung.getsockname()[1]}", tmp_path)
-        assert timed(lambda: whole_run(run)) < 10.0
-    assert not run.is_sent
 
 
 class HealthyOnlyAtFirstSight(http.server.BaseHTTPRequestHandler):
@@ -83,49 +73,3 @@ def test_a_server_gets_everything_once_and_links_to_the_run(server, tmp_path):
     _, again = the_run(server, "served")
     assert (again.info.to_proto(), again.data.tags) == (run.info.to_proto(), run.data.tags)
     assert again.outputs.to_proto() == run.outputs.to_proto()
-
-
-def relay_that_loses_the_answer_to(path, port):
-    """Forward to the server; the answer to the first request of `path` is lost on its way back."""
-
-    class Relay(http.server.BaseHTTPRequestHandler):
-        lost = False
-
-        def do_GET(self):
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or None
-            asked = urllib.request.Request(f"http://127.0.0.1:{port}{self.path}", body, method=self.command)
-            asked.add_header("Content-Type", "application/json")
-            with urllib.request.urlopen(asked, timeout=20) as answer:
-                found = answer.read()
-            if self.path.endswith(path) and not Relay.lost and b'"fid"' in (body or b""):
-                Relay.lost = True
-                time.sleep(4)
-            with contextlib.suppress(OSError):
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(found)))
-                self.end_headers()
-                self.wfile.write(found)
-
-        do_POST = do_PATCH = do_GET
-
-        def log_message(self, *_):
-            pass
-
-    relay = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Relay)
-    relay.daemon_threads = True
-    threading.Thread(target=relay.serve_forever, daemon=True).start()
-    return relay
-
-
-def test_metrics_whose_confirmation_is_lost_on_the_way_are_sent_once(server, tmp_path, monkeypatch):
-    monkeypatch.setattr("connectors.tracking.mlflow_run.CALL_SECONDS", 2.0)
-    monkeypatch.setattr("connectors.tracking.mlflow_run.LOST_SECONDS", 4.0)
-    relay = relay_that_loses_the_answer_to("/runs/log-batch", int(server.rpartition(":")[2]))
-    run = run_at(f"http://127.0.0.1:{relay.server_port}", tmp_path)
-    start(run, run_id="lossy")
-    run.metrics({"fid": 0.5}, step=0)
-    run.metrics({"fid": 0.4}, step=1)
-    assert not run.is_sent
-    relay.shutdown()
-    assert run_at(server, tmp_path).push() is None
-    assert history(server, "fid", "lossy") == [(0, 0.5), (1, 0.4)]
