@@ -118,14 +118,6 @@ class VendorPromises(LanguageModelContract):
             self.open(server).complete(writings(50))
         assert server.count == gate.MOST_ROUNDS
 
-    def test_after_a_temporary_end_the_same_object_goes_on(self, server):
-        server.plan = lambda request: failure(503)
-        model = self.open(server)
-        with pytest.raises(TemporaryError):
-            model.complete(writings(4))
-        server.plan = lambda request: None
-        assert [answer.finish_reason for answer in model.complete(writings(4))] == ["stop"] * 4
-
     def test_answers_that_came_before_the_end_are_kept(self, server):
         server.script.extend([ok] * 3)
         server.plan = lambda request: failure(401)
@@ -167,18 +159,6 @@ class VendorPromises(LanguageModelContract):
         with VendorServer(latency=0.03) as server:
             self.open(server, concurrency=7).complete(writings(60))
         assert server.most_in_flight == 7
-
-    def test_rate_limits_lower_the_pace(self):
-        def limit(request):
-            return failure(429, headers={"retry-after": "0.05"}) if server.in_flight > 4 else None
-
-        with VendorServer(latency=0.02, plan=limit) as server:
-            model = self.open(server, concurrency=16, tries=2)
-            answers = model.complete(writings(150))
-            assert all(answer.finish_reason == "stop" for answer in answers)
-            turned_away = server.count - 150
-            assert 0 < turned_away < 100  # a pace that refusals do not lower: over 400
-            assert model.gates[0].limit < 16
 
     # --- leaving early
     @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
