@@ -6,160 +6,67 @@ import json
 from functools import cache
 from pathlib import Path
 
+import yaml
+
 from tasks.core.reuse import VERSIONS
 from tests.support.paths import GOLDEN, ROOT
 
 RECORD = GOLDEN / "step_versions.json"
 
-NOISE = ("tasks/private/noise/discrete.py",)
-COUNTING = (
-    "tasks/private/voting/votes.py",
-    "tasks/private/nearest/search.py",
-    "tasks/private/nearest/exact.py",
-    "tasks/private/voting/ballot.py",
-    "tasks/private/voting/persons.py",
+VOTING = (
+    "private/voting/votes private/nearest/search private/nearest/exact private/voting/ballot private/voting/persons"
 )
-MEANING = {
-    "generate": [
-        "tasks/steps/generate.py",
-        "tasks/text/cleaning.py",
-        "tasks/text/cleaning_rules.py",
-        "tasks/text/prompts.py",
-        "tasks/text/keyphrase_prompts.py",
-        "tasks/text/variation.py",
-    ],
-    "embed": ["tasks/steps/embed.py"],
-    "soft_labels": ["tasks/steps/students/soft_labels.py", "tasks/density/soft_labels.py"],
-    "reference": ["tasks/steps/embed.py"],
-    "vote": [
-        *COUNTING,
-        *NOISE,
-        "tasks/private/data/rows.py",
-        "tasks/steps/selection.py",
-    ],
-    "federated_vote": [
-        "tasks/federation/masked_round.py",
-        "tasks/accounting/federated.py",
-        "tasks/federation/messages.py",
-        "tasks/steps/selection.py",
-    ],
-    "party_vote": [
-        "tasks/private/federation/party_vote.py",
-        "tasks/private/federation/masking.py",
-        *COUNTING,
-        *NOISE,
-        "tasks/private/data/rows.py",
-        "tasks/federation/masked_round.py",
-        "tasks/accounting/federated.py",
-    ],
-    "vocabulary": [
-        "tasks/keyphrases/phrases.py",
-        "tasks/private/releases/keyphrases.py",
-        "tasks/private/releases/sums.py",
-        *NOISE,
-        "tasks/private/data/rows.py",
-    ],
-    "guidance": [
-        "tasks/density/kernels.py",
-        "tasks/private/releases/density.py",
-        "tasks/private/releases/sums.py",
-        "tasks/private/voting/persons.py",
-        *NOISE,
-        "tasks/private/data/rows.py",
-    ],
-    "select_matching": [
-        "tasks/density/kernels.py",
-        "tasks/density/matching.py",
-        "tasks/steps/density.py",
-    ],
-    "weigh_matching": [
-        "tasks/density/kernels.py",
-        "tasks/density/matching.py",
-        "tasks/steps/density.py",
-        "tasks/selection/weights.py",
-    ],
-    "choose_terms": ["tasks/steps/keyphrases.py"],
-    "density": [
-        "tasks/keyphrases/phrases.py",
-        "tasks/keyphrases/kernels.py",
-        "tasks/private/releases/keyphrases.py",
-        "tasks/private/releases/sums.py",
-        *NOISE,
-        "tasks/private/data/rows.py",
-    ],
-    "draw_phrases": ["tasks/keyphrases/sequences.py", "tasks/keyphrases/kernels.py", "tasks/steps/keyphrases.py"],
-    "phrases": ["tasks/steps/keyphrases.py", "tasks/keyphrases/phrases.py"],
-    "tune": [
-        "tasks/private/training/dp_train.py",
-        "tasks/private/noise/entropy.py",
-        "tasks/private/training/tuned_writer.py",
-        "tasks/private/data/rows.py",
-        "tasks/steps/dp_sgd.py",
-    ],
-    "labels": [
-        "tasks/private/releases/label_counts.py",
-        "tasks/private/releases/sums.py",
-        *NOISE,
-        "tasks/private/data/rows.py",
-        "tasks/steps/label_counts.py",
-        "tasks/core/release.py",
-    ],
-    "teach": ["tasks/private/releases/teachers.py", "tasks/private/data/rows.py", "tasks/steps/teachers.py"],
-    "answers": [
-        "tasks/private/releases/teachers.py",
-        "tasks/private/releases/sums.py",
-        *NOISE,
-        "tasks/steps/teachers.py",
-    ],
-    "distill": ["tasks/steps/discriminator.py", "tasks/steps/teachers.py", "tasks/private/releases/teachers.py"],
-    "select_texts": ["tasks/steps/discriminator.py", "tasks/text/class_balance.py"],
-    "measure_discriminator": ["tasks/steps/discriminator.py", "tasks/steps/teachers.py"],
-    "classify": [
-        "tasks/private/training/tuned_classifier.py",
-        "tasks/private/training/dp_train.py",
-        "tasks/private/noise/entropy.py",
-        "tasks/private/data/rows.py",
-        "tasks/steps/students/dp_classifier.py",
-    ],
-    "test_classifier": ["tasks/steps/students/dp_classifier.py", "tasks/students/train.py"],
-    "select": ["tasks/selection/examples.py"],
-    "judge": ["tasks/steps/fusegen.py", "tasks/students/boosting.py"],
-    "fuse": ["tasks/steps/fusegen.py", "tasks/selection/fusegen.py"],
-    "weigh": ["tasks/selection/weights.py"],
-    "survive": ["tasks/selection/survivors.py", "tasks/steps/evolution.py"],
-    "average": ["tasks/steps/evolution.py"],
-    "measure": [
-        "tasks/metrics/metrics.py",
-        "tasks/metrics/registry.py",
-        "tasks/steps/students/evaluation.py",
-        "tasks/students/heads.py",
-    ],
-    "baseline": [
-        "tasks/steps/students/baseline.py",
-        "tasks/students/train.py",
-        "tasks/students/heads.py",
-        "tasks/students/loop.py",
-    ],
-    "collect": ["tasks/steps/texts.py"],
-    "plain_train": [
-        "tasks/private/training/plain_train.py",
-        "tasks/steps/students/plain_student.py",
-        "tasks/private/data/rows.py",
-        "tasks/students/train.py",
-        "tasks/students/finetune.py",
-        "tasks/students/transformer.py",
-        "tasks/students/heads.py",
-        "tasks/students/loop.py",
-    ],
-    "train": [
-        "tasks/students/train.py",
-        "tasks/students/coral.py",
-        "tasks/students/finetune.py",
-        "tasks/students/transformer.py",
-        "tasks/students/heads.py",
-        "tasks/students/loop.py",
-    ],
-}
+GROUPS = {"COUNTING": VOTING, "NOISE": "private/noise/discrete"}
+STEPS = """
+generate: steps/generate text/cleaning text/cleaning_rules text/prompts text/keyphrase_prompts text/variation
+embed: steps/embed
+soft_labels: steps/students/soft_labels density/soft_labels
+reference: steps/embed
+vote: COUNTING NOISE private/data/rows steps/selection
+federated_vote: federation/masked_round accounting/federated federation/messages steps/selection
+party_vote: private/federation/party_vote private/federation/masking COUNTING NOISE private/data/rows
+    federation/masked_round accounting/federated
+vocabulary: keyphrases/phrases private/releases/keyphrases private/releases/sums NOISE private/data/rows
+guidance: density/kernels private/releases/density private/releases/sums private/voting/persons NOISE
+    private/data/rows
+select_matching: density/kernels density/matching steps/density
+weigh_matching: density/kernels density/matching steps/density selection/weights
+choose_terms: steps/keyphrases
+density: keyphrases/phrases keyphrases/kernels private/releases/keyphrases private/releases/sums NOISE
+    private/data/rows
+draw_phrases: keyphrases/sequences keyphrases/kernels steps/keyphrases
+phrases: steps/keyphrases keyphrases/phrases
+tune: private/training/dp_train private/noise/entropy private/training/tuned_writer private/data/rows steps/dp_sgd
+labels: private/releases/label_counts private/releases/sums NOISE private/data/rows steps/label_counts core/release
+teach: private/releases/teachers private/data/rows steps/teachers
+answers: private/releases/teachers private/releases/sums NOISE steps/teachers
+distill: steps/discriminator steps/teachers private/releases/teachers
+select_texts: steps/discriminator text/class_balance
+measure_discriminator: steps/discriminator steps/teachers
+classify: private/training/tuned_classifier private/training/dp_train private/noise/entropy private/data/rows
+    steps/students/dp_classifier
+test_classifier: steps/students/dp_classifier students/train
+select: selection/examples
+judge: steps/fusegen students/boosting
+fuse: steps/fusegen selection/fusegen
+weigh: selection/weights
+survive: selection/survivors steps/evolution
+average: steps/evolution
+measure: metrics/metrics metrics/registry steps/students/evaluation students/heads
+baseline: steps/students/baseline students/train students/heads students/loop
+collect: steps/texts
+plain_train: private/training/plain_train steps/students/plain_student private/data/rows students/train
+    students/finetune students/transformer students/heads students/loop
+train: students/train students/coral students/finetune students/transformer students/heads students/loop
+"""
+"""Each step with its modules of tasks/ or groups of them, in YAML."""
+
+
+def _files(modules: str) -> list[str]:
+    return [f"tasks/{name}.py" for word in modules.split() for name in GROUPS.get(word, word).split()]
+
+
+MEANING: dict[str, list[str]] = {step: _files(modules) for step, modules in yaml.safe_load(STEPS).items()}
 
 
 @cache
