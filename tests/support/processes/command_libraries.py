@@ -10,28 +10,15 @@ from pathlib import Path
 PATH = [str(Path(entry).resolve()) for entry in sys.path]
 """Where the server finds modules; a test process adds folders of its own to its path."""
 LIBRARIES = (
-    "pandas",
-    "pyarrow.parquet",
-    "sqlalchemy.dialects.sqlite",
-    "sqlalchemy.dialects.postgresql",
-    "yaml",
-    "typer",
-    "httpx",
-    "jinja2",
-    "matplotlib.pyplot",
-    "scipy.stats",
-    "sklearn.linear_model",
-    "dp_accounting.pld",
-    "opendp.prelude",
-    "mlflow.pyfunc",
-    "mlflow.artifacts",
-    "mlflow.store.tracking.sqlalchemy_store",
+    "pandas pyarrow.parquet sqlalchemy.dialects.sqlite sqlalchemy.dialects.postgresql yaml typer httpx jinja2 "
+    "matplotlib.pyplot scipy.stats sklearn.linear_model dp_accounting.pld opendp.prelude mlflow.pyfunc "
+    "mlflow.artifacts mlflow.store.tracking.sqlalchemy_store"
 )
 # The command sets these before it imports MLflow.
 os.environ |= {"MLFLOW_LOGGING_LEVEL": "WARNING", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
 # Nothing here needs polars; MLflow imports it where it is installed, and it starts threads, which a fork would lose.
 sys.modules["polars"] = None  # type: ignore[assignment]
-for library in LIBRARIES:
+for library in LIBRARIES.split():
     __import__(library)
 del sys.modules["polars"]
 
