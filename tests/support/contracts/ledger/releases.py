@@ -7,18 +7,7 @@ from sqlalchemy.exc import OperationalError
 
 from connectors.interfaces.errors import BudgetError, LedgerError, LostArtifactsError
 from connectors.ledger.ledger import PrivacyLedger
-from tests.support.ledgers import (
-    DELTA,
-    EXPOSING,
-    ONE,
-    THREE,
-    charge,
-    events,
-    never,
-    plan,
-    request,
-    spent,
-)
+from tests.support.ledgers import DELTA, EXPOSING, ONE, THREE, charge, events, never, plan, request, spent
 
 
 class Releasing:

@@ -10,19 +10,7 @@ from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError
 from connectors.interfaces.ledger import BudgetPlan, Marks
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Cap
-from tests.support.ledgers import (
-    DELTA,
-    ONE,
-    THREE,
-    TWO,
-    charge,
-    gdp,
-    never,
-    plan,
-    request,
-    spent,
-    zcdp,
-)
+from tests.support.ledgers import DELTA, ONE, THREE, TWO, charge, gdp, never, plan, request, spent, zcdp
 
 
 class Registering:

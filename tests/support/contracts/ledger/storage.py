@@ -12,13 +12,7 @@ from connectors.interfaces.ledger import Marks
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Entry
 from connectors.ledger.tables import DATASETS, ENTRIES, METADATA
-from tests.support.ledgers import (
-    DELTA,
-    gdp,
-    never,
-    plan,
-    request,
-)
+from tests.support.ledgers import DELTA, gdp, never, plan, request
 
 TAMPERINGS = [
     "DELETE FROM ledger_outputs WHERE step_key = 'key-0'",

@@ -15,15 +15,7 @@ import torch
 
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces import threads
-from connectors.interfaces.threads import (
-    BLAS,
-    SLEEPING,
-    WAITING,
-    compute,
-    cpu_quota,
-    settle_environment,
-    usable_cores,
-)
+from connectors.interfaces.threads import BLAS, SLEEPING, WAITING, compute, cpu_quota, settle_environment, usable_cores
 from tests.support.paths import ROOT
 
 ENTRIES = {

@@ -6,13 +6,7 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError, DeltaBudgetError
 from connectors.ledger.ledger import PrivacyLedger
-from tasks.accounting.composition import (
-    dp_sgd_event,
-    epsilon_of,
-    filter_epsilon,
-    non_private_event,
-    second_opinion,
-)
+from tasks.accounting.composition import dp_sgd_event, epsilon_of, filter_epsilon, non_private_event, second_opinion
 from tasks.accounting.dp_sgd import NEAR, Training, accounted, calibrate_training, prv_epsilon, steps_epsilon
 from tests.support.data import golden
 from tests.support.ledgers import BudgetPlan, ReleaseRequest, gaussian_event

@@ -13,16 +13,7 @@ from connectors.models.ngram.counts import fit_likelihood
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
 from tasks.audit.bounds import one_run_bound, one_run_chance
-from tasks.audit.canaries import (
-    RARE_WORDS,
-    Canary,
-    Evidence,
-    Guesses,
-    attack_run,
-    guess,
-    make_canaries,
-    votes_of_each,
-)
+from tasks.audit.canaries import RARE_WORDS, Canary, Evidence, Guesses, attack_run, guess, make_canaries, votes_of_each
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import clean_votes, noisy_votes
 from tests.support.data.golden import VECTORS
