@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import email.utils
 import math
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -88,17 +89,14 @@ class Failure:
     @property
     def retry_after(self) -> float | None:
         """The delay in seconds that the server demands: a number, or a date."""
-        stated = self.headers.get("retry-after", "")
-        try:
-            seconds = (
-                float(self.headers["retry-after-ms"]) / 1000 if "retry-after-ms" in self.headers else float(stated)
-            )
-        except ValueError:
-            try:
-                seconds = email.utils.parsedate_to_datetime(stated).timestamp() - time.time()
-            except ValueError:
-                return None
-        return max(0.0, seconds) if math.isfinite(seconds) else None
+        unit = 1000 if "retry-after-ms" in self.headers else 1
+        stated = self.headers.get("retry-after-ms") or self.headers.get("retry-after", "")
+        with suppress(ValueError):
+            seconds = float(stated) / unit
+            return max(0.0, seconds) if math.isfinite(seconds) else None
+        with suppress(ValueError):
+            return max(0.0, parsedate_to_datetime(stated).timestamp() - time.time())
+        return None
 
 
 def explain(error: Exception, failure: Failure, target: Address) -> WaspError | Completion:

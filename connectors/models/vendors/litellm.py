@@ -14,10 +14,8 @@ from typing import Any, ClassVar, Self
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import ModelSpec
-from connectors.interfaces.prompts import Prompt
-from connectors.models.vendors.calls import VendorModel
 from connectors.models.vendors.errors import Failure
-from connectors.models.vendors.openai import chat_request, read_choice
+from connectors.models.vendors.openai import ChatModel
 from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
 from connectors.security.secrets import NO_KEY
 
@@ -26,7 +24,7 @@ AFTER_SECONDS = 5.0
 _UNSUPPORTED = re.compile(r"does not support parameters: \['(\w+)'")
 
 
-class LiteLlmModel(VendorModel[VendorOptions]):
+class LiteLlmModel(ChatModel[VendorOptions]):
     """A chat model called through litellm, without its retries, caches and fallbacks.
 
     Without `endpoint`, litellm knows the vendor's address; without `key`, it reads the vendor's own variable.
@@ -62,12 +60,6 @@ class LiteLlmModel(VendorModel[VendorOptions]):
             return (await litellm.acompletion(**body, **settings)).model_dump()
 
         return SimpleNamespace(post=post, close=partial(asyncio.sleep, 0))
-
-    def request(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the arguments of a call."""
-        return chat_request(self.model, self.options, prompt)
-
-    read = staticmethod(read_choice)
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:

@@ -13,7 +13,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.options import CHECKED
-from connectors.models.vendors.calls import VendorModel
+from connectors.models.vendors.calls import Options, VendorModel
 from connectors.models.vendors.errors import ReportedError, sanitize
 from connectors.models.vendors.options import Address, VendorOptions
 from connectors.models.vendors.responses import Output, part
@@ -38,43 +38,47 @@ class OpenAIOptions(VendorOptions):
         return {**super().decoding, "api": self.api, "azure": self.azure}
 
 
-def decoding_fields(model: str, options: VendorOptions, prompt: Prompt, limit_field: str) -> dict[str, Any]:
-    """Return the fields of a request besides its prompt; the token limit is in `limit_field`."""
-    seed = prompt.seed if options.seeded else None
-    limit = options.max_tokens or prompt.max_tokens
-    return options.body("stop", model=model, seed=seed, **{limit_field: limit})
+class ChatModel(VendorModel[Options]):
+    """A model called in the format of OpenAI's chat completions."""
+
+    limit_field = "max_tokens"
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the body of a request."""
+        body = self.decoding(prompt)
+        if schema := self.options.response_format:
+            named = {"name": "completion", "strict": True, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
+        messages = [{"role": "system", "content": self.options.system}] if self.options.system else []
+        return {**body, "messages": [*messages, {"role": "user", "content": prompt.text}]}
+
+    def decoding(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the fields of a request besides its prompt."""
+        seed = prompt.seed if self.options.seeded else None
+        limit = {self.limit_field: self.options.max_tokens or prompt.max_tokens}
+        return self.options.body("stop", model=self.model, seed=seed, **limit)
+
+    @staticmethod
+    def read(response: Any) -> Output:
+        """Return the output of the first choice of a chat or legacy completion; ValueError if invalid."""
+        choices = part(response, "choices")
+        if choices is None and isinstance(part(response, "error"), Mapping):
+            raise ReportedError(f"the server reports an error: {sanitize(str(part(response, 'error', 'message')))}")
+        if not isinstance(choices, list):
+            raise ValueError("no list of choices")
+        choice, usage = choices[0] if choices else None, part(response, "usage")
+        text, message = part(choice, "text"), part(choice, "message")
+        reason = _REASONS.get(str(part(choice, "finish_reason")), "stop")
+        refusal = str(part(message, "refusal") or "")[:300]
+        if not refusal and reason == "refused":
+            refusal = "stopped by the content filter"
+        cached = part(usage, "prompt_tokens_details", "cached_tokens")
+        reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), cached)
+        content, written = (text, text) if message is None else (part(message, "content"), message)
+        return Output(content, "refused" if refusal else reason, reported, written, refusal)
 
 
-def chat_request(model: str, options: VendorOptions, prompt: Prompt, limit_field: str = "max_tokens") -> dict[str, Any]:
-    """Return the body of a chat request."""
-    body = decoding_fields(model, options, prompt, limit_field)
-    if options.response_format:
-        named = {"name": "completion", "strict": True, "schema": options.response_format}
-        body["response_format"] = {"type": "json_schema", "json_schema": named}
-    messages = [{"role": "system", "content": options.system}] if options.system else []
-    return {**body, "messages": [*messages, {"role": "user", "content": prompt.text}]}
-
-
-def read_choice(response: Any) -> Output:
-    """Return the output of the first choice of a chat or legacy completion; ValueError if invalid."""
-    choices = part(response, "choices")
-    if choices is None and isinstance(part(response, "error"), Mapping):
-        raise ReportedError(f"the server reports an error: {sanitize(str(part(response, 'error', 'message')))}")
-    if not isinstance(choices, list):
-        raise ValueError("no list of choices")
-    choice, usage = choices[0] if choices else None, part(response, "usage")
-    text, message = part(choice, "text"), part(choice, "message")
-    reason = _REASONS.get(str(part(choice, "finish_reason")), "stop")
-    refusal = str(part(message, "refusal") or "")[:300]
-    if not refusal and reason == "refused":
-        refusal = "stopped by the content filter"
-    cached = part(usage, "prompt_tokens_details", "cached_tokens")
-    reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), cached)
-    content, written = (text, text) if message is None else (part(message, "content"), message)
-    return Output(content, "refused" if refusal else reason, reported, written, refusal)
-
-
-class OpenAIModel(VendorModel[OpenAIOptions]):
+class OpenAIModel(ChatModel[OpenAIOptions]):
     """A model called by chat or legacy completions; see `OpenAIOptions`."""
 
     connector: ClassVar[str] = "openai"
@@ -87,7 +91,7 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
         super().__init__(name, model, options)
         self.path = "/chat/completions" if options.api == "chat" else "/completions"
         own = all(urlsplit(address.url).hostname == urlsplit(self.url).hostname for address in options.endpoints)
-        self._limit_field = "max_completion_tokens" if own and options.api == "chat" else "max_tokens"
+        self.limit_field = "max_completion_tokens" if own and options.api == "chat" else "max_tokens"
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
@@ -126,14 +130,12 @@ class OpenAIModel(VendorModel[OpenAIOptions]):
             is_limit = "max_completion_tokens" in failure.message and failure.parameter in ("max_tokens", "")
             if not is_limit or "max_tokens" not in body:
                 raise
-        self._limit_field = "max_completion_tokens"
-        newer = {self._limit_field if name == "max_tokens" else name: value for name, value in body.items()}
+        self.limit_field = "max_completion_tokens"
+        newer = {self.limit_field if name == "max_tokens" else name: value for name, value in body.items()}
         return await super().send(client, newer)
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the body of a request."""
-        if self.options.api == "completions":
-            return decoding_fields(self.model, self.options, prompt, self._limit_field) | {"prompt": prompt.text}
-        return chat_request(self.model, self.options, prompt, self._limit_field)
-
-    read = staticmethod(read_choice)
+        return (
+            super().request(prompt) if self.options.api == "chat" else self.decoding(prompt) | {"prompt": prompt.text}
+        )
