@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import platform
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from connectors.interfaces.content_keys import digest
@@ -69,41 +69,34 @@ def _start_time(pid: int) -> str:
     return "unknown"
 
 
-class Lease:
-    """The claims of one call, renewed in a thread until the call ends."""
+@contextmanager
+def leased(store: CompletionStore, identity: str) -> Iterator[Claim]:
+    """Yield a function that claims prompts; a thread renews the claims until the block ends."""
+    owner = f"{process_name()}.{uuid4().hex[:16]}"
+    ended, errors = threading.Event(), list[WaspError]()
 
-    def __init__(self, store: CompletionStore, identity: str) -> None:
-        self.store, self.identity = store, identity
-        self.owner = f"{process_name()}.{uuid4().hex[:16]}"
-        self._ended = threading.Event()
-        self._renewals: threading.Thread | None = None
-        self._error: WaspError | None = None
+    def renew() -> None:
+        while not ended.wait(RENEW_SECONDS):
+            try:
+                store.renew_claims(identity, owner, LEASE_SECONDS)
+            except WaspError as error:
+                errors.append(error)
+                return
 
-    def __enter__(self) -> Self:
-        return self
+    thread = threading.Thread(target=renew, name="wasp-claims", daemon=True)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._renewals is not None:
-            self._ended.set()
-            self._renewals.join()
-            self.store.release_claims(self.identity, self.owner)
-
-    def claim(self, keys: Sequence[str]) -> list[str]:
-        """Claim prompts; return those that nobody else requests and that have no completion."""
-        if self._error is not None:
-            raise self._error
-        claimed = self.store.claim(self.identity, keys, self.owner, LEASE_SECONDS)
-        if claimed and self._renewals is None:
-            self._renewals = threading.Thread(target=self._renew, name="wasp-claims", daemon=True)
-            self._renewals.start()
+    def claim(keys: Sequence[str]) -> Sequence[str]:
+        if errors:
+            raise errors[0]
+        claimed = store.claim(identity, keys, owner, LEASE_SECONDS)
+        if claimed and thread.ident is None:
+            thread.start()
         return claimed
 
-    def _renew(self) -> None:
-        while not self._ended.wait(RENEW_SECONDS):
-            try:
-                self.store.renew_claims(self.identity, self.owner, LEASE_SECONDS)
-            except WaspError as error:
-                self._error = error  # raised in the thread of the call, with its next claim
-                return
+    try:
+        yield claim
+    finally:
+        if thread.ident is not None:
+            ended.set()
+            thread.join()
+            store.release_claims(identity, owner)

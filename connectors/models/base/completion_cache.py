@@ -14,7 +14,7 @@ from connectors.interfaces.models import Completion, Keep, LanguageModel, keep_n
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.interfaces.traffic import Traffic, Watched, traffic_of
-from connectors.models.base.claims import Claim, Lease
+from connectors.models.base.claims import Claim, leased
 from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Purse
 
@@ -94,10 +94,10 @@ class Recording:
         """
         call, wait = _Call(prompts, keep), SHORTEST_WAIT
         self._deliver_stored(call, is_reuse=True)
-        with Lease(self.store, self.store_key) as lease:
+        with leased(self.store, self.store_key) as claim:
             while remaining := call.open:
                 if keys := self.store.claimable(self.store_key, remaining):
-                    self._request(call, keys, lease)
+                    self._request(call, keys, claim)
                 self._deliver_stored(call)
                 # Others request the rest, unless their claims end.
                 is_waiting = len(call.open) == len(remaining)
@@ -111,7 +111,7 @@ class Recording:
                 self.reused += is_reuse * len(call.positions[key])
             call.deliver(key, completion)
 
-    def _request(self, call: _Call, keys: list[str], lease: Lease) -> None:
+    def _request(self, call: _Call, keys: Sequence[str], claim: Claim) -> None:
         """Request prompts, as far as they can be claimed."""
         received: set[str] = set()
 
@@ -120,8 +120,8 @@ class Recording:
             self._land(call, keys[position], completion)
 
         if isinstance(self.inner, PaidModel):
-            self.inner.complete_claimed([call.prompts[key] for key in keys], receive, lease.claim, self.purse)
-        elif keys := lease.claim(keys):
+            self.inner.complete_claimed([call.prompts[key] for key in keys], receive, claim, self.purse)
+        elif keys := claim(keys):
             self._remember()
             completions = self.inner.complete([call.prompts[key] for key in keys], receive)
             if len(completions) != len(keys):

@@ -102,11 +102,8 @@ class CompletionStore:
         with explained(self.folder):
             make_folder(self.folder, private=True)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"folder": self.folder}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["folder"])  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.folder,)
 
     def file(self, identity: str) -> Path:
         """Return the file of a model's completions."""
@@ -147,19 +144,18 @@ class CompletionStore:
 
         A completion with finish_reason "error" is counted but not stored.
         """
-        key = prompt.key
-        if completion.finish_reason == "error":
-            with self._open(identity) as database, _transaction(database):
-                _count(database, key, "errors")
-                database.execute("DELETE FROM claims WHERE prompt_key = ?", (key,))
-            return completion
+        key, outcome = prompt.key, "errors" if completion.finish_reason == "error" else "answers"
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         row = {name: getattr(completion, name) for name in (*_COMPLETION.split(", "), "request_id", "served_model")}
         row |= {"prompt_key": key, "prompt": canonical(prompt), "label": prompt.label, "plm": plm, "created": now}
+        marks = ", ".join("?" * len(row))
+        sql = f"INSERT OR IGNORE INTO answers ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
+        counted = f"ON CONFLICT (prompt_key) DO UPDATE SET {outcome} = {outcome} + 1"
         with self._open(identity) as database, _transaction(database):
-            _count(database, key, "answers")
-            marks = ", ".join("?" * len(row))
-            sql = f"INSERT OR IGNORE INTO answers ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
+            database.execute(f"INSERT INTO asked (prompt_key, {outcome}) VALUES (?, 1) {counted}", (key,))  # noqa: S608
+            if outcome == "errors":
+                database.execute("DELETE FROM claims WHERE prompt_key = ?", (key,))
+                return completion
             if database.execute(sql, list(row.values())).rowcount:
                 return completion
         return self.lookup_many(identity, [key])[key]
@@ -175,15 +171,15 @@ class CompletionStore:
         Pauses between calls hardly affect the median.
         """
         with self._open(identity) as database:
-            columns = "tokens_in, tokens_out, length(json_extract(prompt, '$.text')), estimated, created"
-            rows = database.execute(f"SELECT {columns} FROM answers ORDER BY created").fetchall()  # noqa: S608
-        if not rows:
-            return Lengths(0, 0.0, 0.0, 0.0)
-        times = [datetime.fromisoformat(created) for *_, created in rows]
+            columns = "avg(tokens_in), avg(tokens_out), avg(length(json_extract(prompt, '$.text'))), sum(estimated)"
+            tokens_in, tokens_out, characters, estimated = database.execute(
+                f"SELECT {columns} FROM answers"  # noqa: S608
+            ).fetchone()
+            rows = database.execute("SELECT created FROM answers ORDER BY created").fetchall()
+        times = [datetime.fromisoformat(created) for (created,) in rows]
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-        tokens_in, tokens_out, characters = (sum(row[column] for row in rows) / len(rows) for column in (0, 1, 2))
-        seconds, estimated = median(gaps) if gaps else 0.0, sum(row[3] for row in rows)
-        return Lengths(len(rows), tokens_in, tokens_out, seconds, characters, estimated)
+        seconds = median(gaps) if gaps else 0.0
+        return Lengths(len(rows), tokens_in or 0.0, tokens_out or 0.0, seconds, characters or 0.0, estimated or 0)
 
     def asked(self, identity: str) -> dict[str, int]:
         """Return the number of completions per prompt key, without failures."""
@@ -333,11 +329,6 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
         database.execute("ROLLBACK")
         raise
     database.execute("COMMIT")
-
-
-def _count(database: sqlite3.Connection, key: str, column: str) -> None:
-    more = f"ON CONFLICT (prompt_key) DO UPDATE SET {column} = {column} + 1"
-    database.execute(f"INSERT INTO asked (prompt_key, {column}) VALUES (?, 1) {more}", (key,))  # noqa: S608
 
 
 def _completion(row: Sequence[Any]) -> Completion:

@@ -178,7 +178,8 @@ class Purse:
     def current(self) -> Iterator[_Account]:
         """Hold the journal's lock; yield its sums with everything that other processes wrote."""
         with self._lock, explained(self.journal):
-            descriptor = self._open()
+            self.journal.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.journal, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 self._catch_up(descriptor)
@@ -186,14 +187,6 @@ class Purse:
                 yield self._account
             finally:
                 os.close(descriptor)
-
-    def _open(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
-        try:
-            return os.open(self.journal, flags, 0o666)
-        except FileNotFoundError:
-            self.journal.parent.mkdir(parents=True, exist_ok=True)
-            return os.open(self.journal, flags, 0o666)
 
     def _catch_up(self, descriptor: int) -> None:
         size = os.fstat(descriptor).st_size
