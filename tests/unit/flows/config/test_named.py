@@ -143,7 +143,7 @@ def test_a_configuration_extends_others_field_by_field(tmp_path: Path, monkeypat
     assert config.data_root == str(tmp_path / "bases" / "data"), "relative to the file that writes it"
     (tmp_path / "demo_here.yaml").write_text("extends: votes\nprivacy: {epsilon: 1}\n")
     shipped = load_config(WaspConfig, Path("demo_here"))
-    assert (shipped.privacy.epsilon, shipped.method.guidance, len(shipped.plms)) == (1, "votes", 4)
+    assert (shipped.privacy.epsilon, shipped.method.guidance, len(shipped.plms)) == (1, "votes", 5)
 
 
 def test_a_file_has_several_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
