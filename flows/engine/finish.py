@@ -129,9 +129,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
     name, config = run.tools.called, run.config
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
     scores = _scores(results.student["test"], run.prepared.card.label_names)
-    useful = usefulness(
-        run, results.student, results.generated, results.releases, results.synthetic.rows if results.synthetic else None
-    )
+    useful = usefulness(run, results)
     return RunRecord(
         run_id=name.run_id,
         flow=name.flow,
@@ -140,13 +138,13 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         seconds=elapsed(run),
         **_planned(run),
         **_spending(run, results),
-        iterations=results.facts,
+        iterations=tuple(run.facts_so_far),
         degraded=_degraded(run, results),
         warnings=(*run.prepared.warnings, *(run.discriminator.warnings if run.discriminator else ())),
         scores=scores,
         samples=_samples(run, results.written),
         touched=_touched(run) + run.touched,
-        outgoing=outgoing(run, results.generated, results.facts),
+        outgoing=outgoing(run),
         map=_map(run, results),
         places={
             **({"synthetic texts": where(results.synthetic.path)} if results.synthetic else {}),
@@ -159,7 +157,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         approval=_approval(run),
         opens_rows=config.opens_rows,
         parties=parties_happened(
-            run.prepared.federation, run.prepared.noise, map(run.tools.artifacts.info, results.releases)
+            run.prepared.federation, run.prepared.noise, map(run.tools.artifacts.info, run.releases)
         ),
         balance=_balance(run, results.written),
         usefulness=useful,
@@ -251,7 +249,7 @@ def _audited(run: Run) -> str:
 
 
 def _spending(run: Run, results: RunResults) -> dict[str, Any]:
-    entries = run.spent(results.releases)
+    entries = run.spent()
     own = [entry for entry in entries if entry.run_id == run.tools.run_id]
     return {
         "epsilon_spent": finite(run.loss(entries)),
@@ -269,10 +267,10 @@ def _degraded(run: Run, results: RunResults) -> tuple[str, ...]:
     short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(
         f"{plm} was down in iteration {facts.iteration}: {why}"
-        for facts in results.facts
+        for facts in run.facts_so_far
         for plm, why in facts.down.items()
     )
-    return short + down + run.remarks(results.releases)
+    return short + down + run.remarks
 
 
 def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:

@@ -79,7 +79,7 @@ def method_flow(
 
     The flow has the name and docstring of the function. Its parameters are a configuration of the class `config`, the
     id of a run to resume, and changes of single values; it returns the summary, as printed by `wasp run --json`. The
-    function receives a run of the class `kind`, which is prepared, locked and reserved, and returns `run.finish(...)`.
+    function receives a run of the class `kind`, which is prepared, locked and reserved, and returns its results.
     """
 
     def decorate(algorithm: Callable[[AnyRun], RunResults]) -> Flow[..., dict[str, Any]]:

@@ -6,7 +6,7 @@ A flow calls steps with jobs from its run, so the flow file contains only the al
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -47,19 +47,17 @@ from tasks.text.usable_texts import require_usable
 
 @dataclass(frozen=True, slots=True)
 class RunResults:
-    """The results of a run, in order; `synthetic` is None for a run that writes no texts."""
+    """The student of a run and the texts of its result; a run that writes no texts has none."""
 
-    facts: tuple[Facts, ...]
-    written: tuple[Written, ...]
-    generated: tuple[Written, ...]
-    releases: tuple[ArtifactRef, ...]
-    synthetic: ArtifactRef | None
     student: dict[str, Any]
+    written: tuple[Written, ...] = ()
+    synthetic: ArtifactRef | None = None
 
 
 class Run:
     """A run of a flow, with its configuration, opened connectors and results so far; methods subclass it.
 
+    `releases`: those drawn so far, in order. `generated`: the texts of all recorded iterations.
     `shares`: the part of each class in all texts, set by released label counts. `trained`: the training job of the
     student, once it ran on texts. `guides_all`: every text depends on a release, also in the first iteration.
     """
@@ -81,6 +79,8 @@ class Run:
         self.tools: RunTools = prepared.tools
         self.iterations = prepared.config.method.iterations
         self.facts_so_far: list[Facts] = []
+        self.releases: list[ArtifactRef] = []
+        self.generated: list[Written] = []
         self.page = RunPage()
         self.dropped = Dropped()
 
@@ -120,13 +120,16 @@ class Run:
         """Values that the method computes from private records without noise, besides configured ones."""
         return ()
 
-    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
-        """Return the ledger slots of these releases."""
-        return {f"vote-{iteration}" for iteration in range(len(releases))}
-
-    def remarks(self, releases: Sequence[ArtifactRef]) -> tuple[str, ...]:  # noqa: ARG002  (a vote is complete or missing)
-        """Return remarks on releases that have fewer steps than planned."""
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks on releases that have fewer steps than planned; a vote is complete or missing."""
         return ()
+
+    def release(self, step: Callable[..., Any], *arguments: Any) -> ArtifactRef:
+        """Run a step that draws a release; the loss of the run includes it from now on."""
+        release = cast(ArtifactRef, run_step(step, self.tools, *arguments))
+        self.releases.append(release)
+        return release
 
     def equal_weights(self) -> Weights:
         """Return the weights before any vote: w_k = 1/K."""
@@ -264,7 +267,7 @@ class Run:
         """Return the noisy votes of the private records, of this run or of several parties, on texts."""
         spec, shared, federation = self.vote_spec(iteration), self.prepared.shared, self.prepared.federation
         if shared is None or federation is None:
-            return cast(ArtifactRef, run_step(vote, self.tools, spec, votable))
+            return self.release(vote, spec, votable)
         labels, flow, choice = self.prepared.card.label_names, self.tools.called.flow, federation.choice
         job = FederatedVote(
             spec,
@@ -276,8 +279,7 @@ class Run:
             choice.embeddings,
             choice.minutes,
         )
-        report = get_run_logger().info
-        return cast(ArtifactRef, run_step(federated_vote, self.tools, job, votable, self.dropped, report))
+        return self.release(federated_vote, job, votable, self.dropped, get_run_logger().info)
 
     @property
     def student_spec(self) -> StudentSpec:
@@ -307,8 +309,8 @@ class Run:
         self.trained = job
         return job
 
-    def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:
-        """Return the ledger entries that paid for these releases, in this run or in an earlier one.
+    def spent(self) -> list[Entry]:
+        """Return the ledger entries that paid for the releases so far, in this run or in an earlier one.
 
         Earlier draws of this run in the same slots are included (texts were lost and the vote was charged again),
         because their results were seen too. Raises LedgerError when a release names no entry of the ledger.
@@ -316,7 +318,7 @@ class Run:
         name = self.tools.called
         if not name.dataset:
             return []
-        paid = {self.tools.artifacts.info(release)["ledger_entry"] for release in releases}
+        paid = {self.tools.artifacts.info(release)["ledger_entry"] for release in self.releases}
         entries = self.tools.ledger.history(name.dataset)
         unknown = sorted(paid - {entry.hash for entry in entries})
         if unknown:
@@ -325,7 +327,7 @@ class Run:
                 f"'{name.dataset}'. Restore the ledger, or delete the run's release.parquet to "
                 "restore it from the ledger."
             )
-        slots = self.slots(releases) | {release.name for release in self.prepared.releases.items}
+        slots = {entry.slot for entry in entries if entry.hash in paid}
         return [
             entry
             for entry in drawn_releases(entries)
@@ -337,20 +339,16 @@ class Run:
         return epsilon_of([entry.event for entry in entries], self.prepared.noise.delta) if entries else 0.0
 
     def record(
-        self,
-        iteration: int,
-        written: Sequence[Written],
-        weights: Weights,
-        measured: dict[str, Any],
-        releases: Sequence[ArtifactRef],
+        self, iteration: int, written: Sequence[Written], measured: dict[str, Any], weights: Weights | None = None
     ) -> None:
         """Record an iteration on the run's page, in the terminal and in MLflow; `weights` are those of the next one."""
-        entries = self.spent(releases)
+        self.generated = list(dict.fromkeys([*self.generated, *written]))
+        entries = self.spent()
         self.page.ledger(entries, self.prepared.noise.delta)
         epsilon = finite(self.loss(entries))
         name = self.tools.called
         emit_high_budget(self.tools.artifacts, self.tools.ledger, name.dataset, name.run_id)
-        facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights, epsilon, len(entries))
+        facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights or {}, epsilon, len(entries))
         self.facts_so_far.append(facts)
         self.page.iteration(facts)
         self.tools.track(iteration, facts.metrics())
@@ -369,31 +367,11 @@ class Run:
         spent = (purse.spent, purse.estimated) if purse else (0.0, 0.0)
         return dict(zip(("dollars", "dollars_estimated"), spent, strict=True))
 
-    def train_and_finish(
-        self, written: Sequence[Written], releases: Sequence[ArtifactRef], generated: Sequence[Written] = ()
-    ) -> RunResults:
-        """Collect the texts of the result, train and test the student on them, and finish the run.
-
-        `generated`: all texts that models wrote, if there are more.
-        """
+    def train(self, written: Sequence[Written]) -> RunResults:
+        """Collect the texts of the result, train and test the student on them; return the results of the run."""
         synthetic = run_step(collect, self.tools, written, self.label_texts(written))
         student = run_step(train_and_test, self.tools, self.train_job(written))
-        return self.finish(written, releases, synthetic, student, generated)
-
-    def finish(
-        self,
-        written: Sequence[Written],
-        releases: Sequence[ArtifactRef],
-        synthetic: ArtifactRef | None,
-        student: dict[str, Any],
-        generated: Sequence[Written] = (),
-    ) -> RunResults:
-        """Return the results of the run, which its flow reports and stores.
-
-        `written`: the texts of the result. `generated`: all texts that models wrote, if there are more.
-        """
-        generated = tuple(generated or written)
-        return RunResults(tuple(self.facts_so_far), tuple(written), generated, tuple(releases), synthetic, student)
+        return RunResults(student, tuple(written), synthetic)
 
 
 def _down_text(iteration: int, down: Sequence[Written], models: int) -> str:

@@ -91,12 +91,12 @@ def summary_line(facts: Facts) -> dict[str, Any]:
 SHOWN_CHARACTERS = 1200
 
 
-def outgoing(run: Run, written: Sequence[Written], facts: Sequence[Facts]) -> tuple[Outgoing, ...]:
+def outgoing(run: Run) -> tuple[Outgoing, ...]:
     """Return one line per PLM: destinations, number of different prompts, tokens and the last prompt."""
     lines = []
     for plm in run.models:
-        prompts = _prompts(run, [table for table in written if table.plm == plm])
-        usage = sum((iteration.usage[plm] for iteration in facts if plm in iteration.usage), Usage())
+        prompts = _prompts(run, [table for table in run.generated if table.plm == plm])
+        usage = sum((iteration.usage[plm] for iteration in run.facts_so_far if plm in iteration.usage), Usage())
         destinations = tuple(getattr(run.tools.model(plm), "destinations", ()))
         last = str(prompts["text"].iloc[-1])[:SHOWN_CHARACTERS] if len(prompts) else ""
         different = int(prompts["prompt_key"].nunique())

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from connectors.interfaces.artifacts import ArtifactRef
-from flows.engine.run import Run
-from tasks.core.refs import Written
+from flows.engine.run import Run, RunResults
 from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness
 from tasks.prefect.runtime import run_step
 from tasks.steps.students.baseline import BaselineJob, measure_baseline, read_baseline
@@ -17,28 +12,15 @@ NO_RELEASE = "this run has no private release, so its own texts are the baseline
 NO_ZERO_SHOT = "every text of this run depends on a release"
 
 
-def usefulness(
-    run: Run,
-    student: Mapping[str, Any],
-    generated: Sequence[Written],
-    releases: Sequence[ArtifactRef],
-    texts: int | None,
-) -> Usefulness | None:
-    """Return a run's accuracies, chance and baselines; None without test rows.
-
-    Args:
-        run: the run, whose student is trained.
-        student: the scores of its student, from student.json.
-        generated: all texts that models wrote for the run.
-        releases: the private releases of the run.
-        texts: number of texts that the student was trained on; None if it was trained on private rows.
-    """
+def usefulness(run: Run, results: RunResults) -> Usefulness | None:
+    """Return a run's accuracies, chance and baselines; None without test rows."""
+    student, texts = results.student, results.synthetic.rows if results.synthetic else None
     test = student["test"]
     if test is None:
         return None
     sizes = [sum(row) for row in test["confusion"]]
     right = sum(row[number] for number, row in enumerate(test["confusion"]))
-    baseline, release, unmeasured = _baseline(run, generated, releases)
+    baseline, release, unmeasured = _baseline(run)
     return Usefulness(
         run=Accuracy(right, sum(sizes), texts),
         chance=max(sizes) / sum(sizes),
@@ -51,14 +33,12 @@ def usefulness(
     )
 
 
-def _baseline(
-    run: Run, generated: Sequence[Written], releases: Sequence[ArtifactRef]
-) -> tuple[Baseline | None, Accuracy | None, str]:
+def _baseline(run: Run) -> tuple[Baseline | None, Accuracy | None, str]:
     if run.trained is None:
         return None, None, NO_TEXTS
-    if not releases:
+    if not run.releases:
         return None, None, NO_RELEASE
-    first = () if run.guides_all else [table for table in generated if table.iteration == 0 and not table.part]
+    first = () if run.guides_all else [table for table in run.generated if table.iteration == 0 and not table.part]
     texts, density = tuple(written for written in first if written.samples.rows), run.shift_of()
     if not texts and density is None:
         return None, None, NO_ZERO_SHOT

@@ -77,25 +77,22 @@ class TeacherAnswersRelease(SumRelease):
         ]
 
 
-def filter_texts(run: Run, written: Sequence[Written]) -> tuple[list[Written], list[ArtifactRef]]:
-    """Return the texts that pass the configured filter, and its releases; all texts without a filter."""
-    if run.config.filtering is None:
-        return list(written), []
-    discriminator, released = distil(run, written)
-    return select(run, written, discriminator), released
+def filter_texts(run: Run, written: Sequence[Written]) -> Sequence[Written]:
+    """Return the texts that pass the configured filter; all texts without a filter."""
+    return written if run.config.filtering is None else select(run, written, distil(run, written))
 
 
-def distil(run: Run, written: Sequence[Written]) -> tuple[ArtifactRef, list[ArtifactRef]]:
-    """Train teachers concurrently, release their answers and train a student on them; return it and the releases."""
+def distil(run: Run, written: Sequence[Written]) -> ArtifactRef:
+    """Train teachers concurrently, release their answers and train a student on them; return the student."""
     from tasks.prefect.runtime import run_step, submit_step
 
     spec = _teacher_spec(run)
     for teacher in [submit_step(teach, run.tools, spec, number, written) for number in range(spec.teachers)]:
         teacher.result()
-    answers = run_step(ask_teachers, run.tools, spec, written)
-    student = run_step(train_discriminator, run.tools, spec, written, answers)
+    answers = run.release(ask_teachers, spec, written)
+    student: ArtifactRef = run_step(train_discriminator, run.tools, spec, written, answers)
     measure(run, spec, written, student)
-    return student, [answers]
+    return student
 
 
 def measure(run: Run, spec: TeacherSpec | ClassifySpec, written: Sequence[Written], student: ArtifactRef) -> None:

@@ -16,7 +16,6 @@ from tasks.reporting.run_record import Touched
 from tasks.steps.label_counts import count_labels, read_shares
 
 if TYPE_CHECKING:
-    from connectors.interfaces.artifacts import ArtifactRef
     from connectors.interfaces.ledger import Charge
     from flows.engine.run import Run
     from tasks.audit.attacks import Attack
@@ -93,17 +92,12 @@ class SumRelease(Release):
         return sum_audits(self.noise)
 
 
-def release_labels(run: Run) -> list[ArtifactRef]:
-    """Release label counts and set the class proportions of the run's texts; no release if not configured."""
-    from tasks.prefect.runtime import run_step
-
+def release_labels(run: Run) -> None:
+    """Release label counts and set the class proportions of the run's texts, if configured."""
     noise = run.prepared.noise.part("labels")
-    if noise is None:
-        return []
-    labels = run.prepared.card.label_names
-    release: ArtifactRef = run_step(count_labels, run.tools, run.payer, noise, labels)
-    run.shares, run.shares_are_noisy = read_shares(run.tools, release), noise.kind != "none"
-    return [release]
+    if noise is not None:
+        release = run.release(count_labels, run.payer, noise, run.prepared.card.label_names)
+        run.shares, run.shares_are_noisy = read_shares(run.tools, release), noise.kind != "none"
 
 
 def noise_values(noise: SumNoise[Any]) -> dict[str, Any]:

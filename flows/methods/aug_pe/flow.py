@@ -6,7 +6,6 @@ papers: T iterations, N samples, L - 1 variations, K models.
 
 from __future__ import annotations
 
-from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.aug_pe.config import AugPeConfig
@@ -24,42 +23,37 @@ from tasks.steps.students.evaluation import measure_iteration
 def aug_pe(run: AugPeRun) -> RunResults:
     """Write a synthetic training set by Aug-PE under differential privacy, train and test a student."""
     # optional: noisy label counts for the class proportions, and a noisy private vocabulary for the prompts
-    labels = release_labels(run)
-    vocabulary = run.release_words()
-    evolve_texts = accumulate if run.config.method.accumulates else evolve
-    written, generated, releases = evolve_texts(run, [*labels, *vocabulary])
+    release_labels(run)
+    run.release_words()
+    written = accumulate(run) if run.config.method.accumulates else evolve(run)
     # optional filter: texts that teachers trained on the private records classify as private
-    selected, answers = filter_texts(run, written)
-    return run.train_and_finish(selected, [*releases, *answers], generated)
+    return run.train(filter_texts(run, written))
 
 
-def evolve(run: AugPeRun, first: list[ArtifactRef]) -> tuple[list[Written], list[Written], list[ArtifactRef]]:
+def evolve(run: AugPeRun) -> list[Written]:
     """Replace the population by survivors and their variations, T times; return the last survivors."""
     # RANDOM_API: every model writes its share without examples
     parents = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
     run.require_texts(0, parents)
-    generated, releases = list(parents), list(first)
 
     for iteration in range(run.iterations):
         # VARIATION_API: each model varies its own texts
         children = embedded(run.tools, vary, run.children_jobs(iteration, parents))
         population = [*parents, *children]
-        generated += children
 
         # each private record votes for the nearest text of its class; texts with most votes survive
         release = run.vote(iteration, population)
-        releases.append(release)
         survivors = run_step(survive, run.tools, run.survive_job(iteration), release, population)
 
         measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, [survivors]))
-        run.record(iteration, population if iteration == 0 else children, {}, measured, releases)
+        run.record(iteration, population if iteration == 0 else children, measured)
         parents = [survivors]
-    return parents, generated, releases
+    return parents
 
 
-def accumulate(run: AugPeRun, first: list[ArtifactRef]) -> tuple[list[Written], list[Written], list[ArtifactRef]]:
+def accumulate(run: AugPeRun) -> list[Written]:
     """Add variations of a few winners of each class in every iteration; return all texts (WASP paper)."""
-    written, releases = list[Written](), list(first)
+    written: list[Written] = []
     winners: Written | None = None
     for iteration in range(run.iterations):
         written += embedded(run.tools, generate, run.more_jobs(iteration, winners, written))
@@ -69,7 +63,6 @@ def accumulate(run: AugPeRun, first: list[ArtifactRef]) -> tuple[list[Written], 
         # private records vote in every iteration except the last: its vote has no use
         if iteration < run.iterations - 1:
             release = run.vote(iteration, written)
-            releases.append(release)
             winners = run_step(survive, run.tools, run.survive_job(iteration), release, written)
-        run.record(iteration, written, {}, measured, releases)
-    return written, written, releases
+        run.record(iteration, written, measured)
+    return written

@@ -42,20 +42,12 @@ class AugPeRun(EvolutionRun):
     words: Terms | None = None
     """The private vocabulary, once it is released."""
 
-    def release_words(self) -> list[ArtifactRef]:
+    def release_words(self) -> None:
         """Release the private vocabulary for the prompts of new texts, if configured."""
-        if not self.config.counts_words:
-            return []
-        spec = vocabulary_spec(self, VOCABULARY_TERMS, 0.0)
-        release = run_step(count_terms, self.tools, spec)
-        self.words = run_step(choose_terms, self.tools, spec, release)
-        self.guides_all = True
-        return [release]
-
-    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
-        """Return the ledger slots of the vocabulary, if there is one, and of the votes."""
-        votes = super().slots(releases if self.words is None else releases[1:])
-        return votes if self.words is None else {"vocabulary"} | votes
+        if self.config.counts_words:
+            spec = vocabulary_spec(self, VOCABULARY_TERMS, 0.0)
+            self.words = run_step(choose_terms, self.tools, spec, self.release(count_terms, spec))
+            self.guides_all = True
 
     def write_jobs(
         self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]

@@ -22,16 +22,15 @@ from tasks.steps.students.evaluation import measure_iteration
 def dp_kps(run: DpKpsRun) -> RunResults:
     """Release a private vocabulary and densities of its terms, seed prompts with them, train and test a student."""
     # optional: class proportions from noisy label counts
-    labels = release_labels(run)
+    release_labels(run)
 
     # private vocabulary: the noisy number of documents with each public term, S terms per document
-    counted = run_step(count_terms, run.tools, run.vocabulary_spec)
+    counted = run.release(count_terms, run.vocabulary_spec)
     terms = run_step(choose_terms, run.tools, run.vocabulary_spec, counted)
 
     # densities of the documents' phrases, per class; later steps use noisy numbers only
-    density = run_step(estimate_densities, run.tools, run.density_spec, terms)
+    density = run.release(estimate_densities, run.density_spec, terms)
     sequences = run_step(draw_phrases, run.tools, run.density_spec, terms, density)
-    releases = [*labels, counted, density]
 
     # one text around each sequence, or the sequences themselves
     if run.config.method.texts == "phrases":
@@ -40,8 +39,7 @@ def dp_kps(run: DpKpsRun) -> RunResults:
         written = embedded(run.tools, generate, run.seeded_jobs(sequences, terms))
         run.require_texts(0, written)
     measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
-    run.record(0, written, {}, measured, releases)
+    run.record(0, written, measured)
 
     # optional filter: texts that teachers trained on the private records classify as private
-    selected, answers = filter_texts(run, written)
-    return run.train_and_finish(selected, [*releases, *answers], written)
+    return run.train(filter_texts(run, written))

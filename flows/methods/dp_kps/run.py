@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from connectors.interfaces.artifacts import ArtifactRef
@@ -72,10 +71,6 @@ class DpKpsRun(Run):
         return replace(
             rows, content=digest([rows.content, terms.table.sha256, length]), terms=terms.table, phrases=length
         )
-
-    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (always the same two)
-        """Return the ledger slots of the two releases."""
-        return {"vocabulary", "density"}
 
     @property
     def why_missing(self) -> str:

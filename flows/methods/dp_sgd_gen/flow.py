@@ -28,13 +28,13 @@ def dp_sgd_gen(run: DpSgdRun) -> RunResults:
     """
     # train on the private records once; later steps use the noisy weights only
     tuned = run_step(tune, run.tools, run.tune_spec())
-    releases = [tuned.release, *release_labels(run)]
+    run.releases.append(tuned.release)
+    release_labels(run)
 
     written = embedded(run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ()))
     run.require_texts(0, written)
     measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
-    run.record(0, written, {}, measured, releases)
+    run.record(0, written, measured)
 
     # optional filter: texts that teachers trained on the private records classify as private
-    selected, answers = filter_texts(run, written)
-    return run.train_and_finish(selected, [*releases, *answers], written)
+    return run.train(filter_texts(run, written))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import FinalError, TooFewTextsError
 from flows.engine.run import Run
 from flows.engine.tools import RunTools
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.releases.training import paid_training
 from tasks.core.refs import Written
-from tasks.core.slots import TRAINING
 from tasks.steps.dp_sgd import Tuned, control_card, controls_of
 from tasks.steps.generate import WriteJob
 from tasks.students.recipe import Adapter, TuneSpec
@@ -65,13 +63,10 @@ class DpSgdRun(Run):
                 "training is charged; its weights are stored."
             ) from None
 
-    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (always the same one)
-        """Return the ledger slot of the training."""
-        return {TRAINING}
-
-    def remarks(self, releases: Sequence[ArtifactRef]) -> tuple[str, ...]:
-        """Return a remark on steps lost in a crash: they are charged but missing from the weights."""
-        lost = sum(int(self.tools.artifacts.info(release).get("lost", 0)) for release in releases)
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """A remark on steps lost in a crash: they are charged but missing from the weights."""
+        lost = sum(int(self.tools.artifacts.info(release).get("lost", 0)) for release in self.releases)
         steps = self.config.method.steps
         remark = f"{lost} of {steps} training steps were lost in a crash: they are charged and not repeated"
         return (remark,) if lost else ()

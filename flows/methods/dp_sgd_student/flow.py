@@ -20,5 +20,5 @@ def dp_sgd_student(run: DpStudentRun) -> RunResults:
     spec = run.classify_spec()
     trained = run_step(classify, run.tools, spec)
     run.weights = trained.model.path
-    student = run_step(test_classifier, run.tools, spec, trained, run.prepared.test)
-    return run.finish([], [trained.release], None, student)
+    run.releases.append(trained.release)
+    return RunResults(run_step(test_classifier, run.tools, spec, trained, run.prepared.test))

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
 from flows.releases.training import paid_training
-from tasks.core.slots import TRAINING
 from tasks.students.recipe import ClassifySpec
 from tasks.students.spec import StudentSpec
 
@@ -35,7 +31,3 @@ class DpStudentRun(Run):
     def student_folder(self) -> str:
         """Folder of the released weights."""
         return self.weights
-
-    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (always the same one)
-        """Return the ledger slot of the training."""
-        return {TRAINING}

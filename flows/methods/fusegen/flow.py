@@ -35,7 +35,7 @@ def fusegen(run: FuseGenRun) -> RunResults:
             judgements = [future.result() for future in futures]
             examples = run_step(fuse, run.tools, run.fuse_job(iteration), judgements, written)
 
-        run.record(iteration, written, {}, measured, [])
+        run.record(iteration, written, measured)
 
     # texts that the student misclassifies weigh less after every pass (self-boosting weight adjustment)
-    return run.train_and_finish(written, [])
+    return run.train(written)

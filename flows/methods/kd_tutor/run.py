@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.privacy import DpSteps
 from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
-from flows.releases.filter import distil, measure, select
+from flows.releases.filter import distil, measure
 from flows.releases.training import paid_training
 from tasks.core.refs import Written
-from tasks.core.slots import TRAINING
 from tasks.prefect.runtime import run_step
 from tasks.steps.students.dp_classifier import classify
 from tasks.students.recipe import ClassifySpec
@@ -26,29 +26,20 @@ class KdRun(Run):
         """Return the number of generated texts to select from."""
         return self.config.method.written
 
-    def distil(self, written: Sequence[Written]) -> tuple[ArtifactRef | None, list[ArtifactRef]]:
-        """Return the model that detects private texts, None for random selection, and its releases."""
+    def distil(self, written: Sequence[Written]) -> ArtifactRef | None:
+        """Return the model that detects private texts; None for random selection."""
         if self.config.method.training is not None:
             spec = self.classify_spec(self.config.method.training)
             tuned = run_step(classify, self.tools, spec, written)
             measure(self, spec, written, tuned.model)
-            return tuned.model, [tuned.release]
-        if self.config.filtering is None:
-            return None, []
-        return distil(self, written)
-
-    def select(self, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
-        """Select texts that the model classifies as private, in the class proportions of the tutor."""
-        return select(self, written, discriminator)
+            self.releases.append(tuned.release)
+            return cast(ArtifactRef, tuned.model)
+        return None if self.config.filtering is None else distil(self, written)
 
     def classify_spec(self, steps: DpSteps) -> ClassifySpec:
         """Return the specification of the DP-SGD classifier: declared rows against equally many texts."""
         student = self.config.discriminator.student(self.config.execution.seed)
         return ClassifySpec(paid=paid_training(self, steps), student=student, labels=(), against=steps.declared_rows)
-
-    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:  # noqa: ARG002  (other releases have named slots)
-        """Return the ledger slot of the training, if there is one."""
-        return {TRAINING}
 
     @property
     def why_missing(self) -> str:

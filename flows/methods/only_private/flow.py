@@ -18,5 +18,4 @@ from tasks.steps.students.plain_student import train_on_private
 def only_private(run: OnlyPrivateRun) -> RunResults:
     """Train and test a student on private records without noise. NOT PRIVATE: never share its results."""
     # the ledger marks the dataset as exposed, then the rows are opened in the private zone
-    student = run_step(train_on_private, run.tools, run.plain_job())
-    return run.finish([], [], None, student)
+    return RunResults(run_step(train_on_private, run.tools, run.plain_job()))

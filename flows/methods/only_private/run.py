@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.artifacts import ArtifactRef
 from connectors.ledger.state import RELEASING
 from flows.engine.run import Run
 from flows.engine.spending import exposure_of
@@ -54,7 +52,7 @@ class OnlyPrivateRun(Run):
         prepared, (charge,) = self.prepared, self.prepared.plan.charges
         return PlainJob(self.payer, charge, self.student_spec, prepared.card.label_names, prepared.test)
 
-    def spent(self, releases: Sequence[ArtifactRef]) -> list[Entry]:  # noqa: ARG002  (it releases no artifact)
+    def spent(self) -> list[Entry]:
         """Return the ledger entries of this run's exposure, or of an earlier run that it reuses."""
         name = self.tools.called
         exposed = exposure_of(self.tools.artifacts, name.run_id)

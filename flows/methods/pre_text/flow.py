@@ -7,7 +7,6 @@ model, and expand the survivors of all iterations.
 
 from __future__ import annotations
 
-from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.pre_text.config import PreTextConfig
@@ -24,9 +23,8 @@ from tasks.steps.students.evaluation import measure_iteration
 @method_flow(PreTextConfig, PreTextRun)
 def pre_text(run: PreTextRun) -> RunResults:
     """Write a synthetic training set by PrE-Text under differential privacy, train and test a student."""
-    generated: list[Written] = []
     # optional: class proportions from noisy label counts
-    releases: list[ArtifactRef] = release_labels(run)
+    release_labels(run)
     survivors: list[Written] = []
 
     for iteration in range(run.iterations):
@@ -40,21 +38,18 @@ def pre_text(run: PreTextRun) -> RunResults:
 
         # look ahead: the mean vector of its variations represents a text in the vote
         votable, ahead = run.look_ahead(iteration, population)
-        generated += [*population, *ahead]
 
         # each private record votes for the nearest text of its class; survivors are drawn in proportion to votes
         release = run.vote(iteration, votable)
-        releases.append(release)
         survivors.append(run_step(survive, run.tools, run.survive_job(iteration), release, population))
-        run.record(iteration, [*population, *ahead], {}, measured, releases)
+        run.record(iteration, [*population, *ahead], measured)
 
     # expansion: the PLMs write texts like the survivors; these are the result
     seeds = run_step(unite, run.tools, survivors)
     written = embedded(run.tools, generate, run.write_jobs(run.iterations, run.equal_weights(), seeds, ()))
     run.require_texts(run.iterations, written)
     measured = run_step(measure_iteration, run.tools, run.measure_job(run.iterations, written))
-    run.record(run.iterations, written, {}, measured, releases)
+    run.record(run.iterations, written, measured)
 
     # optional filter: texts that teachers trained on the private records classify as private
-    selected, answers = filter_texts(run, written)
-    return run.train_and_finish(selected, [*releases, *answers], [*generated, *written])
+    return run.train(filter_texts(run, written))

@@ -6,7 +6,6 @@ S examples, M private rows, C classes.
 
 from __future__ import annotations
 
-from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.wasp.config import WaspConfig
@@ -25,7 +24,7 @@ def wasp(run: WaspRun) -> RunResults:
     """Write a training set guided by private records under differential privacy; train and test a student."""
     written: list[Written] = []
     # optional: class proportions from noisy label counts
-    releases: list[ArtifactRef] = release_labels(run)
+    release_labels(run)
     examples, weights = None, run.equal_weights()
 
     for iteration in range(run.iterations):
@@ -40,13 +39,11 @@ def wasp(run: WaspRun) -> RunResults:
         # private records vote in every iteration except the last (its vote has no use), or their density guides;
         # rows that are too few for any release stay closed
         if run.guided and iteration < run.iterations - 1:
-            releases = run.release_guidance(iteration, written, releases)
-            select, weigh = run.select_job(iteration), run.weigh_job(iteration, weights)
-            examples = run_step(select_examples, run.tools, select, releases[-1], written)
-            weights = run_step(weigh_models, run.tools, weigh, releases[-1], written)
+            release = run.guidance(iteration, written)
+            examples = run_step(select_examples, run.tools, run.select_job(iteration), release, written)
+            weights = run_step(weigh_models, run.tools, run.weigh_job(iteration, weights), release, written)
 
-        run.record(iteration, written, weights, measured, releases)
+        run.record(iteration, written, measured, weights)
 
     # optional filter: texts that teachers trained on the private records classify as private
-    selected, answers = filter_texts(run, written)
-    return run.train_and_finish(selected, [*releases, *answers], written)
+    return run.train(filter_texts(run, written))

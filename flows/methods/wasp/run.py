@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Weights, Written
-from tasks.core.slots import GUIDANCE
-from tasks.prefect.runtime import run_step
 from tasks.steps.density import GuideSpec, Shift, estimate_density
 from tasks.steps.generate import WriteJob
 from tasks.steps.selection import SelectJob, WeighJob
@@ -58,16 +55,13 @@ class WaspRun(Run):
         """S texts of each class, the number in a prompt."""
         return dict.fromkeys(self.prepared.card.label_names, self.examples_per_prompt)
 
-    def release_guidance(
-        self, iteration: int, votable: Sequence[Written], releases: Sequence[ArtifactRef]
-    ) -> list[ArtifactRef]:
-        """Return all releases including the one of this iteration: a vote, or one density for the run."""
+    def guidance(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:
+        """Return the release that guides the next texts: a vote, or one density for all iterations."""
         if not self.config.method.releases_density:
-            return [*releases, self.vote(iteration, votable)]
-        if self.density is not None:
-            return list(releases)
-        self.density = cast(ArtifactRef, run_step(estimate_density, self.tools, self.guide_spec, votable))
-        return [*releases, self.density]
+            return self.vote(iteration, votable)
+        if self.density is None:
+            self.density = self.release(estimate_density, self.guide_spec, votable)
+        return self.density
 
     @property
     def guide_spec(self) -> GuideSpec:
@@ -85,10 +79,6 @@ class WaspRun(Run):
     def shift_of(self) -> Shift | None:
         """Return how the released density moves vectors; None without one."""
         return Shift(self.density) if self.density is not None else None
-
-    def slots(self, releases: Sequence[ArtifactRef]) -> set[str]:
-        """Return the ledger slots of the votes, or of the density."""
-        return {GUIDANCE} if self.config.method.releases_density else super().slots(releases)
 
     def select_job(self, iteration: int) -> SelectJob:
         """Return the job that selects the top S texts of each class (Eq. 7)."""
