@@ -27,8 +27,8 @@ from flows.storage.audit_findings import audits_of_releases
 from tasks.accounting.composition import epsilon_of, second_opinion
 from tasks.accounting.federated import parties_of
 from tasks.accounting.no_noise import finite
-from tasks.accounting.teachers import PARTS
 from tasks.accounting.votes import sides_of
+from tasks.audit.parts import KINDS
 from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord, from_json
 from tasks.reporting.templates import template
@@ -46,9 +46,7 @@ STATUS = (
 """Fields of the budget status that the page shows."""
 HIDDEN = ("charges", "extra", "key", "fingerprint", "records", "entry", "line", "carried")
 """Details of a ledger entry for programs, not shown on the page."""
-AUDITED = {"vocabulary": "dp_kps vocabulary", "density": "dp_kps density", "guidance": "guidance density"}
-AUDITED |= {"training": "dp_sgd training", "exam": "kd labels"}
-AUDITED |= {str(part): f"kd {part}" for part in PARTS}
+AUDITED = {"training": "dp_sgd training", "exam": "kd labels"} | {part: kind.audited for part, kind in KINDS.items()}
 """Kind of audit that attacks a release, by its slot in the ledger; for other slots the kind has the slot's name."""
 
 

@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flows.engine.method import ReleaseOutcome, ReleasePlan
+from flows.engine.method import ReleasePlan
 from flows.releases.opening import Opening, opening_lines
 from flows.releases.sums import SumRelease
 from tasks.accounting.density import calibrate_density
-from tasks.reporting.run_record import Touched
 
 if TYPE_CHECKING:
     from flows.methods.wasp.config import WaspConfig
@@ -50,17 +49,14 @@ class DensityRelease(SumRelease):
             return []
         return density_warnings(self.config, rows, len(card.labels), self.noise.scale)
 
-    def outcome(self) -> ReleaseOutcome:
-        """Return the density as a sentence."""
+    @property
+    def text(self) -> str:
+        """Contents of the release, its noise and what one record moves."""
         noise = self.noise
         how = "without noise" if noise.kind == "none" else f"with integer Gaussian noise, sigma {noise.scale:.4f}"
-        exposed = Touched("density without noise", "guidance/release.parquet", "privacy.epsilon: inf")
-        return ReleaseOutcome(
-            kind="density",
-            text=f"one sum of features per class, {how}; one {noise.privacy.protects} moves all of them together by at "
-            f"most {noise.sensitivity:g} (L2); it serves every round",
-            affected="the noisy density: selected examples, weights, prompts, selected texts, student",
-            unnoised=(exposed,) if self.noise.kind == "none" else (),
+        return (
+            f"{self.kind.text}, {how}; one {noise.privacy.protects} moves all of them together by at most "
+            f"{noise.sensitivity:g} (L2)"
         )
 
 

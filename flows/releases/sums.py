@@ -6,41 +6,29 @@ Label counts, a vocabulary and the answers of teachers can be released next to t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.engine.text import epsilon
 from tasks.accounting.no_noise import finite
 from tasks.accounting.sums import SumNoise
+from tasks.audit.parts import KINDS, SumKind, part_attack
 from tasks.reporting.run_record import Touched
 from tasks.steps.label_counts import count_labels, read_shares
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from flows.engine.run import Run
-    from tasks.audit.attacks import Attack
     from tasks.text.prompts import TaskCard
 
-TEXTS = {
-    "labels": "the number of private rows in each class",
-    "vocabulary": "the number of private rows with each public term (first {terms} of each)",
-    "answers": "the answers of the teachers to {numbers} queries",
-}
-"""Contents of each small release, by its part."""
-
-AUDITED = {
-    "labels": "kd labels",
-    "answers": "kd answers",
-    "vocabulary": "dp_kps vocabulary",
-    "density": "dp_kps density",
-    "guidance": "guidance density",
-}
-"""First two words of the mechanism in the findings of an audit, by part."""
+UNNOISED = "class_balance: exact, or privacy.epsilon: inf"
+"""Settings that release sums without noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class SumRelease(Release):
-    """One release of noisy sums; those of TEXTS need no further text."""
+    """One release of noisy sums; `KINDS` declares its text, its effect and its attack."""
 
     noise: SumNoise[Any]
 
@@ -50,9 +38,14 @@ class SumRelease(Release):
         return str(self.noise.privacy.part)
 
     @property
+    def kind(self) -> SumKind:
+        """Declaration of the release."""
+        return KINDS[self.name]
+
+    @property
     def text(self) -> str:
         """Contents of the release."""
-        return TEXTS[self.name].format(**self.sizes)
+        return self.kind.text.format(**self.sizes)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -66,30 +59,33 @@ class SumRelease(Release):
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
         """Return the noise of the sums."""
         noise = self.noise
-        values = noise_values(noise) | {"in_words": self.text} | self.sizes
+        values: dict[str, Any] = {
+            "part": self.name,
+            "noise": "NONE: NOT PRIVATE" if noise.kind == "none" else noise.kind.capitalize(),
+            "scale": noise.scale,
+            "sensitivity": noise.sensitivity,
+            "epsilon_stated": finite(noise.epsilon_stated),
+            "epsilon_exact": finite(noise.epsilon_exact),
+            "in_words": self.text,
+        }
         line = (
             f"{self.name:<14}{self.text}: {values['noise']} noise, scale {noise.scale:.4f} at sensitivity "
             f"{noise.sensitivity:.4f}, epsilon stated {epsilon(values['epsilon_stated'])}, exact "
             f"{epsilon(values['epsilon_exact'])}"
         )
-        return ReleasePlan({"beside": [values]}, (line,))
+        return ReleasePlan({"beside": [values | self.sizes]}, (line,))
 
     def outcome(self) -> ReleaseOutcome:
         """Return the release as a sentence, and its values without noise."""
-        where = f"{self.name}/release.parquet", "class_balance: exact, or privacy.epsilon: inf"
-        text = f"{self.text} (epsilon {self.noise.epsilon_exact:.4g})"
-        if self.name == "vocabulary":
-            return ReleaseOutcome("vocabulary", text)
-        return ReleaseOutcome(
-            kind="teachers",
-            text=text,
-            affected="the noisy label counts and answers: the selected texts, their number per class, the student",
-            unnoised=(Touched(f"{self.text}, without noise", *where),) if self.noise.kind == "none" else (),
-        )
+        noise, kind = self.noise, self.kind
+        exposed = Touched(f"{self.text}, without noise", f"{self.name}/release.parquet", UNNOISED)
+        text = f"{self.text} (epsilon {noise.epsilon_exact:.4g})"
+        return ReleaseOutcome(kind.group, text, kind.affected, (exposed,) if noise.kind == "none" else ())
 
     def audits(self) -> tuple[AuditCase, ...]:
-        """Return the audit of the sums."""
-        return sum_audits(self.noise)
+        """Return the audit of the sums; none without noise."""
+        attack = partial(part_attack, self.noise)
+        return () if self.noise.kind == "none" else (AuditCase(self.kind.audited, self.noise.charge, attack=attack),)
 
 
 def release_labels(run: Run) -> None:
@@ -98,27 +94,3 @@ def release_labels(run: Run) -> None:
     if noise is not None:
         release = run.release(count_labels, run.payer, noise, run.prepared.card.label_names)
         run.shares, run.shares_are_noisy = read_shares(run.tools, release), noise.kind != "none"
-
-
-def noise_values(noise: SumNoise[Any]) -> dict[str, Any]:
-    """Return the noise of a release in the JSON of a plan."""
-    return {
-        "part": noise.privacy.part,
-        "noise": "NONE: NOT PRIVATE" if noise.kind == "none" else noise.kind.capitalize(),
-        "scale": noise.scale,
-        "sensitivity": noise.sensitivity,
-        "epsilon_stated": finite(noise.epsilon_stated),
-        "epsilon_exact": finite(noise.epsilon_exact),
-    }
-
-
-def sum_audits(noise: SumNoise[Any]) -> tuple[AuditCase, ...]:
-    """Return the audit of a release of sums; none without noise."""
-    kind = AUDITED[noise.privacy.part]
-
-    def attack(trials: int, confidence: float) -> Attack:
-        from tasks.audit.parts import part_attack
-
-        return part_attack(kind, noise, trials, confidence)
-
-    return () if noise.kind == "none" else (AuditCase(kind, noise.charge, attack=attack),)

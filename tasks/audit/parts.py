@@ -1,4 +1,6 @@
-"""Attacks on the releases of sums, votes aside: each part has a canary, a record with the largest allowed contribution.
+"""The kinds of releases of sums, votes aside, each declared once: contents, name in audits, attack, effect on a run.
+
+An attack has a canary, a record with the largest allowed contribution.
 
 The promise holds for any number of terms, frequencies or queries, because only the ratio of the noise to the
 contribution counts; with few of them, an attack on Laplace noise proves more. So a release is attacked with the noise
@@ -8,7 +10,7 @@ that it has at `FEW` of them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tasks.accounting.keyphrases import PartPrivacy
@@ -21,11 +23,61 @@ from tasks.private.releases.sums import Sides, add_noise
 
 FEW: Final = 12
 """Queries of an attack on teachers; an attack on keyphrases has one term or one frequency."""
+SELECTED: Final = "the noisy label counts and answers: the selected texts, their number per class, the student"
 
 
-def part_attack(kind: str, noise: SumNoise[Any], trials: int, confidence: float) -> Attack:
-    """Return the attack on a release of sums; its name is `kind` and, where there are several, the sort of noise."""
+@dataclass(frozen=True, slots=True)
+class SumKind:
+    """A kind of release.
+
+    `text`: its contents, with the sizes of its promise in braces. `audited`: the first two words of its mechanism in
+    the findings of an audit. `canary`: its attack. `affected`: the outputs of a run that depend on it, empty if
+    the next release of the run states them. `group`: the name under which reports know it.
+    """
+
+    text: str
+    audited: str
+    canary: Callable[[SumNoise[Any]], Sides]
+    affected: str
+    group: str
+
+
+KINDS: Final = {
+    "labels": SumKind(
+        "the number of private rows in each class", "kd labels", label_counts.canary, SELECTED, "teachers"
+    ),
+    "answers": SumKind(
+        "the answers of the teachers to {numbers} queries", "kd answers", teachers.answers_canary, SELECTED, "teachers"
+    ),
+    "vocabulary": SumKind(
+        "the number of private rows with each public term (first {terms} of each)",
+        "dp_kps vocabulary",
+        keyphrases.vocabulary_canary,
+        "",
+        "vocabulary",
+    ),
+    "density": SumKind(
+        "{members} densities per class of the first {keyphrases} phrases of each row, by {frequencies} frequencies",
+        "dp_kps density",
+        keyphrases.density_canary,
+        "the noisy counts and sums: phrases, prompts, synthetic texts, student",
+        "keyphrases",
+    ),
+    "guidance": SumKind(
+        "one sum of features per class for all iterations",
+        "guidance density",
+        density.canary,
+        "the noisy density: selected examples, weights, prompts, selected texts, student",
+        "density",
+    ),
+}
+"""Every kind by its part."""
+
+
+def part_attack(noise: SumNoise[Any], trials: int, confidence: float) -> Attack:
+    """Return the attack on a release of sums; where there are several sorts of noise, its name ends with the sort."""
     privacy, noise = noise.privacy, few_numbers(noise)
+    kind = KINDS[privacy.part].audited
     if isinstance(privacy, PartPrivacy):
         kind = f"{kind} {privacy.setting}"
     elif isinstance(privacy, TeacherPrivacy):
@@ -46,7 +98,7 @@ def few_numbers(noise: SumNoise[Any]) -> SumNoise[Any]:
 
 def part_case(noise: SumNoise[Any]) -> SumsCase:
     """Return the attack on a release of sums."""
-    sides = CANARIES[noise.privacy.part](noise)
+    sides = KINDS[noise.privacy.part].canary(noise)
     laplace = noise.kind == "laplace"
     return SumsCase(
         what=f"who took part, by {noise.privacy.part}",
@@ -58,13 +110,3 @@ def part_case(noise: SumNoise[Any]) -> SumsCase:
         delta=noise.delta,
         laplace=laplace,
     )
-
-
-CANARIES: Final[dict[str, Callable[[SumNoise[Any]], Sides]]] = {
-    "guidance": density.canary,
-    "vocabulary": keyphrases.vocabulary_canary,
-    "density": keyphrases.density_canary,
-    "labels": label_counts.canary,
-    "answers": teachers.answers_canary,
-}
-"""The attack on each release of sums, by its part."""

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from flows.engine.method import Method
 from flows.methods.dp_kps.config import DpKpsConfig
-from flows.methods.dp_kps.releases import check_sizes, keyphrase_releases, random_phrases, vocabulary_contents
+from flows.methods.dp_kps.releases import (
+    check_sizes,
+    keyphrase_releases,
+    keyphrase_warnings,
+    random_phrases,
+    vocabulary_contents,
+)
 
 METHOD = Method(
     name="dp_kps",
@@ -13,6 +19,7 @@ METHOD = Method(
     summary="phrases drawn from noisy densities of the private rows' phrases seed the prompts of language models",
     releases=keyphrase_releases,
     check=check_sizes,
+    warnings=keyphrase_warnings,
     contents=vocabulary_contents,
     preview_phrases=random_phrases,
 )

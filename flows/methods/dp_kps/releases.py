@@ -5,29 +5,21 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.paths import rows_ref
 from flows.config.task_files import load_task
 from flows.config.vocabulary import terms_ref
-from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan, Releases
-from flows.engine.text import epsilon
+from flows.engine.method import Release, ReleasePlan, Releases
 from flows.releases.budget import share_budget
-from flows.releases.sums import noise_values, sum_audits
+from flows.releases.sums import SumRelease
 from flows.releases.vocabulary import vocabulary_content
-from tasks.accounting.keyphrases import (
-    PartPrivacy,
-    calibrate_keyphrases,
-    split_epsilon,
-)
-from tasks.accounting.no_noise import finite
-from tasks.accounting.sums import SumNoise
+from tasks.accounting.keyphrases import calibrate_keyphrases, split_epsilon
 from tasks.steps.keyphrases import public_vocabulary
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding
 
 if TYPE_CHECKING:
-    from connectors.interfaces.ledger import Charge
     from flows.engine.tools import RunTools
     from flows.methods.dp_kps.config import DpKpsConfig
     from tasks.accounting.votes import Noise
@@ -46,72 +38,30 @@ SETTING_TEXTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class KeyphrasesRelease(Release):
-    """The noisy vocabulary and the noisy densities of a run."""
+class PhrasesRelease(SumRelease):
+    """The noisy densities of phrases, from which sequences are drawn."""
 
-    noise: Noise
     sequences: str
-    name: ClassVar[str] = "keyphrases"
 
-    def charges(self) -> tuple[Charge, ...]:
-        """Return the charges of the vocabulary and of the densities."""
-        return tuple(part.charge for part in self.noise.sums)
+    @property
+    def text(self) -> str:
+        """Contents of the release, and the noise of the setting."""
+        text = self.kind.text.format(**self.sizes)
+        return f"{text}; {self.noise.privacy.setting}: {SETTING_TEXTS[self.noise.privacy.setting]}"
 
-    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
-        """Return both releases and their noise."""
-        vocabulary, density = self.noise.sums
-        setting = self.noise.calibration
-        values = {
-            "setting": setting,
-            "in_words": SETTING_TEXTS[setting],
-            "parts": [_part_values(part) for part in self.noise.sums],
-            "sequences": self.sequences,
-        }
-        return ReleasePlan(
-            {"keyphrases": values},
-            (
-                f"releases      2: the number of documents with each public term (first {vocabulary.privacy.terms} of "
-                f"each), and {density.privacy.members} densities per class of the first {density.privacy.keyphrases} "
-                "phrases of each",
-                *(_noise_line(part) for part in self.noise.sums),
-                f"setting       {setting}: {SETTING_TEXTS[setting]}",
-                f"sequences     {self.sequences}",
-            ),
-        )
-
-    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
-        """Warn about noise that gives no guarantee for a document."""
-        noise = self.noise
-        if noise.calibration != "paper":
-            return []
-        return [
-            "privacy.setting is paper: its noise covers one phrase, but a document adds up to "
-            f"{noise.sums[1].privacy.keyphrases}, so the stated epsilon {noise.epsilon_stated:g} is NO guarantee for "
-            f"a document; the ledger is charged {noise.epsilon_exact:.4g}"
-        ]
-
-    def outcome(self) -> ReleaseOutcome:
-        """Return both releases as a sentence."""
-        vocabulary, density = self.noise.sums
-        return ReleaseOutcome(
-            kind="keyphrases",
-            text=f"how many documents contain each public term (first {vocabulary.privacy.terms} of each; epsilon "
-            f"{vocabulary.epsilon_exact:.4g}), and densities of the first {density.privacy.keyphrases} phrases of each "
-            f"by {density.privacy.frequencies} frequencies and {density.privacy.members} member(s) (epsilon "
-            f"{density.epsilon_exact:.4g}); {SETTING_TEXTS[self.noise.calibration]}",
-            affected="the noisy counts and sums: phrases, prompts, synthetic texts, student",
-        )
-
-    def audits(self) -> tuple[AuditCase, ...]:
-        """Return the audits of both releases."""
-        return tuple(case for part in self.noise.sums for case in sum_audits(part))
+    def plan(self, card: TaskCard) -> ReleasePlan:
+        """Return the noise, and how sequences are drawn."""
+        plan, setting = super(PhrasesRelease, self).plan(card), self.noise.privacy.setting
+        values = {"keyphrases": {"setting": setting, "sequences": self.sequences}}
+        return ReleasePlan({**plan.values, **values}, (*plan.lines, f"sequences     {self.sequences}"))
 
 
 def keyphrase_releases(config: DpKpsConfig) -> Releases:
     """Return the releases of a DP-KPS run."""
 
     def wrap(noise: Noise) -> tuple[Release, ...]:
-        return (KeyphrasesRelease(noise, config.method.sampling_text),)
+        vocabulary, density = noise.sums
+        return SumRelease(vocabulary), PhrasesRelease(density, config.method.sampling_text)
 
     return share_budget(config, _noise, wrap)
 
@@ -124,16 +74,16 @@ def _noise(config: DpKpsConfig) -> Noise:
     )
 
 
-def _part_values(part: SumNoise[PartPrivacy]) -> dict[str, Any]:
-    return noise_values(part) | {size: getattr(part.privacy, size) for size in part.privacy.sizes}
-
-
-def _noise_line(part: SumNoise[PartPrivacy]) -> str:
-    kind = part.kind.capitalize()
-    return (
-        f"noise         {part.privacy.part}: {kind}, scale {part.scale:.4f} at sensitivity {part.sensitivity:.4f}, "
-        f"epsilon stated {part.epsilon_stated:.4f}, exact {epsilon(finite(part.epsilon_exact))}"
-    )
+def keyphrase_warnings(config: DpKpsConfig, releases: Releases) -> list[str]:  # noqa: ARG001
+    """Warn about noise that gives no guarantee for a document."""
+    noise = releases.noise
+    if noise.calibration != "paper":
+        return []
+    return [
+        "privacy.setting is paper: its noise covers one phrase, but a document adds up to "
+        f"{noise.sums[1].privacy.keyphrases}, so the stated epsilon {noise.epsilon_stated:g} is NO guarantee for "
+        f"a document; the ledger is charged {noise.epsilon_exact:.4g}"
+    ]
 
 
 def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:

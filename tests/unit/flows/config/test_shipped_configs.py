@@ -65,7 +65,7 @@ def test_it_loads_and_can_be_planned(path: Path) -> None:
         flow == "aug_pe" and "wasp" not in name_of(path)
     )
     if flow == "dp_kps":
-        assert [part["part"] for part in plan["keyphrases"]["parts"]] == ["vocabulary", "density"]
+        assert [part["part"] for part in plan["beside"]] == ["vocabulary", "density"]
     elif flow == "kd_tutor":
         assert plan["releases"] == len(plan["beside"]) > 0
     else:
@@ -260,7 +260,7 @@ def test_a_setting_of_the_student_that_is_left_out_makes_no_other_run() -> None:
 def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
     changes = ["privacy={epsilon: 6, vocabulary_epsilon: 1, setting: paper}"]
     plan = start.plan("dp_kps", ROOT / "deployments/configs/dp_kps_here.yaml", changes)
-    assert [part["epsilon_stated"] for part in plan["keyphrases"]["parts"]] == [1.0, 5.0]
+    assert [part["epsilon_stated"] for part in plan["beside"]] == [1.0, 5.0]
     assert plan["epsilon_stated"] == 6.0
     assert plan["epsilon_exact"] == pytest.approx(26, abs=0.1), "ten phrases of a document, half of the printed noise"
     assert any("NO guarantee for a document" in warning for warning in plan["warnings"])

@@ -193,7 +193,7 @@ def test_few_terms_frequencies_or_queries_have_the_noise_of_many(part: Any, sett
     assert few.privacy.width == 2
     alone = calibrate_part(few.privacy)
     assert (few.scale, few.sensitivity) == pytest.approx((alone.scale, alone.sensitivity), rel=1e-3)
-    attack = part_attack(f"dp_kps {part}", noise, 50, 0.99)
+    attack = part_attack(noise, 50, 0.99)
     assert attack.name == f"dp_kps {part} {setting}"
 
 
