@@ -32,12 +32,11 @@ from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.iteration_record import Facts, facts_of, line, with_privacy
 from tasks.prefect.runtime import run_step
 from tasks.reporting.run_record import Touched
-from tasks.steps.density import Shift
 from tasks.steps.federation.coordinator import Dropped, FederatedVote, federated_vote
 from tasks.steps.generate import WriteJob
 from tasks.steps.selection import shares
 from tasks.steps.students.evaluation import MeasureJob, TrainJob, train_and_test
-from tasks.steps.students.soft_labels import SoftJob, label_softly
+from tasks.steps.students.soft_labels import label_softly
 from tasks.steps.texts import collect
 from tasks.steps.vote import VoteSpec, vote
 from tasks.students.spec import StudentSpec
@@ -66,6 +65,8 @@ class Run:
     shares_are_noisy = False
     trained: TrainJob | None = None
     guides_all = False
+    density: ArtifactRef | None = None
+    """The released density, once it exists, which moves vectors."""
     soft: ArtifactRef | None = None
     """Soft labels of the final texts, once they exist."""
     discriminator: DiscriminatorTest | None = None
@@ -286,19 +287,11 @@ class Run:
         """Specification of the student."""
         return StudentSpec(seed=self.config.execution.seed, **self.config.student.settings)
 
-    def shift_of(self) -> Shift | None:
-        """Return how a released density moves vectors; None without one."""
-        return None
-
-    def soft_job(self) -> SoftJob:
-        """Return the job that labels texts softly, with the released density if there is one."""
-        hard = self.config.text_labels == "hard"
-        return SoftJob(self.prepared.card.label_names, self.shift_of(), hard)
-
     def label_texts(self, written: Sequence[Written]) -> ArtifactRef | None:
         """Return the soft labels of the final texts; None if they keep the labels they were written for."""
         if self.config.labels_texts:
-            self.soft = cast(ArtifactRef, run_step(label_softly, self.tools, self.soft_job(), written))
+            classes, hard = self.prepared.card.label_names, self.config.text_labels == "hard"
+            self.soft = cast(ArtifactRef, run_step(label_softly, self.tools, classes, self.density, hard, written))
         return self.soft
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:

@@ -39,7 +39,7 @@ def _baseline(run: Run) -> tuple[Baseline | None, Accuracy | None, str]:
     if not run.releases:
         return None, None, NO_RELEASE
     first = () if run.guides_all else [table for table in run.generated if table.iteration == 0 and not table.part]
-    texts, density = tuple(written for written in first if written.samples.rows), run.shift_of()
+    texts, density = tuple(written for written in first if written.samples.rows), run.density
     if not texts and density is None:
         return None, None, NO_ZERO_SHOT
     job = BaselineJob(run.trained, texts, bool(run.shares), density, "" if texts else NO_ZERO_SHOT)

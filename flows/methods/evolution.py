@@ -7,7 +7,7 @@ from dataclasses import replace
 from flows.engine.run import Run
 from tasks.core.refs import Written
 from tasks.selection.survivors import Survival
-from tasks.steps.evolution import SURVIVORS, SurviveJob
+from tasks.steps.evolution import SURVIVORS
 from tasks.steps.generate import WriteJob
 from tasks.text.class_balance import texts_per_class
 from tasks.text.variation import Manner
@@ -27,10 +27,6 @@ class EvolutionRun(Run):
     def survival(self) -> Survival:
         """Return the number of survivors of each class and the rule of their selection."""
         raise NotImplementedError
-
-    def survive_job(self, iteration: int) -> SurviveJob:
-        """Return the job that selects the survivors."""
-        return SurviveJob(iteration, self.survival())
 
     def variers(self, table: Written) -> tuple[str, ...]:
         """Return the names of the models that vary the texts of a table."""

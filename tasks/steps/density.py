@@ -7,7 +7,7 @@ tasks/steps/selection.py run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from tasks.private.releases.sums import SumJob
 from tasks.selection.examples import concat_examples, example_table
 from tasks.selection.weights import Weighting, weigh
 from tasks.steps import selection
-from tasks.steps.selection import SelectJob, WeighJob
+from tasks.steps.selection import WeighJob
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.text.cleaning import normalised
 from tasks.text.usable_texts import require_usable
@@ -42,23 +42,6 @@ WEIGHT_EXPONENT = 3
 
 UNMOVED = 4
 """One text of this many keeps its vector (measured in docs/results/guidance_auto.md)."""
-
-
-@dataclass(frozen=True, slots=True)
-class GuideSpec:
-    """The release of the density of the private rows; `needed` as in VoteSpec."""
-
-    payer: Payer
-    noise: SumNoise[DensityPrivacy]
-    labels: tuple[str, ...]
-    needed: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """A translation of the vectors of each class towards a released density."""
-
-    release: ArtifactRef
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,44 +70,51 @@ class Texts:
 
 
 @paid_step("estimate the private density")
-def estimate_density(tools: Tools, spec: GuideSpec, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
+def estimate_density(
+    tools: Tools,
+    payer: Payer,
+    noise: SumNoise[DensityPrivacy],
+    needed: Mapping[str, int],
+    written: Sequence[Written],
+) -> tuple[ArtifactRef, str]:
     """Release the density of the private rows once to guidance/release.parquet.
 
-    `written`: the texts of the first round with vectors, of which only the dimension is used. The same rows, guarantee
+    `needed`: the classes, with the usable texts that a release needs of each. `written`: the texts of the first round
+    with vectors, of which only the dimension is used. The same rows, guarantee
     and embedder give the same release in any run.
     """
-    privacy = spec.noise.privacy
+    privacy = noise.privacy
     dimension = int(read_vectors(tools, written[:1]).shape[1])
     parameters: dict[str, object] = {
-        "event": spec.noise.event,
-        "sigma_int": spec.noise.scale_int,
-        "steps": spec.noise.steps,
+        "event": noise.event,
+        "sigma_int": noise.scale_int,
+        "steps": noise.steps,
         "adjacency": privacy.adjacency,
         "protects": [privacy.protects, privacy.rows_per_person],
-        "private": spec.payer.fingerprint,
+        "private": payer.fingerprint,
         "rows": tools.private.where.choice,
         "kernel": KERNEL,
-        "labels": list(spec.labels),
+        "labels": list(needed),
         "embedder": tools.embedder.identity,
     }
-    job = SumJob(spec.payer, spec.noise, step_key("guidance", parameters, {}))
-    check = partial(require_usable, tools, written, spec.needed)
-    return release_guidance(tools, job, spec.labels, dimension, check)
+    job = SumJob(payer, noise, step_key("guidance", parameters, {}))
+    check = partial(require_usable, tools, written, needed)
+    return release_guidance(tools, job, tuple(needed), dimension, check)
 
 
-@step("select t={job.iteration}")
+@step("select t={iteration}")
 def select_examples(
-    tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]
+    tools: Tools, iteration: int, number: int, dense: bool, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
-    """Write the examples of each class: by votes (Eq. 7), or by the released density."""
-    if not job.dense:
-        return selection.select_examples(tools, job, release, written)
-    path = f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
-    parameters: dict[str, object] = {"examples": job.examples, "per_hub": 0, "kernel": KERNEL}
+    """Write `number` (S) good and bad examples of each class: by votes (Eq. 7), or by the released density."""
+    if not dense:
+        return selection.select_examples(tools, iteration, number, release, written)
+    path = f"runs/{tools.run_id}/iteration={iteration}/selection.parquet"
+    parameters: dict[str, object] = {"examples": number, "per_hub": 0, "kernel": KERNEL}
     key = step_key("select_matching", parameters, _inputs(release, written))
 
     def make() -> ArtifactRef:
-        chosen = choose_examples(_open(tools, release, written), job.examples)
+        chosen = choose_examples(_open(tools, release, written), number)
         return tools.artifacts.write_table(path, chosen, key)
 
     return make_once(tools.artifacts, path, key, make)
@@ -150,7 +140,7 @@ def weigh_models(
 
 
 def shift_vectors(
-    tools: Tools, shift: Shift, written: Sequence[Written], labels: NDArray[Any], vectors: Matrix
+    tools: Tools, shift: ArtifactRef, written: Sequence[Written], labels: NDArray[Any], vectors: Matrix
 ) -> Matrix:
     """Return the vectors (n, d) of texts, moved per class towards private rows.
 
@@ -158,7 +148,7 @@ def shift_vectors(
     vectors. Classes differ mainly in their means, and the means of synthetic texts are biased. One text in `UNMOVED`
     stays: where texts are as good as private rows, moving all of them loses accuracy.
     """
-    expected, points, of_texts = _open(tools, shift.release, written).with_density
+    expected, points, of_texts = _open(tools, shift, written).with_density
     lengths, shifted = np.linalg.norm(vectors, axis=1), np.array(vectors, dtype=np.float64)
     for label in np.unique(labels):
         own = labels == label
@@ -173,14 +163,14 @@ def moved_rows(own: NDArray[np.bool_]) -> NDArray[np.int64]:
     return places[np.arange(len(places)) % UNMOVED > 0]
 
 
-def shift_parameters(shift: Shift | None) -> dict[str, object]:
+def shift_parameters(shift: ArtifactRef | None) -> dict[str, object]:
     """Return the parameters of a shift for the key of a step."""
-    return {"shift": shift.release.sha256, "unmoved": UNMOVED} if shift else {"shift": ""}
+    return {"shift": shift.sha256, "unmoved": UNMOVED} if shift else {"shift": ""}
 
 
-def nearest_means(tools: Tools, density: Shift, vectors: Matrix) -> NDArray[Any]:
+def nearest_means(tools: Tools, density: ArtifactRef, vectors: Matrix) -> NDArray[Any]:
     """Return the class (n,) whose noisy mean has the smallest angle to each vector (n, d); no text takes part."""
-    released = _density(tools, density.release)
+    released = _density(tools, density)
     means = body(released.sums)
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), TINY)
     points = body(features_of(vectors))

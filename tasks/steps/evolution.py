@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from operator import attrgetter
 
 import numpy as np
@@ -22,14 +22,6 @@ from tasks.steps.texts import content, read_samples, read_vectors
 
 SURVIVORS = "survivors"
 """Name in place of a language model for survivors, which mix texts of several models."""
-
-
-@dataclass(frozen=True, slots=True)
-class SurviveJob:
-    """Selection of the surviving texts of a population by the release of `iteration`."""
-
-    iteration: int
-    survival: Survival
 
 
 @step("look ahead {texts.plm} {texts.part}", artifact=attrgetter("vectors"))
@@ -58,17 +50,19 @@ def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written]) -> tuple[
     ), why
 
 
-@step("survive t={job.iteration}", artifact=attrgetter("samples"))
-def survive(tools: Tools, job: SurviveJob, release: ArtifactRef, population: Sequence[Written]) -> tuple[Written, str]:
+@step("survive t={iteration}", artifact=attrgetter("samples"))
+def survive(
+    tools: Tools, iteration: int, survival: Survival, release: ArtifactRef, population: Sequence[Written]
+) -> tuple[Written, str]:
     """Write the surviving texts with their own vectors (not the lookahead means)."""
-    folder = f"runs/{tools.run_id}/iteration={job.iteration}"
+    folder = f"runs/{tools.run_id}/iteration={iteration}"
     inputs = {"release": release.sha256, "texts": content([ref for entry in population for ref in _both(entry)])}
-    key = step_key("survive", asdict(job.survival), inputs)
+    key = step_key("survive", asdict(survival), inputs)
 
     def make() -> ArtifactRef:
         samples = read_samples(tools, population)
         sigma_int = float(tools.artifacts.info(release)["sigma_int"])
-        chosen = survivors(tools.artifacts.read_table(release), samples, job.survival, sigma_int)
+        chosen = survivors(tools.artifacts.read_table(release), samples, survival, sigma_int)
         indices = pd.Index(samples["sample_id"]).get_indexer(pd.Index(chosen["sample_id"]))
         tools.artifacts.write_matrix(
             f"{folder}/survivors.vectors.parquet", read_vectors(tools, population)[indices], key
@@ -81,7 +75,7 @@ def survive(tools: Tools, job: SurviveJob, release: ArtifactRef, population: Seq
 
     ref, why = make_once(tools.artifacts, f"{folder}/survivors.parquet", key, make, stale)
     vectors = tools.artifacts.find(f"{folder}/survivors.vectors.parquet", key)
-    return Written(SURVIVORS, job.iteration, ref, vectors), why
+    return Written(SURVIVORS, iteration, ref, vectors), why
 
 
 @step("unite survivors")

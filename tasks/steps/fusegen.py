@@ -68,15 +68,6 @@ class JudgeJob:
     labels: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FuseJob:
-    """Selection of `examples` (S) texts from `PER_EXAMPLE` times as many candidates, for the prompts of every class."""
-
-    iteration: int
-    labels: tuple[str, ...]
-    examples: int
-
-
 @step("judge by {job.plm} t={job.iteration}")
 def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
     """Train a student on nine tenths of a model's texts and score all texts.
@@ -98,16 +89,21 @@ def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
     return make_once(tools.artifacts, path, key, make)
 
 
-@step("fuse t={job.iteration}")
+@step("fuse t={iteration}")
 def fuse(
-    tools: Tools, job: FuseJob, judgements: Sequence[ArtifactRef], written: Sequence[Written]
+    tools: Tools,
+    iteration: int,
+    labels: tuple[str, ...],
+    number: int,
+    judgements: Sequence[ArtifactRef],
+    written: Sequence[Written],
 ) -> tuple[ArtifactRef, str]:
-    """Write candidates (pool.parquet) and the most influential (selection.parquet)."""
-    folder = f"runs/{tools.run_id}/iteration={job.iteration}"
+    """Write candidates (pool.parquet) and the most influential `number` (S), for every class (selection.parquet)."""
+    folder = f"runs/{tools.run_id}/iteration={iteration}"
     path = f"{folder}/selection.parquet"
     parameters: dict[str, object] = {
-        "labels": list(job.labels),
-        "examples": job.examples,
+        "labels": list(labels),
+        "examples": number,
         **FORMER,
         "embedder": tools.embedder.identity,
     }
@@ -116,9 +112,10 @@ def fuse(
 
     def make() -> ArtifactRef:
         tables = [tools.artifacts.read_table(judgement) for judgement in judgements]
-        pool = pool_candidates(read_samples(tools, written), read_vectors(tools, written), tables, job)
+        samples, vectors = read_samples(tools, written), read_vectors(tools, written)
+        pool = pool_candidates(samples, vectors, tables, labels, number)
         tools.artifacts.write_table(f"{folder}/pool.parquet", pool, key)
-        return tools.artifacts.write_table(path, choose_examples(pool, job), key)
+        return tools.artifacts.write_table(path, choose_examples(pool, labels, number), key)
 
     return make_once(tools.artifacts, path, key, make)
 
@@ -167,9 +164,13 @@ def _empty(types: dict[str, str]) -> pd.DataFrame:
 
 
 def pool_candidates(
-    samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], job: FuseJob
+    samples: pd.DataFrame,
+    vectors: Matrix,
+    judgements: Sequence[pd.DataFrame],
+    labels: Sequence[str],
+    examples: int,
 ) -> pd.DataFrame:
-    """Return the candidates with their scores."""
+    """Return `PER_EXAMPLE` times as many candidates as examples, with their scores."""
     tables = [table for table in judgements if len(table)]
     if not tables:
         return _empty(POOL)
@@ -179,13 +180,13 @@ def pool_candidates(
     shown = np.flatnonzero((part != "validation") & distinct)
     probabilities = np.stack([table["probability"].to_numpy(dtype=np.float64) for table in tables])
     confidence, variability = agreement(probabilities[:, shown])
-    number = {label: position for position, label in enumerate(job.labels)}
+    number = {label: position for position, label in enumerate(labels)}
     targets = np.array([number[label] for label in samples["label"].tolist()], dtype=np.int64)
     learned = Labelled(vectors[shown], targets[shown], weight[shown])
     checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
     every = np.arange(len(shown))
-    scores = influence(learned, checks, every, len(job.labels)) if len(held) else np.zeros(len(shown))
-    ends = candidates(confidence, variability, job.examples * PER_EXAMPLE)
+    scores = influence(learned, checks, every, len(labels)) if len(held) else np.zeros(len(shown))
+    ends = candidates(confidence, variability, examples * PER_EXAMPLE)
     parts = [
         samples.iloc[shown[positions]][["sample_id", "label", "plm", "text"]].assign(
             shown_to="",
@@ -210,8 +211,8 @@ def _parts(tables: Sequence[pd.DataFrame]) -> tuple[NDArray[np.object_], NDArray
     return part, weight
 
 
-def choose_examples(pool: pd.DataFrame, job: FuseJob) -> pd.DataFrame:
+def choose_examples(pool: pd.DataFrame, labels: Sequence[str], number: int) -> pd.DataFrame:
     """Return the most influential candidates as good examples of every class."""
-    ranked = pool.sort_values(["influence", "sample_id"], ascending=[False, True], kind="stable").head(job.examples)
+    ranked = pool.sort_values(["influence", "sample_id"], ascending=[False, True], kind="stable").head(number)
     best = ranked.assign(kind="good", rank=np.arange(1, len(ranked) + 1), score=ranked["influence"])
-    return pd.concat([best.assign(label=label) for label in job.labels], ignore_index=True)[COLUMNS]
+    return pd.concat([best.assign(label=label) for label in labels], ignore_index=True)[COLUMNS]

@@ -20,23 +20,11 @@ from tasks.text.cleaning import normalised
 
 
 @dataclass(frozen=True, slots=True)
-class SelectJob:
-    """Selection of `examples` (S) good and bad texts per class from a release.
-
-    `dense`: whether the release is a density; otherwise votes.
-    """
-
-    iteration: int
-    examples: int
-    dense: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class WeighJob:
     """Conversion of the release of `iteration` to weights.
 
     The `previous` weights apply if the noisy votes are not informative.
-    `transform`: linear, or softmax. `dense` as in SelectJob.
+    `transform`: linear, or softmax. `dense`: whether the release is a density; otherwise votes.
     """
 
     iteration: int
@@ -64,15 +52,15 @@ def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
 
 
 def select_examples(
-    tools: Tools, job: SelectJob, release: ArtifactRef, written: Sequence[Written]
+    tools: Tools, iteration: int, number: int, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
     """Write the best and worst texts of each class (Eq. 7)."""
-    path = f"runs/{tools.run_id}/iteration={job.iteration}/selection.parquet"
-    key = step_key("select", {"examples": job.examples}, {"release": release.sha256})
+    path = f"runs/{tools.run_id}/iteration={iteration}/selection.parquet"
+    key = step_key("select", {"examples": number}, {"release": release.sha256})
 
     def make() -> ArtifactRef:
         votes, samples = tools.artifacts.read_table(release), read_samples(tools, written)
-        return tools.artifacts.write_table(path, select(votes, samples, job.examples), key)
+        return tools.artifacts.write_table(path, select(votes, samples, number), key)
 
     return make_once(tools.artifacts, path, key, make)
 

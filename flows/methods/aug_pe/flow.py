@@ -43,7 +43,7 @@ def evolve(run: AugPeRun) -> list[Written]:
 
         # each private record votes for the nearest text of its class; texts with most votes survive
         release = run.vote(iteration, population)
-        survivors = run_step(survive, run.tools, run.survive_job(iteration), release, population)
+        survivors = run_step(survive, run.tools, iteration, run.survival(), release, population)
 
         measured = run_step(measure_iteration, run.tools, run.measure_job(iteration, [survivors]))
         run.record(iteration, population if iteration == 0 else children, measured)
@@ -63,6 +63,6 @@ def accumulate(run: AugPeRun) -> list[Written]:
         # private records vote in every iteration except the last: its vote has no use
         if iteration < run.iterations - 1:
             release = run.vote(iteration, written)
-            winners = run_step(survive, run.tools, run.survive_job(iteration), release, written)
+            winners = run_step(survive, run.tools, iteration, run.survival(), release, written)
         run.record(iteration, written, measured)
     return written

@@ -33,7 +33,8 @@ def fusegen(run: FuseGenRun) -> RunResults:
         if iteration < run.iterations - 1:
             futures = [submit_step(judge, run.tools, job) for job in run.judge_jobs(iteration, written)]
             judgements = [future.result() for future in futures]
-            examples = run_step(fuse, run.tools, run.fuse_job(iteration), judgements, written)
+            classes, number = run.prepared.card.label_names, run.examples_per_prompt
+            examples = run_step(fuse, run.tools, iteration, classes, number, judgements, written)
 
         run.record(iteration, written, measured)
 

@@ -10,7 +10,7 @@ from flows.engine.run import Run
 from flows.methods.fusegen.config import FuseGenConfig
 from tasks.core.refs import Weights, Written
 from tasks.selection.fusegen import MIXED
-from tasks.steps.fusegen import FuseJob, JudgeJob
+from tasks.steps.fusegen import JudgeJob
 from tasks.steps.generate import WriteJob
 from tasks.students.spec import StudentSpec
 
@@ -45,10 +45,6 @@ class FuseGenRun(Run):
             spec = StudentSpec(method.judge, spec.model, epochs=spec.epochs, seed=spec.seed)
         spec = boosted(spec, method.boosts)
         return [JudgeJob(plm, iteration, tuple(written), spec, labels) for plm in self.plms]
-
-    def fuse_job(self, iteration: int) -> FuseJob:
-        """Return the job that selects S of R candidates."""
-        return FuseJob(iteration, self.prepared.card.label_names, self.config.method.examples)
 
 
 def boosted(spec: StudentSpec, rounds: int) -> StudentSpec:

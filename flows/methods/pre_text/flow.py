@@ -41,7 +41,7 @@ def pre_text(run: PreTextRun) -> RunResults:
 
         # each private record votes for the nearest text of its class; survivors are drawn in proportion to votes
         release = run.vote(iteration, votable)
-        survivors.append(run_step(survive, run.tools, run.survive_job(iteration), release, population))
+        survivors.append(run_step(survive, run.tools, iteration, run.survival(), release, population))
         run.record(iteration, [*population, *ahead], measured)
 
     # expansion: the PLMs write texts like the survivors; these are the result

@@ -40,7 +40,8 @@ def wasp(run: WaspRun) -> RunResults:
         # rows that are too few for any release stay closed
         if run.guided and iteration < run.iterations - 1:
             release = run.guidance(iteration, written)
-            examples = run_step(select_examples, run.tools, run.select_job(iteration), release, written)
+            number, dense = run.examples_per_prompt, run.config.releases_density
+            examples = run_step(select_examples, run.tools, iteration, number, dense, release, written)
             weights = run_step(weigh_models, run.tools, run.weigh_job(iteration, weights), release, written)
 
         run.record(iteration, written, measured, weights)

@@ -9,9 +9,9 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Weights, Written
-from tasks.steps.density import GuideSpec, Shift, estimate_density
+from tasks.steps.density import estimate_density
 from tasks.steps.generate import WriteJob
-from tasks.steps.selection import SelectJob, WeighJob
+from tasks.steps.selection import WeighJob
 from tasks.steps.students.evaluation import TrainJob
 
 
@@ -19,8 +19,6 @@ class WaspRun(Run):
     """A WASP run and the jobs of its steps."""
 
     config: WaspConfig
-    density: ArtifactRef | None = None
-    """The released density, once it exists."""
 
     @property
     def examples_per_prompt(self) -> int:
@@ -60,29 +58,15 @@ class WaspRun(Run):
         if not self.config.method.releases_density:
             return self.vote(iteration, votable)
         if self.density is None:
-            self.density = self.release(estimate_density, self.guide_spec, votable)
+            self.density = self.release(estimate_density, self.payer, self.prepared.noise.sums[0], self.needed, votable)
         return self.density
-
-    @property
-    def guide_spec(self) -> GuideSpec:
-        """Specification of the density release."""
-        return GuideSpec(self.payer, self.prepared.noise.sums[0], self.prepared.card.label_names, self.needed)
 
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Return the training job, with the density if the student adapts to it."""
-        job, shift = super().train_job(written), self.shift_of()
-        if not self.config.adapts or shift is None:
-            return job
-        self.trained = replace(job, shift=shift)
-        return self.trained
-
-    def shift_of(self) -> Shift | None:
-        """Return how the released density moves vectors; None without one."""
-        return Shift(self.density) if self.density is not None else None
-
-    def select_job(self, iteration: int) -> SelectJob:
-        """Return the job that selects the top S texts of each class (Eq. 7)."""
-        return SelectJob(iteration, self.config.method.examples, self.config.releases_density)
+        job = super().train_job(written)
+        if self.config.adapts:
+            self.trained = job = replace(job, shift=self.density)
+        return job
 
     @property
     def least_share(self) -> float:

@@ -19,7 +19,7 @@ from tasks.core.step import as_json, step
 from tasks.core.tools import Tools
 from tasks.density.soft_labels import soft_labels
 from tasks.metrics.usefulness import Accuracy, Baseline
-from tasks.steps.density import Shift, nearest_means
+from tasks.steps.density import nearest_means
 from tasks.steps.students.evaluation import TrainJob, correct_of, score_texts
 from tasks.steps.students.soft_labels import SOFT, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
@@ -43,7 +43,7 @@ class BaselineJob:
     trained: TrainJob
     zero_shot: tuple[Written, ...]
     balanced: bool
-    density: Shift | None = None
+    density: ArtifactRef | None = None
     unmeasured: str = ""
 
     @property
@@ -63,7 +63,7 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     assert trained.test is not None
     parameters: dict[str, object] = {"student": settings(job.student), "labels": list(trained.labels)}
     parameters |= {"test": trained.test.content, "embedder": tools.embedder.identity, "balanced": job.balanced}
-    parameters |= {"density": job.density.release.sha256 if job.density else "", "unmeasured": job.unmeasured}
+    parameters |= {"density": job.density.sha256 if job.density else "", "unmeasured": job.unmeasured}
     parameters["soft"] = trained.soft.sha256 if trained.soft is not None else ""
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}
     inputs = {name: content([entry.samples for entry in written]) for name, written in tables.items()}

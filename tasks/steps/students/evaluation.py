@@ -23,7 +23,7 @@ from tasks.metrics.metrics import map_2d, thinned
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
 from tasks.private.diagnostics.diagnose import fid_against_private
 from tasks.reporting.run_record import MapPoints
-from tasks.steps.density import Shift, shift_parameters, shift_vectors
+from tasks.steps.density import shift_parameters, shift_vectors
 from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, TrainingRows, settings
@@ -60,9 +60,9 @@ class MeasureJob:
 class TrainJob:
     """The texts that train the student and the real rows that test it.
 
-    `unlabelled`: public rows that the student adapts to. `shift`: how the training vectors are moved. `soft`: soft
-    labels of the texts. A student that learns from moved vectors keeps the labels that texts were written for: the move
-    already contains what soft labels add.
+    `unlabelled`: public rows that the student adapts to. `shift`: the density that moves the training vectors. `soft`:
+    soft labels of the texts. A student that learns from moved vectors keeps the labels that texts were written for: the
+    move already contains what soft labels add.
     """
 
     written: tuple[Written, ...]
@@ -70,7 +70,7 @@ class TrainJob:
     labels: tuple[str, ...]
     test: Reference | None
     unlabelled: Reference | None = None
-    shift: Shift | None = None
+    shift: ArtifactRef | None = None
     soft: ArtifactRef | None = None
 
     @property

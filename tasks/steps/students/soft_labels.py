@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ from tasks.core.reuse import make_once, step_key
 from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.density.soft_labels import DIGITS, harden, soft_labels
-from tasks.steps.density import Shift, shift_parameters, shift_vectors
+from tasks.steps.density import shift_parameters, shift_vectors
 from tasks.steps.texts import content, read_samples, read_vectors
 
 if TYPE_CHECKING:
@@ -25,35 +24,28 @@ SOFT = "label_soft"
 """Column with the probability of each class, in the order of the task's labels."""
 
 
-@dataclass(frozen=True, slots=True)
-class SoftJob:
-    """The labels of texts.
-
-    `labels`: the classes. `shift`: the release that moves the vectors; None: no private row is involved. `hard`: the
-    most likely class also replaces the label.
-    """
-
-    labels: tuple[str, ...]
-    shift: Shift | None = None
-    hard: bool = False
-
-
 @step("label softly")
-def label_softly(tools: Tools, job: SoftJob, written: Sequence[Written]) -> tuple[ArtifactRef, str]:
-    """Write soft_labels.parquet: sample_id, label and `label_soft` of every text."""
+def label_softly(
+    tools: Tools, classes: tuple[str, ...], shift: ArtifactRef | None, hard: bool, written: Sequence[Written]
+) -> tuple[ArtifactRef, str]:
+    """Write soft_labels.parquet: sample_id, label and `label_soft` of every text.
+
+    `shift`: the density that moves the vectors; None: no private row is involved. `hard`: the most likely class also
+    replaces the label.
+    """
     path = f"runs/{tools.run_id}/soft_labels.parquet"
-    parameters: dict[str, object] = {"labels": list(job.labels), "hard": job.hard, "shares": False}
-    parameters |= {"embedder": tools.embedder.identity, **shift_parameters(job.shift)}
+    parameters: dict[str, object] = {"labels": list(classes), "hard": hard, "shares": False}
+    parameters |= {"embedder": tools.embedder.identity, **shift_parameters(shift)}
     key = step_key("soft_labels", parameters, {"samples": content([entry.samples for entry in written])})
 
     def make() -> ArtifactRef:
         samples, vectors = read_samples(tools, written), np.asarray(read_vectors(tools, written))
         labels = samples["label"].to_numpy(dtype=str)
-        moved = vectors if job.shift is None else shift_vectors(tools, job.shift, written, labels, vectors)
-        probabilities = np.round(soft_labels(vectors, moved, labels, job.labels), DIGITS)
+        moved = vectors if shift is None else shift_vectors(tools, shift, written, labels, vectors)
+        probabilities = np.round(soft_labels(vectors, moved, labels, classes), DIGITS)
         table = samples[["sample_id", "label"]].assign(**{SOFT: probabilities.tolist()})
-        if job.hard:
-            table["label"] = harden(probabilities, job.labels)
+        if hard:
+            table["label"] = harden(probabilities, classes)
         return tools.artifacts.write_table(path, table, key)
 
     return make_once(tools.artifacts, path, key, make)

@@ -72,7 +72,7 @@ def release(run: Run, written: list[Written]) -> str:
     if isinstance(run, KdRun):
         return teach(run.tools, teacher_spec(run), 0, written)[1]
     if isinstance(run, WaspRun) and run.config.releases_density:
-        return estimate_density(run.tools, run.guide_spec, written)[1]
+        return estimate_density(run.tools, run.payer, run.prepared.noise.sums[0], run.needed, written)[1]
     return vote(run.tools, run.vote_spec(0), written)[1]
 
 

@@ -38,7 +38,7 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
     return {
         "write": run.write_jobs(1, equal, REF, written),
         "vote": vote,
-        "select": run.select_job(1),
+        "select": run.examples_per_prompt,
         "weigh": run.weigh_job(1, equal),
         "student": run.student_spec,
         "private": dataclasses.replace(prepared.tools.private.where, path=""),

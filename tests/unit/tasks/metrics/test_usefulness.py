@@ -20,7 +20,7 @@ from tasks.density.kernels import features_of
 from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.registry import compared_names
 from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, Usefulness
-from tasks.steps.density import Shift, nearest_means
+from tasks.steps.density import nearest_means
 from tasks.steps.students.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
 from tasks.steps.students.evaluation import TrainJob, score_texts, train_and_test
 from tasks.steps.texts import embed_samples
@@ -194,12 +194,11 @@ def test_the_student_that_reads_a_density_is_not_the_one_of_the_exported_texts(d
     release = desk.tools.artifacts.write_table(
         "runs/r/guidance/release.parquet", table, step_key("guidance", {}, {}), info
     )
-    shift = Shift(release)
-    assert (nearest_means(desk.tools, shift, vectors) == labels).mean() > 0.5
+    assert (nearest_means(desk.tools, release, vectors) == labels).mean() > 0.5
 
     job = TrainJob((wrong,), StudentSpec("linear"), desk.labels, desk.test)
     texts, moved = (desk.tools.artifacts.read_json(train_and_test(desk.tools, each)[0]) for each in (
-        job, replace(job, shift=shift)))  # fmt: skip
+        job, replace(job, shift=release)))  # fmt: skip
     assert moved["test"] == texts["test"]
     assert "adapted" not in texts
     assert moved["adapted"] > 100 > 300 * texts["test"]["accuracy"]
@@ -209,7 +208,7 @@ def test_the_student_that_reads_a_density_is_not_the_one_of_the_exported_texts(d
     scores = score_texts(desk.tools, job, one_class, vectors)
     assert scores["accuracy"] == (labels == desk.labels[0]).mean()
 
-    measured = BaselineJob(job, (), False, shift, "no zero-shot texts")
+    measured = BaselineJob(job, (), False, release, "no zero-shot texts")
     values = desk.tools.artifacts.read_json(measure_baseline(desk.tools, measured)[0])
     none, means, why = read_baseline(values)
     assert (none, why) == (None, "no zero-shot texts")
