@@ -178,8 +178,15 @@ class AnyConfig(Strict):
 
 
 class RunConfig(AnyConfig):
-    """Configuration of a run on private data, for any method."""
+    """Configuration of a run on private data, for any method.
 
+    Attributes:
+        paper: the paper whose noise formula `privacy.calibration: paper` uses.
+        teaches_alone: teachers and label counts are the method itself and have the whole budget.
+    """
+
+    paper: ClassVar[Paper] = "wasp"
+    teaches_alone: ClassVar[bool] = False
     hidden: ClassVar[dict[str, str]] = {}
 
     privacy: Privacy = Privacy()
@@ -220,11 +227,6 @@ class RunConfig(AnyConfig):
         return self.privacy
 
     @property
-    def paper(self) -> Paper:
-        """Paper whose noise formula `privacy.calibration: paper` uses."""
-        return "wasp"
-
-    @property
     def calibrations(self) -> tuple[Calibration, ...]:
         """Values of `privacy.calibration` that the method supports."""
         return ("tight", "paper")
@@ -232,11 +234,6 @@ class RunConfig(AnyConfig):
     @property
     def counts_words(self) -> bool:
         """True if the run releases a private vocabulary."""
-        return False
-
-    @property
-    def teaches_alone(self) -> bool:
-        """True if teachers and label counts are the method itself and have the whole budget."""
         return False
 
     @property
@@ -343,10 +340,8 @@ class NoTexts(Strict):
     )
     rules: ClassVar[Rules] = {}
 
-    @property
-    def asks(self) -> list[Asks]:
-        """No planned calls."""
-        return []
+    asks: ClassVar[list[Asks]] = []
+    """No planned calls."""
 
 
 class NoTextsMethod(AnyMethod):
@@ -375,10 +370,7 @@ class TrainingConfig(OwnRowsConfig):
 
     rules: ClassVar[Rules] = DP_SGD_RULES | OwnRowsConfig.rules
 
-    @property
-    def calibrations(self) -> tuple[Calibration, ...]:
-        """Possible values of `privacy.calibration`."""
-        return ("tight",)
+    calibrations: ClassVar[tuple[Calibration, ...]] = ("tight",)
 
     @model_validator(mode="after")
     def _can_be_accounted(self) -> Self:

@@ -101,10 +101,8 @@ class SingleRound(AnyMethod):
 
     iterations: Literal[1] = Field(1, description="Fixed: texts are written once.")
 
-    @property
-    def casting(self) -> Casting:
-        """No votes of private records."""
-        return Casting(0)
+    casting: ClassVar[Casting] = Casting(0)
+    """No votes of private records."""
 
 
 class RoundsMethod(AnyMethod):

@@ -30,16 +30,17 @@ if TYPE_CHECKING:
 class FlowEntry:
     """A flow of the catalogue.
 
-    `flow_path`: "module.function" of the Prefect flow, imported when it runs. `config`: class of its configuration.
+    `flow_path`: "module.function" of the Prefect flow, imported when it runs; by default that of a method of
+    `flows.methods`. `config`: class of its configuration.
     `planner`: function that plans a configuration. `text_module`: module whose `plan` and `summary` format results for
     the terminal. `result`: file with the summary of a run. `continued`: its runs have a state and can be resumed,
     reported and abandoned. `asks_models`: it calls language models, whose texts `preview` shows.
     """
 
     name: str
-    flow_path: str
     config: type[BaseModel]
     summary: str
+    flow_path: str = ""
     planner: str = "flows.engine.plan.planned"
     text_module: str = "flows.engine.text"
     result: str = "summary.json"
@@ -49,7 +50,7 @@ class FlowEntry:
 
     def flow(self) -> Flow[..., Any]:
         """Import and return the Prefect flow."""
-        module, _, name = self.flow_path.rpartition(".")
+        module, _, name = (self.flow_path or f"flows.methods.{self.name}.flow.{self.name}").rpartition(".")
         flow: Flow[..., Any] = getattr(import_module(module), name)
         return flow
 
@@ -139,30 +140,12 @@ class Releases:
         return tuple(charge for release in self.items for charge in release.charges())
 
 
-def no_check(config: Any, card: TaskCard) -> None:
-    """Accept any configuration."""
+def none(*_: Any) -> None:
+    """Accept any configuration; return nothing."""
 
 
-def no_model_check(config: Any, tools: Any) -> None:
-    """Accept any models."""
-
-
-def no_contents(tools: Any) -> list[str]:  # noqa: ARG001
-    """Return no further contents."""
-    return []
-
-
-def no_phrases(tools: Any, card: TaskCard) -> None:
-    """Return no phrases for the prompts of a preview."""
-
-
-def no_warnings(config: Any, releases: Releases) -> list[str]:  # noqa: ARG001
-    """Return no warnings."""
-    return []
-
-
-def no_sections(run: Any) -> Sequence[Section]:  # noqa: ARG001
-    """Return no sections."""
+def empty(*_: Any) -> tuple[()]:
+    """Return nothing to add."""
     return ()
 
 
@@ -177,9 +160,9 @@ class Method(FlowEntry):
     """
 
     releases: Callable[[Any], Releases]
-    check: Callable[[Any, TaskCard], None] = no_check
-    warnings: Callable[[Any, Releases], list[str]] = no_warnings
-    check_models: Callable[[Any, Any], None] = no_model_check
-    contents: Callable[[Any], list[str]] = no_contents
-    preview_phrases: Callable[[Any, TaskCard], Seeding | None] = no_phrases
-    sections: Callable[[Any], Sequence[Section]] = no_sections
+    check: Callable[[Any, TaskCard], None] = none
+    warnings: Callable[[Any, Releases], Sequence[str]] = empty
+    check_models: Callable[[Any, Any], None] = none
+    contents: Callable[[Any], Sequence[str]] = empty
+    preview_phrases: Callable[[Any, TaskCard], Seeding | None] = none
+    sections: Callable[[Any], Sequence[Section]] = empty

@@ -15,7 +15,6 @@ from tasks.core.refs import Written
 from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.usefulness import Accuracy
 from tasks.steps.discriminator import (
-    DiscriminatorTestJob,
     SelectSpec,
     measure_discriminator,
     select_texts,
@@ -101,8 +100,8 @@ def measure(run: Run, spec: TeacherSpec | ClassifySpec, written: Sequence[Writte
         return
     from tasks.prefect.runtime import run_step
 
-    job, read = DiscriminatorTestJob(spec, run.prepared.test), run.tools.artifacts.read_json
-    correct = read(run_step(measure_discriminator, run.tools, job, written, student))
+    measured = run_step(measure_discriminator, run.tools, spec, run.prepared.test, written, student)
+    correct = run.tools.artifacts.read_json(measured)
     run.discriminator = DiscriminatorTest(Accuracy(**correct)) if correct else None
 
 

@@ -38,14 +38,6 @@ SELECTED = "selected"
 
 
 @dataclass(frozen=True, slots=True)
-class DiscriminatorTestJob:
-    """A discriminator to measure: how it was trained, and the `test` rows, which count as private."""
-
-    trained: TeacherSpec | ClassifySpec
-    test: Reference
-
-
-@dataclass(frozen=True, slots=True)
 class SelectSpec:
     """Selection of `count` texts, divided over the classes by `shares`.
 
@@ -83,15 +75,22 @@ def train_discriminator(
 
 @step("measure discriminator")
 def measure_discriminator(
-    tools: Tools, job: DiscriminatorTestJob, written: Sequence[Written], discriminator: ArtifactRef
+    tools: Tools,
+    spec: TeacherSpec | ClassifySpec,
+    test: Reference,
+    written: Sequence[Written],
+    discriminator: ArtifactRef,
 ) -> tuple[ArtifactRef, str]:
-    """Write the accuracy of the discriminator to discriminator_accuracy.json; empty if there are too few texts."""
+    """Write the accuracy of the discriminator to discriminator_accuracy.json; empty if there are too few texts.
+
+    `spec`: its training. `test`: rows that count as private.
+    """
     path = f"runs/{tools.run_id}/discriminator_accuracy.json"
     inputs = {"discriminator": discriminator.sha256, "samples": content([entry.samples for entry in written])}
-    key = step_key("measure_discriminator", {"test": job.test.content}, inputs)
+    key = step_key("measure_discriminator", {"test": test.content}, inputs)
 
     def make() -> ArtifactRef:
-        rows = _test_rows(tools, job, written)
+        rows = _test_rows(tools, spec, test, written)
         if rows is None:
             return tools.artifacts.write_json(path, {}, key)
         correct = rows.correct(_probabilities(tools, discriminator, rows.texts) >= 0.5)
@@ -100,12 +99,13 @@ def measure_discriminator(
     return make_once(tools.artifacts, path, key, make)
 
 
-def _test_rows(tools: Tools, job: DiscriminatorTestJob, written: Sequence[Written]) -> HeldOut | None:
-    spec = job.trained
+def _test_rows(
+    tools: Tools, spec: TeacherSpec | ClassifySpec, test: Reference, written: Sequence[Written]
+) -> HeldOut | None:
     if isinstance(spec, TeacherSpec):
-        return test_rows(tools, spec, written, job.test)
+        return test_rows(tools, spec, written, test)
     shown = shown_to_classifier(sum(entry.samples.rows for entry in written), spec)
-    return held_out(tools, written, set(shown), job.test, spec.student.seed, spec.student.kind != "finetune")
+    return held_out(tools, written, set(shown), test, spec.student.seed, spec.student.kind != "finetune")
 
 
 @step("select texts", artifact=lambda selected: selected[0].samples)

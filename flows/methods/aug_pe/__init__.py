@@ -9,7 +9,6 @@ from flows.releases.vocabulary import vocabulary_content
 
 METHOD = Method(
     name="aug_pe",
-    flow_path="flows.methods.aug_pe.flow.aug_pe",
     config=AugPeConfig,
     summary="language models vary their own texts, and votes of the private rows select the survivors",
     releases=aug_pe_releases,

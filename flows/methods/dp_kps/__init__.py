@@ -14,7 +14,6 @@ from flows.methods.dp_kps.releases import (
 
 METHOD = Method(
     name="dp_kps",
-    flow_path="flows.methods.dp_kps.flow.dp_kps",
     config=DpKpsConfig,
     summary="phrases drawn from noisy densities of the private rows' phrases seed the prompts of language models",
     releases=keyphrase_releases,

@@ -10,8 +10,6 @@ from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.ledger import MOST_BYTES
 from flows.config.base import RECORDS_ONLY, OwnRowsConfig
 from flows.config.form import UNSET, Rule, Rules
 from flows.config.method import Asks, Samples, SingleRound
@@ -140,6 +138,9 @@ class DpKpsConfig(OwnRowsConfig):
     """Configuration of a DP-KPS run."""
 
     flow_name: ClassVar[str] = "dp_kps"
+    counts_words: ClassVar[bool] = True
+    calibrations: ClassVar[tuple[Calibration, ...]] = ("tight",)
+    """`privacy.setting` selects the noise."""
 
     plms: list[Plm] = Field([], description="Language models (K); empty if method.texts is phrases.")
     vocabulary: VocabularyChoice = Field(description="Public vocabulary whose terms are counted.")
@@ -161,11 +162,6 @@ class DpKpsConfig(OwnRowsConfig):
     )
 
     @property
-    def counts_words(self) -> bool:
-        """True, always."""
-        return True
-
-    @property
     def adds_epsilons(self) -> bool:
         """True if epsilons add up (pure DP); Gaussian releases compose more tightly."""
         return self.privacy.setting != "gaussian"
@@ -174,11 +170,6 @@ class DpKpsConfig(OwnRowsConfig):
     def few_shot_rows(self) -> Rows | None:
         """Rows of the examples in prompts, if configured."""
         return self.few_shot
-
-    @property
-    def calibrations(self) -> tuple[Calibration, ...]:
-        """Possible values of `privacy.calibration`; `privacy.setting` selects the noise."""
-        return ("tight",)
 
     @property
     def asks(self) -> list[Asks]:
@@ -211,12 +202,3 @@ class DpKpsConfig(OwnRowsConfig):
         if math.isinf(self.privacy.epsilon):
             raise ValueError("privacy.epsilon is inf, but DP-KPS needs noise. Set a number")
         return self
-
-    def check_sizes(self, classes: int) -> None:
-        """Raise ConfigError if the densities are too large for a row of the ledger."""
-        size = 8 * classes * self.method.shape.features * len(self.method.shape.members)
-        if size > MOST_BYTES:
-            raise ConfigError(
-                f"method.length: the densities of {classes} classes take {size / 1e6:.1f} MB in the ledger, "
-                f"at most {MOST_BYTES / 1e6:g} are allowed. Lower method.length, or join classes"
-            )

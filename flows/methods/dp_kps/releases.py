@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.ledger import MOST_BYTES
 from flows.config.paths import rows_ref
 from flows.config.task_files import load_task
 from flows.config.vocabulary import terms_ref
@@ -88,7 +89,13 @@ def keyphrase_warnings(config: DpKpsConfig, releases: Releases) -> list[str]:  #
 
 def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:
     """Raise ConfigError if the densities are too large for a row of the ledger."""
-    config.check_sizes(len(card.labels))
+    classes, shape = len(card.labels), config.method.shape
+    size = 8 * classes * shape.features * len(shape.members)
+    if size > MOST_BYTES:
+        raise ConfigError(
+            f"method.length: the densities of {classes} classes take {size / 1e6:.1f} MB in the ledger, "
+            f"at most {MOST_BYTES / 1e6:g} are allowed. Lower method.length, or join classes"
+        )
 
 
 def vocabulary_contents(tools: RunTools) -> list[str]:

@@ -9,7 +9,6 @@ from flows.releases.budget import training_releases
 
 METHOD = Method(
     name="dp_sgd_gen",
-    flow_path="flows.methods.dp_sgd_gen.flow.dp_sgd_gen",
     config=DpSgdGenConfig,
     summary="one local language model is trained on the private rows by DP-SGD, then writes",
     releases=training_releases,

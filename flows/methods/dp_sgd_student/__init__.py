@@ -8,7 +8,6 @@ from flows.releases.budget import training_releases
 
 METHOD = Method(
     name="dp_sgd_student",
-    flow_path="flows.methods.dp_sgd_student.flow.dp_sgd_student",
     config=DpSgdStudentConfig,
     summary="trains the student itself on the private rows by DP-SGD, with or without ghost clipping; writes no texts",
     releases=training_releases,

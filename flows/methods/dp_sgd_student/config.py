@@ -18,11 +18,8 @@ class DpStudentMethod(NoTextsMethod):
     """Method settings: the training of the student."""
 
     training: DpSteps
-
-    @property
-    def casting(self) -> Casting:
-        """No votes of private records."""
-        return Casting(0)
+    casting: ClassVar[Casting] = Casting(0)
+    """No votes of private records."""
 
     @property
     def tuning(self) -> Training:

@@ -16,7 +16,6 @@ def no_releases(config: Any) -> Releases:  # noqa: ARG001
 
 METHOD = Method(
     name="fusegen",
-    flow_path="flows.methods.fusegen.flow.fusegen",
     config=FuseGenConfig,
     summary="language models write without private data; students trained on their texts select the next examples",
     releases=no_releases,

@@ -8,7 +8,6 @@ from flows.methods.kd_tutor.releases import kd_releases, kd_warnings
 
 METHOD = Method(
     name="kd_tutor",
-    flow_path="flows.methods.kd_tutor.flow.kd_tutor",
     config=KdTutorConfig,
     summary="teachers on shards of the private rows select texts that look private; noisy label counts set the class "
     "proportions",

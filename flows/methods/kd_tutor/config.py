@@ -58,6 +58,7 @@ class KdTutorConfig(OwnRowsConfig):
     """Configuration of a KD discriminator + tutor run."""
 
     flow_name: ClassVar[str] = "kd_tutor"
+    teaches_alone: ClassVar[bool] = True
 
     method: KdMethod = KdMethod()
     discriminator: Discriminator = Discriminator()  # type: ignore[assignment]
@@ -75,11 +76,6 @@ class KdTutorConfig(OwnRowsConfig):
     def epsilon(self) -> float:
         """Configured epsilon; infinite with exact label counts."""
         return float("inf") if self.class_balance == "exact" else self.privacy.epsilon
-
-    @property
-    def teaches_alone(self) -> bool:
-        """True, because the method has no releases besides label counts and teachers."""
-        return True
 
     @property
     def filtered_texts(self) -> int:

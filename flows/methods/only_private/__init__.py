@@ -8,7 +8,6 @@ from flows.methods.only_private.releases import exposure
 
 METHOD = Method(
     name="only_private",
-    flow_path="flows.methods.only_private.flow.only_private",
     config=OnlyPrivateConfig,
     summary="trains a student on the private rows without noise: NOT PRIVATE, never share it, an upper bound",
     releases=exposure,

@@ -8,7 +8,6 @@ from flows.releases.budget import vote_releases
 
 METHOD = Method(
     name="pre_text",
-    flow_path="flows.methods.pre_text.flow.pre_text",
     config=PreTextConfig,
     summary="a population evolves through votes of the private rows and masked words; language models write more texts "
     "like the survivors",

@@ -37,6 +37,8 @@ class PreTextConfig(RunConfig):
     """Configuration of a PrE-Text run."""
 
     flow_name: ClassVar[str] = "pre_text"
+    paper: ClassVar[Paper] = "pre_text"
+    """The published code draws more noise than it accounts for."""
 
     method: PreTextMethod = PreTextMethod()
     filler: Plm = Field(
@@ -44,11 +46,6 @@ class PreTextConfig(RunConfig):
         description="The model that varies texts by filling masks: fill_mask (a masked language model of transformers, "
         "hub id or folder), or ngram (embedded). Other connectors get prompts with one blanked text each.",
     )
-
-    @property
-    def paper(self) -> Paper:
-        """Source of the paper calibration; the published code draws more noise than it accounts for."""
-        return "pre_text"
 
     @property
     def models(self) -> list[Plm]:

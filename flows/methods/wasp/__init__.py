@@ -8,7 +8,6 @@ from flows.methods.wasp.releases import wasp_releases, wasp_sections
 
 METHOD = Method(
     name="wasp",
-    flow_path="flows.methods.wasp.flow.wasp",
     config=WaspConfig,
     summary="several language models write, private rows vote under DP, best and worst texts become the next prompt",
     releases=wasp_releases,

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from connectors.interfaces.errors import ConfigError, InputError
 from flows.config.files import check_config
 from flows.engine.prepare import prepare
 from flows.methods.dp_kps.config import DpKpsConfig
+from flows.methods.dp_kps.releases import check_sizes
 from flows.methods.dp_kps.run import DpKpsRun
 from flows.runtime.manifest import open_book
 from tasks.accounting.composition import epsilon_of, mu_of
@@ -195,5 +197,6 @@ def test_what_the_vocabulary_or_the_ledger_does_not_suffice_for_is_refused_befor
 ) -> None:
     with pytest.raises(ConfigError, match="larger vocabulary"):
         opened(tmp_path, method={"length": 20, "vocabulary_terms": 20})
+    run = opened(tmp_path)
     with pytest.raises(ConfigError, match=r"densities of 1000 classes take 16\.0 MB in the ledger"):
-        opened(tmp_path).config.check_sizes(1000)
+        check_sizes(run.config, replace(run.prepared.card, labels=run.prepared.card.labels[:1] * 1000))

@@ -21,7 +21,7 @@ from tasks.private.releases.sums import NoisySums
 from tasks.private.releases.teachers import TeacherJob, clean_answers, shard, shard_of
 from tasks.steps import discriminator, label_counts
 from tasks.steps import teachers as teaching
-from tasks.steps.discriminator import DiscriminatorTestJob, SelectSpec
+from tasks.steps.discriminator import SelectSpec
 from tasks.students.spec import StudentSpec
 from tests.support.data.short_texts import LABELS, save_rows
 from tests.support.ledgers import output_of
@@ -187,8 +187,10 @@ def test_half_of_the_queries_are_public_rows_and_teach_the_student_both_kinds(tm
         assert len(set(queries) & {text for text, _ in public}) == (10 if rows else 0)
         warned = any("all discriminator.queries are generated" in warning for warning in run.prepared.warnings)
         assert warned != bool(rows)
-        job = DiscriminatorTestJob(spec, run.prepared.test)
-        measured, _ = discriminator.measure_discriminator(run.tools, job, written, student_of(run, spec, written))
+        test = run.prepared.test
+        measured, _ = discriminator.measure_discriminator(
+            run.tools, spec, test, written, student_of(run, spec, written)
+        )
         counts = run.tools.artifacts.read_json(measured)
         accuracies.append(counts["right"] / counts["rows"])
     assert accuracies[0] > 0.8
@@ -211,8 +213,8 @@ def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(t
     assert set(rows.texts.texts[half:]) <= set(samples)
     assert set(rows.texts.texts[:half]) <= {text for text, _ in texts(60, 9)}
     assert rows.correct(rows.is_private).value == 1.0
-    job = DiscriminatorTestJob(spec, run.prepared.test)
-    ref, _ = discriminator.measure_discriminator(run.tools, job, written, student_of(run, spec, written))
+    test = run.prepared.test
+    ref, _ = discriminator.measure_discriminator(run.tools, spec, test, written, student_of(run, spec, written))
     assert run.tools.artifacts.read_json(ref)["rows"] == 2 * half
 
 
