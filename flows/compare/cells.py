@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from tasks.metrics.registry import added_versions, compared_names
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from flows.compare.config import Changes, Column, CompareConfig, Row
+    from flows.compare.config import Column, CompareConfig, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,6 @@ def store_run_id(artifacts: Artifacts, cell: Cell, run_id: str) -> None:
     artifacts.write_text(_pointer(cell), run_id)
 
 
-def relabel(cell: Cell, other: CellResult) -> CellResult:
-    """Return the answer of an identical cell under this cell's labels."""
-    return replace(other, **cell.labels)
-
-
 def answer(cell: Cell, summary: RunSummary, reused: bool = False) -> CellResult:
     """Return the answer of a cell from the summary of its run."""
     metrics = compared_names()
@@ -128,7 +123,8 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     changes |= {**row.set, "execution.seed": seed}
     changes = {field: _with_seed(value, seed) for field, value in changes.items()}
     try:
-        loaded = load_config(find_flow(row.flow).config, _file(row.config), _as_options(changes))
+        options = [f"{field}={json.dumps(value)}" for field, value in changes.items()]  # JSON values are valid YAML
+        loaded = load_config(find_flow(row.flow).config, _file(row.config), options)
     except ConfigError as error:
         raise ConfigError(f"rows '{row.name}', columns '{column.name}': {error}") from None
     tracking = config.tracking.model_copy(update={"experiment": config.tracking.experiment or config.title})
@@ -143,11 +139,6 @@ def _key(flow: str, config: RunConfig) -> str:
 
 def _with_seed(value: Any, seed: int) -> Any:
     return value.replace("{seed}", str(seed)) if isinstance(value, str) else value
-
-
-def _as_options(changes: Changes) -> list[str]:
-    """Return changes as `--set` options; JSON values are valid YAML."""
-    return [f"{field}={json.dumps(value)}" for field, value in changes.items()]
 
 
 def _file(name: str) -> Path:

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
@@ -17,7 +18,7 @@ from prefect import runtime
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from connectors.tracking.mlflow_run import MlflowRun
-from flows.compare.cells import Cell, answer, cells_of, failed, relabel, split_cells, store_run_id
+from flows.compare.cells import Cell, answer, cells_of, failed, split_cells, store_run_id
 from flows.compare.config import CompareConfig
 from flows.compare.values import published_of, summary_of
 from flows.engine.run_summary import RunSummary
@@ -105,7 +106,7 @@ class CompareRun:
         Return the summary, which includes failed cells.
         """
         by_key = self.stored | dict(zip([cell.key for cell in self.open], completed, strict=True))
-        answers = [relabel(cell, by_key[cell.key]) for cell in self.cells]
+        answers = [replace(by_key[cell.key], **cell.labels) for cell in self.cells]
         folder = f"runs/{self.run_id}"
         comparison = self._comparison(answers, self._made_before(folder) or now())
         self.tables = markdown(comparison)

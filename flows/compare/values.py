@@ -102,16 +102,11 @@ def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str,
             "delta": delta,
             "runs": runs[name, is_public, delta],
             "releases": len(charged),
-            "epsilon": _spent(charged, delta),
+            "epsilon": finite(epsilon_of(charged, delta)),
         }
         | ledger.outlook(name, charged, delta, is_public)
         for (name, is_public, delta), charged in sorted(events.items())
     ]
-
-
-def _spent(events: Sequence[Mapping[str, Any]], delta: float) -> float | None:
-    """Return the total epsilon of all events; None without noise."""
-    return finite(epsilon_of(list(events), delta))
 
 
 def _line(cell: Cell, plan: Mapping[str, Any]) -> dict[str, Any]:

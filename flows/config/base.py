@@ -173,7 +173,11 @@ class AnyConfig(Strict):
             raise ValueError(
                 f"plms: {fills[0]!r} is a fill_mask model, which only fills gaps. Choose a model that generates texts"
             )
-        self.student.need_density(self.method.releases_density)
+        if self.student.adaptation == "density" and not self.method.releases_density:
+            raise ValueError(
+                "student.adaptation is density, but this run releases none. Run wasp with method.guidance auto or "
+                "kernel"
+            )
         return self
 
 
@@ -284,8 +288,11 @@ class RunConfig(AnyConfig):
     def _beside_fits(self) -> Self:
         if self.discriminator is not None and self.filter == "none":
             raise ValueError("discriminator: these settings need filter: discriminator. Set filter, or remove them")
-        if self.filtering is not None:
-            self.filtering.need_texts(self.filtered_texts)
+        if self.filtering is not None and self.filtering.queries >= self.filtered_texts:
+            raise ValueError(
+                f"discriminator.queries ({self.filtering.queries}) must be below the number of texts "
+                f"({self.filtered_texts}): the teachers learn from the remaining texts"
+            )
         releases = {
             "tutor_epsilon": self.class_balance == "tutor",
             "filter_epsilon": self.filter == "discriminator",

@@ -36,14 +36,6 @@ class Discriminator(Recipe):
         """Return the training settings of teachers and student, without validation."""
         return StudentSpec(self.kind, self.model, epochs=self.epochs, validation_share=0.0, seed=seed, **self.recipe)
 
-    def need_texts(self, texts: int) -> None:
-        """Raise ValueError if there are too few texts for queries and teachers."""
-        if self.queries >= texts:
-            raise ValueError(
-                f"discriminator.queries ({self.queries}) must be below the number of texts ({texts}): the teachers "
-                "learn from the remaining texts"
-            )
-
 
 class Filter(Discriminator):
     """Settings of a discriminator that filters the texts of another method."""

@@ -80,19 +80,6 @@ class StudentChoice(Recipe):
     }
 
     @property
-    def adapts_to_public(self) -> bool:
-        """True if the student adapts to the public data."""
-        return self.adaptation == "coral"
-
-    def need_density(self, released: bool) -> None:
-        """Raise ValueError if the student adapts to a density and none is released."""
-        if self.adaptation == "density" and not released:
-            raise ValueError(
-                "student.adaptation is density, but this run releases none. Run wasp with method.guidance "
-                "auto or kernel"
-            )
-
-    @property
     def settings(self) -> dict[str, Any]:
         """All settings of the student, for a StudentSpec."""
         values = self.model_dump(include={"kind", "model", "epochs", "adaptation"}) | self.recipe

@@ -20,7 +20,7 @@ from connectors.models.transformers.model_checks import check_classifier
 from connectors.rows.headers import read_header
 from flows.config.base import AnyConfig
 from flows.config.execution import Execution
-from flows.config.models import EmbedderChoice, Plm
+from flows.config.models import Plm
 from flows.config.paths import model_spec, rows_ref
 from flows.config.rows import PrivateRows
 from flows.config.task_files import load_task
@@ -34,7 +34,7 @@ from tasks.private.data.rows import check_source
 if TYPE_CHECKING:
     from connectors.interfaces.rows import RowsRef
 
-Check = Callable[[], None]
+Check = Callable[[], object]
 Memo = dict[str, list[WaspError]]
 """Problems by checked content: the cells of a comparison share models and rows."""
 
@@ -90,21 +90,18 @@ def _errors_of(check: Check) -> list[WaspError]:
 def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
     """Yield every check with a key of its content; checks with equal keys have equal results."""
     yield f"runner {config.execution.task_runner}", partial(check_runner, config.execution)
-    yield f"task {config.task}", partial(_check_task, config.task)
+    yield f"task {config.task}", partial(load_task, config.task)
     yield from _source_checks(config, home)
     yield from _model_checks(config)
     vocabulary = vocabulary_of(config)
     for choice in (config.embedder, vocabulary.embedder if vocabulary else None):
         if choice is not None:
-            yield f"embedder {choice!r} {config.data_root}", partial(_check_embedder, choice)
+            check = partial(check_embedder, choice.connector, choice.model, choice.options)
+            yield f"embedder {choice!r} {config.data_root}", check
     for field, kind, model in config.students:
         yield f"student {field} {kind} {model}", partial(_check_student, field, kind, model)
     if config.method.tuning is not None:
         yield "opacus", partial(_require_package, "opacus", "dpsgd")
-
-
-def _check_task(task: str) -> None:
-    load_task(task)
 
 
 # --- rows
@@ -159,10 +156,6 @@ def _check_model(plm: Plm, root: str | None) -> None:
     spec = model_spec(plm, root)
     require_listed_keys(spec)
     check_model(spec)
-
-
-def _check_embedder(choice: EmbedderChoice) -> None:
-    check_embedder(choice.connector, choice.model, choice.options)
 
 
 def _check_student(field: str, kind: str, model: str) -> None:

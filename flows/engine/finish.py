@@ -154,14 +154,17 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         },
         next=_next(run, useful),
         versions=versions(),
-        approval=_approval(run),
+        approval=str(Approval(**approval)) if (approval := run.book.values["approval"]) else "",
         opens_rows=config.opens_rows,
         parties=parties_happened(
             run.prepared.federation, run.prepared.noise, map(run.tools.artifacts.info, run.releases)
         ),
         balance=_balance(run, results.written),
         usefulness=useful,
-        sections=(*find_method(run.config.flow_name).sections(run), *_discriminator(run)),
+        sections=(
+            *find_method(run.config.flow_name).sections(run),
+            *((Section("Discriminator", run.discriminator.sentence),) if run.discriminator else ()),
+        ),
         discriminator=run.discriminator,
         audited=_audited(run),
         budget=_budget(run),
@@ -186,11 +189,6 @@ def _map(run: Run, results: RunResults) -> MapPoints | None:
     return map_points(run.tools, results.written, (run.prepared.test, shown), config.execution.seed)
 
 
-def _discriminator(run: Run) -> tuple[Section, ...]:
-    """Return the accuracy of the discriminator as a section."""
-    return (Section("Discriminator", run.discriminator.sentence),) if run.discriminator else ()
-
-
 def _next(run: Run, useful: Usefulness | None) -> tuple[tuple[str, str], ...]:
     name, commands = run.tools.called, []
     if useful is not None and useful.warnings:
@@ -212,11 +210,6 @@ def _mlflow(run: Run) -> str:
         return f"not tracked: {tracker.problem or 'nothing was logged'}"
     uri, _ = tracking_store(run.config.tracking.mlflow, run.tools.home)
     return f"run {tracker.mlflow_run_id}; show it with: mlflow server --backend-store-uri {shlex.quote(redact(uri))}"
-
-
-def _approval(run: Run) -> str:
-    approval = run.book.values["approval"]
-    return str(Approval(**approval)) if approval else ""
 
 
 def _planned(run: Run) -> dict[str, Any]:

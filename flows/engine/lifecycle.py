@@ -131,7 +131,8 @@ def _execute(
             if finished_summary is not None:
                 return finished_summary
             if prepared.plan.charges:
-                prepared.tools.ledger.reserve(name.dataset, prepared.plan, _reserved_by(prepared))
+                by = f"{who()}, approved by {prepared.approval.by}" if prepared.approval else who()
+                prepared.tools.ledger.reserve(name.dataset, prepared.plan, by)
             story.begun = True
             with _record_failure(kind(prepared, book, started), story) as run:
                 _announce(run, prepared, book)
@@ -149,11 +150,6 @@ def _approver(flow: str, config: AnyConfig, resumes: str | None) -> Ask | None:
         return ask(flow, config, card, plan, resumes)
 
     return request_approval
-
-
-def _reserved_by(prepared: Prepared) -> str:
-    """Return the name for the reservation in the ledger: the user, and the approver if there is one."""
-    return f"{who()}, approved by {prepared.approval.by}" if prepared.approval else who()
 
 
 @contextmanager

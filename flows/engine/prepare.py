@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.federation import ROUNDS
-from connectors.interfaces.ledger import BudgetPlan, Charge, Marks
+from connectors.interfaces.ledger import BudgetPlan, Marks
 from connectors.ledger.groups import AUTOMATIC
 from connectors.rows.reader import check_public
 from flows.catalog import find_method
@@ -146,7 +146,10 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     contents = [reference.content if reference else None for reference in (test, public)]
     contents += [*([shown.content] if shown else []), *method.contents(tools)]
     run_name = _name(tools, flow, card, identity, contents)
-    plan = BudgetPlan(run_name.run_id, flow, releases.noise.delta, charges_of(releases, federation))
+    charges = releases.charges
+    if federation is not None:
+        charges = (shared_charge(federation.shared(releases.noise)),) * len(charges)
+    plan = BudgetPlan(run_name.run_id, flow, releases.noise.delta, charges)
     return Prepared(
         tools.named(run_name), config, card, releases, plan, test, public, warnings, approval, asked, shown, federation
     )
@@ -187,12 +190,6 @@ def releases_of(config: AnyConfig) -> Releases:
 def make_noise(config: AnyConfig) -> Noise:
     """Return the noise of all releases of a configuration."""
     return releases_of(config).noise
-
-
-def charges_of(releases: Releases, federation: Federation | None = None) -> tuple[Charge, ...]:
-    """Return the charges of a run in the privacy ledger, in order; empty without private records."""
-    charges = releases.charges
-    return (shared_charge(federation.shared(releases.noise)),) * len(charges) if federation else charges
 
 
 def check_numbers(config: AnyConfig, card: TaskCard) -> None:

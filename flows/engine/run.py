@@ -287,17 +287,10 @@ class Run:
         """Specification of the student."""
         return StudentSpec(seed=self.config.execution.seed, **self.config.student.settings)
 
-    def label_texts(self, written: Sequence[Written]) -> ArtifactRef | None:
-        """Return the soft labels of the final texts; None if they keep the labels they were written for."""
-        if self.config.labels_texts:
-            classes, hard = self.prepared.card.label_names, self.config.text_labels == "hard"
-            self.soft = cast(ArtifactRef, run_step(label_softly, self.tools, classes, self.density, hard, written))
-        return self.soft
-
     def train_job(self, written: Sequence[Written]) -> TrainJob:
         """Return the training job on all texts."""
         prepared, labels = self.prepared, self.prepared.card.label_names
-        unlabelled = prepared.public if self.config.student.adapts_to_public else None
+        unlabelled = prepared.public if self.config.student.adaptation == "coral" else None
         job = TrainJob(tuple(written), self.student_spec, labels, prepared.test, unlabelled, soft=self.soft)
         self.trained = job
         return job
@@ -344,7 +337,7 @@ class Run:
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights or {}, epsilon, len(entries))
         self.facts_so_far.append(facts)
         self.page.iteration(facts)
-        self.tools.track(iteration, facts.metrics())
+        self.tools.tracker.metrics(facts.metrics(), iteration)
         state = f"iteration {iteration}  {line(facts, self.money['dollars'])}"
         display().say(state)
         spent = "NOT PRIVATE" if facts.epsilon is None else f"epsilon {facts.epsilon:.3g}"
@@ -362,7 +355,10 @@ class Run:
 
     def train(self, written: Sequence[Written]) -> RunResults:
         """Collect the texts of the result, train and test the student on them; return the results of the run."""
-        synthetic = run_step(collect, self.tools, written, self.label_texts(written))
+        if self.config.labels_texts:
+            classes, hard = self.prepared.card.label_names, self.config.text_labels == "hard"
+            self.soft = run_step(label_softly, self.tools, classes, self.density, hard, written)
+        synthetic = run_step(collect, self.tools, written, self.soft)
         student = run_step(train_and_test, self.tools, self.train_job(written))
         return RunResults(student, tuple(written), synthetic)
 

@@ -41,7 +41,7 @@ class RunPage:
 
     def plan(self, plan: dict[str, Any]) -> None:
         """Show the plan of the run."""
-        text = _block(formats.plan(plan))
+        text = f"```\n{formats.plan(plan)}\n```"
         page.later(lambda: create_markdown_artifact(text, key="plan", description="Plan of this run"))
 
     def mlflow(self, link: str | None) -> None:
@@ -155,7 +155,3 @@ def usefulness_bullets(summary: RunSummary) -> list[str]:
     lines = [f"- {useful['line']} ({useful['basis']})", *(f"- **Warning**: {text}" for text in useful["warnings"])]
     commands = formats.advice(summary.flow, bool(summary.dataset), bool(summary.iterations))
     return lines + [f"- Try `wasp {step}`: {why}" for step, why in commands if useful["warnings"]]
-
-
-def _block(text: str) -> str:
-    return f"```\n{text}\n```"

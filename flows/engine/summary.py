@@ -93,19 +93,15 @@ SHOWN_CHARACTERS = 1200
 
 def outgoing(run: Run) -> tuple[Outgoing, ...]:
     """Return one line per PLM: destinations, number of different prompts, tokens and the last prompt."""
-    lines = []
+    lines, connectors = [], {model.name: model.connector for model in run.config.models}
     for plm in run.models:
         prompts = _prompts(run, [table for table in run.generated if table.plm == plm])
         usage = sum((iteration.usage[plm] for iteration in run.facts_so_far if plm in iteration.usage), Usage())
         destinations = tuple(getattr(run.tools.model(plm), "destinations", ()))
         last = str(prompts["text"].iloc[-1])[:SHOWN_CHARACTERS] if len(prompts) else ""
         different = int(prompts["prompt_key"].nunique())
-        lines.append(Outgoing(plm, _connector(run, plm), destinations, different, usage, last))
+        lines.append(Outgoing(plm, connectors[plm], destinations, different, usage, last))
     return tuple(lines)
-
-
-def _connector(run: Run, plm: str) -> str:
-    return next(model.connector for model in run.config.models if model.name == plm)
 
 
 def _prompts(run: Run, written: Sequence[Written]) -> pd.DataFrame:

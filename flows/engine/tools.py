@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -236,10 +236,6 @@ class RunTools:
         """The run in MLflow, described by a file in the run's folder."""
         uri = self.config.tracking.mlflow
         return self._once(f"tracker {self.run_id}", lambda: open_tracked(self.home, self.run_id, uri))
-
-    def track(self, step: int, metrics: Mapping[str, float | None]) -> None:
-        """Log the metrics of one iteration."""
-        self.tracker.metrics(metrics, step)
 
     def progress(self, what: str, total: int, note: Callable[[], str] = str) -> AbstractContextManager[Advance]:
         """Show the progress of an operation in the terminal and on the run's page, with the cost so far and `note`."""

@@ -93,7 +93,8 @@ def export_run(
     secret = open_signing_key(home)
 
     def fill(scratch: Path) -> None:
-        _write_rows(rows, scratch)
+        rows.to_parquet(scratch / "synthetic.parquet", compression="zstd", index=False)
+        rows.to_json(scratch / "synthetic.jsonl", orient="records", lines=True, force_ascii=False)
         shutil.copytree(student, scratch / "student")
         _name_encoder(scratch / "student" / "student.json", manifest["config"])
         _write_json(scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT})
@@ -105,24 +106,17 @@ def export_run(
             open_ledger(home).note(_ledger_entry(facts, file_sha256(scratch / bundle.MANIFEST)))
 
     write_folder_whole(folder.resolve(), fill)
-    _register_student(home, manifest, card.name)
-    return {"run_id": manifest["run_id"], "folder": str(folder), "files": _files_in(folder)} | _checks(facts)
+    # if MLflow is away, `wasp push --all` adds the student to its registry later
+    uri = manifest["config"].get("tracking", {}).get("mlflow")
+    open_tracked(home, manifest["run_id"], uri).register(f"{manifest['flow']}-{card.name}")
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return {"run_id": manifest["run_id"], "folder": str(folder), "files": files} | _checks(facts)
 
 
 def _checks(facts: BundleFacts) -> dict[str, Any]:
     """Return what the gate found, for the terminal."""
     checks: dict[str, Any] = {"overlap_check": _searched(facts), "audited": bool(facts.audits)}
     return checks | {"never_audited": list(facts.never_audited), "warnings": gate.warnings_of(facts.report)}
-
-
-def _register_student(home: Path, manifest: Mapping[str, Any], task: str) -> None:
-    """Add the student to MLflow's registry; if MLflow is away, `wasp push --all` does it later."""
-    uri = manifest["config"].get("tracking", {}).get("mlflow")
-    open_tracked(home, manifest["run_id"], uri).register(f"{manifest['flow']}-{task}")
-
-
-def _files_in(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
 def _measured(home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, card: TaskCard) -> dict[str, Any]:
@@ -145,11 +139,6 @@ def _unsearched(manifest: Mapping[str, Any], options: ExportOptions) -> str:
 def _rows(file: Path) -> pd.DataFrame:
     rows = pd.read_parquet(file, partitioning=None)
     return rows[[*COLUMNS, *(["label_soft"] if "label_soft" in rows else [])]]
-
-
-def _write_rows(rows: pd.DataFrame, folder: Path) -> None:
-    rows.to_parquet(folder / "synthetic.parquet", compression="zstd", index=False)
-    rows.to_json(folder / "synthetic.jsonl", orient="records", lines=True, force_ascii=False)
 
 
 def _name_encoder(card: Path, config: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from tasks.audit.bounds import Finding, ignore_progress
 from tasks.audit.federated import FederatedRun
 from tasks.audit.sums import SumsCase
 from tasks.private.voting.ballot import Ballot, Candidates
-from tasks.private.voting.votes import NoisyVotes, RawVotes, clean_votes, noisy_votes
+from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -143,29 +143,19 @@ def vote_case(noise: Noise, parties: Parties | None = None, run: Mechanism | Non
     return SumsCase(
         what=f"who took part, by {names} votes",
         sides=(others, both),
-        clean=lambda ballot: _flat(clean_votes(ballot, candidates, noise)),
+        clean=lambda ballot: clean_votes(ballot, candidates, noise).counts.T.flatten(),
         draw=lambda ballot: [_counts(votes) for votes in run(ballot, candidates, noise)],
         scale_int=noise.sigma_int,
-        claimed=claim_of(noise),
+        claimed=math.sqrt(noise.releases) / noise.noise_multiplier,
         delta=noise.delta,
         releases=noise.releases,
         views={f"who took part, by {kind} votes": kinds == kind for kind in ("near", "far") if sides == 2},
     )
 
 
-def _flat(votes: RawVotes) -> Ints:
-    """Return the clean counts of all bins: near, then far."""
-    return np.ascontiguousarray(votes.counts.T).ravel()
-
-
 def _counts(votes: NoisyVotes) -> Ints:
     """Return the counts of all bins of one release: near, then far."""
     return np.concatenate([part for part in (votes.near, votes.far) if part is not None])
-
-
-def claim_of(noise: Noise) -> float:
-    """Return the joint mu that all releases of a run claim."""
-    return math.sqrt(noise.releases) / noise.noise_multiplier
 
 
 def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -92,6 +92,3 @@ class Tools(RowTools, Protocol):
 
     def progress(self, what: str, total: int, note: Callable[[], str] = str) -> AbstractContextManager[Advance]:
         """Show the progress of one piece of work, with rate, time left and the present text of `note`."""
-
-    def track(self, step: int, metrics: Mapping[str, float | None]) -> None:
-        """Log the metrics of an iteration to experiment tracking; None means not measured."""
