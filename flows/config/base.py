@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from flows.config.discriminator import Filter
-from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
+from flows.config.execution import Evaluation, Execution, Export, Filter, Limits, StudentChoice, Tracking
 from flows.config.form import SET, UNSET, Rule, Rules, Strict, tasks, without_null
 from flows.config.method import AnyMethod, Asks
 from flows.config.models import EmbedderChoice, Plm, refuse_unpriced

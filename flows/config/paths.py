@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.models import ModelSpec
-from connectors.interfaces.rows import RowsRef
+from connectors.interfaces.rows import RowsRef, TermsRef
 from flows.config.models import EmbedderChoice, Plm
-from flows.config.rows import PrivateRows, Rows
+from flows.config.rows import PrivateRows, Rows, VocabularyChoice
+
+if TYPE_CHECKING:
+    from flows.config.base import AnyConfig
 
 FILES = {"recorded"}
 """Connectors whose `model` is always a file."""
@@ -51,6 +54,17 @@ def rows_ref(rows: Rows, root: str | None, run_seed: int = 0) -> RowsRef:
         classes=tuple((name, tuple(prefixes)) for name, prefixes in (rows.classes or {}).items()),
         **columns,
     )
+
+
+def vocabulary_of(config: AnyConfig) -> VocabularyChoice | None:
+    """Return the vocabulary of a configuration, or None."""
+    vocabulary = getattr(config, "vocabulary", None)
+    return vocabulary if isinstance(vocabulary, VocabularyChoice) else None
+
+
+def terms_ref(choice: VocabularyChoice, root: str | None) -> TermsRef:
+    """Return the reference to the terms of a vocabulary."""
+    return TermsRef(place(choice.path, root), **choice.model_dump(exclude={"path", "embedder"}))
 
 
 def model_spec(plm: Plm, root: str | None, home: Path | None = None) -> ModelSpec:

@@ -1,4 +1,4 @@
-"""Typed parameters of data: tables with their columns, private rows, registered datasets, and parties."""
+"""Typed parameters of data: tables with their columns, private rows, registered datasets, a vocabulary, parties."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from connectors.interfaces.rows import ALPHAS, BUILTIN, LEAST_RATIO, OTHERS
 from connectors.rows.queries import READING, check_query
 from connectors.security.secret_patterns import PUBLIC
 from flows.config.form import SET, UNSET, Rule, Rules, Strict
+from flows.config.models import EmbedderChoice
 
 DATABASE = {"pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?://"}
 """Schema of the address of a database."""
@@ -258,6 +259,21 @@ def check_name(name: str) -> str:
             f"NAME: '{name}' is not a name of a dataset. Use up to 100 letters, digits, dots, hyphens and underscores"
         )
     return name
+
+
+class VocabularyChoice(Strict):
+    """A public vocabulary; it must not be derived from private data."""
+
+    path: str = Field(
+        description="File of terms (words or phrases): csv, jsonl, parquet, a text file (.txt) with one per line, a "
+        "file of word vectors (.txt, GloVe), or builtin:vocabularies/english.parquet. PUBLIC: never derive it from "
+        "private data."
+    )
+    term: str = Field("term", description="Term column.")
+    rank: str = Field("rank", description="Rank column, 1 is first. Empty: file order.")
+    skip: int = Field(0, ge=0, description="Number of top-ranked terms to skip, because they carry little meaning.")
+    shortest: int = Field(3, ge=1, le=100, description="Minimum number of letters and digits of a term.")
+    embedder: EmbedderChoice | None = Field(None, description="Embedder of the terms. Empty: the embedder of the run.")
 
 
 class PartiesChoice(Strict):

@@ -21,10 +21,9 @@ from connectors.rows.headers import read_header
 from flows.config.base import AnyConfig
 from flows.config.execution import Execution
 from flows.config.models import Plm
-from flows.config.paths import model_spec, rows_ref
-from flows.config.rows import PrivateRows
+from flows.config.paths import model_spec, rows_ref, terms_ref, vocabulary_of
+from flows.config.rows import PrivateRows, VocabularyChoice
 from flows.config.task_files import load_task
-from flows.config.vocabulary import VocabularyChoice, terms_ref, vocabulary_of
 from flows.engine.datasets import private_ref, require_apart, require_person
 from flows.engine.server import require_listed_keys, require_noise, require_public, require_public_files
 from flows.runtime.stores import open_ledger

@@ -26,8 +26,7 @@ from connectors.rows.reader import read_rows
 from connectors.security.signing import open_signing_key
 from flows.config.base import AnyConfig
 from flows.config.models import Plm
-from flows.config.paths import dataset_name, embedder_of, model_spec, place
-from flows.config.vocabulary import vocabulary_of
+from flows.config.paths import dataset_name, embedder_of, model_spec, place, vocabulary_of
 from flows.engine.datasets import private_ref
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import COORDINATOR_KEY

@@ -19,9 +19,8 @@ from connectors.interfaces.errors import (
 from connectors.interfaces.ledger import Look
 from flows.catalog import find_flow
 from flows.config.files import read_stored
-from flows.config.paths import rows_ref
+from flows.config.paths import rows_ref, terms_ref, vocabulary_of
 from flows.config.task_files import load_task
-from flows.config.vocabulary import terms_ref, vocabulary_of
 from flows.engine.prepare import releases_of
 from flows.engine.run_summary import RunSummary
 from flows.engine.spending import RELEASES

@@ -27,7 +27,7 @@ from tasks.accounting.teachers import (
 
 if TYPE_CHECKING:
     from flows.config.base import RunConfig
-    from flows.config.discriminator import Discriminator
+    from flows.config.execution import Discriminator
     from tasks.accounting.votes import Noise
 
 AnyRunConfig = TypeVar("AnyRunConfig", bound="RunConfig")

@@ -25,7 +25,7 @@ from tasks.steps.texts import embed_samples
 from tasks.students.recipe import ClassifySpec
 
 if TYPE_CHECKING:
-    from flows.config.discriminator import Discriminator
+    from flows.config.execution import Discriminator
     from flows.engine.run import Run
     from tasks.text.prompts import TaskCard
 

@@ -9,17 +9,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from connectors.interfaces.errors import ConfigError
+from flows.config.paths import terms_ref, vocabulary_of
 from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
 from flows.engine.text import epsilon
 from tasks.accounting.no_noise import finite
 from tasks.accounting.sums import SumNoise
 from tasks.audit.parts import KINDS, SumKind, part_attack
 from tasks.reporting.run_record import Touched
+from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
 from tasks.steps.label_counts import count_labels, read_shares
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from flows.engine.run import Run
+    from flows.engine.tools import RunTools
     from tasks.text.prompts import TaskCard
 
 UNNOISED = "class_balance: exact, or privacy.epsilon: inf"
@@ -94,3 +98,28 @@ def release_labels(run: Run) -> None:
     if noise is not None:
         release = run.release(count_labels, run.payer, noise, run.prepared.card.label_names)
         run.shares, run.shares_are_noisy = read_shares(run.tools, release), noise.kind != "none"
+
+
+def vocabulary_spec(run: Run, count: int, threshold: float) -> VocabularySpec:
+    """Return the specification of a vocabulary release; ConfigError without a public vocabulary."""
+    choice, noise = vocabulary_of(run.config), run.prepared.noise.part("vocabulary")
+    if choice is None or noise is None:
+        raise ConfigError("vocabulary: not set. Set vocabulary.path to a public vocabulary.")
+    return VocabularySpec(run.payer, noise, terms_ref(choice, run.config.data_root), count, threshold)
+
+
+def vocabulary_content(tools: RunTools, needed: int = 1) -> list[str]:
+    """Return digests of a run's public vocabulary and its embedder; empty without a vocabulary.
+
+    Raises InputError for an unusable vocabulary, ConfigError for fewer than `needed` terms.
+    """
+    choice = vocabulary_of(tools.config)
+    if choice is None:
+        return []
+    public = public_vocabulary(tools, terms_ref(choice, tools.config.data_root))
+    if len(public.terms) < needed:
+        raise ConfigError(
+            f"vocabulary: {choice.path} has {len(public.terms)} usable terms, but a sequence needs {needed} "
+            "different ones. Use a larger vocabulary, skip fewer terms, or lower method.length"
+        )
+    return [public.content, tools.term_embedder.identity]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flows.engine.method import Method
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.releases import aug_pe_releases
-from flows.releases.vocabulary import vocabulary_content
+from flows.releases.sums import vocabulary_content
 
 METHOD = Method(
     name="aug_pe",

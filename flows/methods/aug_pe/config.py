@@ -13,7 +13,7 @@ from flows.config.base import RunConfig
 from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import AnyMethod, Asks, Casting
 from flows.config.privacy import Calibration
-from flows.config.vocabulary import VocabularyChoice
+from flows.config.rows import VocabularyChoice
 from tasks.accounting.keyphrases import PartPrivacy, split_epsilon
 
 

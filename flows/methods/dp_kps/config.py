@@ -15,8 +15,7 @@ from flows.config.form import UNSET, Rule, Rules
 from flows.config.method import Asks, Samples, SingleRound
 from flows.config.models import Plm
 from flows.config.privacy import Calibration, Privacy
-from flows.config.rows import Rows
-from flows.config.vocabulary import VocabularyChoice
+from flows.config.rows import Rows, VocabularyChoice
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.keyphrases import Setting as NoiseSetting
 from tasks.keyphrases.kernels import Shape

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES
-from flows.config.paths import rows_ref
+from flows.config.paths import rows_ref, terms_ref
 from flows.config.task_files import load_task
-from flows.config.vocabulary import terms_ref
 from flows.engine.method import Release, ReleasePlan, Releases
 from flows.releases.budget import share_budget
-from flows.releases.sums import SumRelease
-from flows.releases.vocabulary import vocabulary_content
+from flows.releases.sums import SumRelease, vocabulary_content
 from tasks.accounting.keyphrases import calibrate_keyphrases, split_epsilon
 from tasks.steps.keyphrases import public_vocabulary
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding

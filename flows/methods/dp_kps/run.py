@@ -8,7 +8,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.content_keys import digest
 from flows.engine.run import Run
 from flows.methods.dp_kps.config import DpKpsConfig
-from flows.releases.vocabulary import vocabulary_spec
+from flows.releases.sums import vocabulary_spec
 from tasks.core.refs import Reference, Written
 from tasks.prefect.runtime import run_step
 from tasks.steps.generate import Seeds, WriteJob

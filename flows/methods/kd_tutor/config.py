@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from flows.config.base import RECORDS_ONLY, OwnRowsConfig
-from flows.config.discriminator import Discriminator
+from flows.config.execution import Discriminator
 from flows.config.form import SET, Rule, Rules
 from flows.config.method import Asks, Samples, SingleRound
 from flows.config.privacy import Calibration, DpSteps
