@@ -38,7 +38,7 @@ def asked(home: Path, **changes: Any) -> dict[str, Any]:
     return {
         "write": run.write_jobs(1, equal, REF, written),
         "vote": vote,
-        "select": run.examples_per_prompt,
+        "select": (run.examples_per_prompt, run.config.releases_density),
         "weigh": run.weigh_job(1, equal),
         "student": run.student_spec,
         "private": dataclasses.replace(prepared.tools.private.where, path=""),
