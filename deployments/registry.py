@@ -18,10 +18,9 @@ from prefect.utilities.callables import parameter_schema
 
 from connectors.interfaces.errors import ConfigError
 from flows.catalog import flows
-from flows.config.extends import SHIPPED, merge, read_layers
+from flows.config.extends import FLOW_KEY, SHIPPED, merge, read_layers
 from flows.config.files import check_config
 from flows.config.form import SERVER_CHECKS
-from flows.config.named import FLOW_KEY
 from flows.runtime.state_folder import state_folder
 
 PREFECT_FILE = Path(__file__).with_name("prefect.yaml")

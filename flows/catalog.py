@@ -27,8 +27,8 @@ METHODS = (
     "kd_tutor",
 )
 """Packages of flows.methods, each of which exports METHOD."""
-OTHERS = {"audit": "flows.audit.entry", "compare": "flows.compare.entry"}
-"""Flows that are not methods, and the modules that export ENTRY."""
+OTHERS = ("audit", "compare")
+"""Packages of flows that are not methods, each of which exports ENTRY."""
 
 
 def method_names() -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def find_flow(name: str) -> FlowEntry:
     if name in METHODS:
         return cast(FlowEntry, import_module(f"flows.methods.{name}").METHOD)
     if name in OTHERS:
-        return cast(FlowEntry, import_module(OTHERS[name]).ENTRY)
+        return cast(FlowEntry, import_module(f"flows.{name}").ENTRY)
     if name in method_names():
         (point,) = entry_points(group=GROUP, name=name)
         return cast(FlowEntry, point.load())

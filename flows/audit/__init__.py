@@ -1,1 +1,20 @@
 """The audit flow."""
+
+from __future__ import annotations
+
+from flows.audit.config import AuditConfig
+from flows.engine.method import FlowEntry
+
+ENTRY = FlowEntry(
+    name="audit",
+    flow_path="flows.audit.flow.audit",
+    config=AuditConfig,
+    planner="flows.audit.run.planned",
+    summary="attacks each noisy release of a run, and a whole run if asked, with made-up records, and says what that "
+    "proves of what is claimed",
+    text_module="flows.audit.text",
+    result="audit.json",
+    opens_rows=False,
+    continued=False,
+    asks_models=False,
+)

@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from flows.catalog import find_method, flow_names
-from flows.config.extends import find_config
+from flows.config.extends import find_config, flow_of
 from flows.config.files import Changes, load_config
 from flows.config.form import Strict
-from flows.config.named import flow_of
 from flows.config.rows import Rows
 
 

@@ -20,9 +20,9 @@ from connectors.interfaces.rows import RowsRef
 from connectors.rows.headers import read_header
 from flows.cli import dataset
 from flows.cli.model_choice import choose_models
+from flows.config.extends import FLOW_KEY
 from flows.config.files import check_config
 from flows.config.form import with_rare
-from flows.config.named import FLOW_KEY
 from flows.config.paths import place
 from flows.config.rows import DatasetView
 from flows.config.task_files import TaskFile

@@ -14,7 +14,7 @@ from connectors.interfaces.errors import BudgetError, ConfigError
 from flows.catalog import find_flow, flow_names
 from flows.cli.common import Changes, ConfigFile, ConfigName, LocalParties, Output, Verbose
 from flows.cli.stored_runs import find_manifest, read_summary, resumable_manifest, runs
-from flows.config.named import file_of, flow_and_file, flow_of
+from flows.config.extends import file_of, flow_and_file, flow_of
 from flows.runtime.manifest import in_use
 from flows.runtime.state_folder import check_room, ended_in_order, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger

@@ -1,1 +1,18 @@
 """The comparison flow."""
+
+from __future__ import annotations
+
+from flows.compare.config import CompareConfig
+from flows.engine.method import FlowEntry
+
+ENTRY = FlowEntry(
+    name="compare",
+    flow_path="flows.compare.flow.compare",
+    config=CompareConfig,
+    planner="flows.compare.values.planned",
+    summary="carries out methods, settings and seeds as a matrix and puts the results beside published figures",
+    text_module="flows.compare.text",
+    opens_rows=False,
+    continued=False,
+    asks_models=False,
+)

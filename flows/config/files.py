@@ -14,10 +14,9 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import redact
 from connectors.security.secret_patterns import PUBLIC, find_secrets, hide_secrets
 from flows.config.environment import environment
-from flows.config.extends import Layer, find_config, line_in, merge, read_layers
+from flows.config.extends import FLOW_KEY, Layer, find_config, line_in, merge, read_layers
 from flows.config.form import Strict, explain_secret
 from flows.config.models import NAME
-from flows.config.named import FLOW_KEY
 from flows.config.removed import explain_removed, without_removed
 from flows.config.yaml_files import parse_yaml
 

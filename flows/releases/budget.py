@@ -95,7 +95,9 @@ def _parts(config: RunConfig) -> tuple[SumNoise[TeacherPrivacy], ...]:
     delta = config.privacy.delta / 2 if config.method.tuning is not None else config.privacy.delta
     parts: list[SumNoise[TeacherPrivacy]] = []
     if config.class_balance != "balanced":
-        epsilon = _tutor_epsilon(config)
+        epsilon = config.privacy.epsilon
+        if math.isfinite(epsilon):
+            epsilon = config.privacy.tutor_epsilon or min(TUTOR_EPSILON, epsilon / 10)
         parts.append(
             _calibrated(
                 config, TeacherPrivacy("labels", epsilon, delta, 1, adjacency=config.privacy.neighbours(config.private))
@@ -130,11 +132,6 @@ def _calibrated(config: RunConfig, promise: TeacherPrivacy) -> SumNoise[TeacherP
     if config.teaches_alone and config.privacy.calibration == "paper":
         return paper_part(promise)
     return calibrate_sums(promise)
-
-
-def _tutor_epsilon(config: RunConfig) -> float:
-    epsilon = config.privacy.epsilon
-    return epsilon if math.isinf(epsilon) else config.privacy.tutor_epsilon or min(TUTOR_EPSILON, epsilon / 10)
 
 
 def _basic(config: RunConfig) -> bool:

@@ -68,7 +68,7 @@ def density_warnings(config: WaspConfig, rows: int, classes: int, sigma: float) 
     shows, nearly all of them become examples and the density has no effect.
     """
     warnings, method = [], config.method
-    index = density_index(rows, classes, sigma)
+    index = TYPICAL_SHIFT * rows / (sigma * math.sqrt(classes))
     if index < 1:
         warnings.append(
             f"signal index {index:.2f} < 1: with {rows} rows the noise exceeds the difference between private rows "
@@ -83,11 +83,6 @@ def density_warnings(config: WaspConfig, rows: int, classes: int, sigma: float) 
             f"become examples. {fewer}rite more texts"
         )
     return warnings
-
-
-def density_index(rows: int, classes: int, sigma: float) -> float:
-    """Return the ratio of a typical shift from texts to private rows to its noise; below 1 it is lost."""
-    return TYPICAL_SHIFT * rows / (sigma * math.sqrt(classes))
 
 
 def density_hint(config: WaspConfig, rows: int, classes: int, promise: VotePrivacy) -> str:

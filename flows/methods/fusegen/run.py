@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.fusegen.config import FuseGenConfig
-from tasks.core.refs import Weights, Written
+from tasks.core.refs import Written
 from tasks.selection.fusegen import MIXED
 from tasks.steps.fusegen import JudgeJob
 from tasks.steps.generate import WriteJob
@@ -30,12 +29,10 @@ class FuseGenRun(Run):
         """E1 passes on all texts with weights that change after each pass; no early stopping."""
         return boosted(super().student_spec, self.config.method.boosts)
 
-    def write_jobs(
-        self, iteration: int, weights: Weights, examples: ArtifactRef | None, written: Sequence[Written]
-    ) -> list[WriteJob]:
-        """Return one job per PLM with equal shares; prompts show examples of all classes with their class."""
-        jobs = super().write_jobs(iteration, weights, examples, written)
-        return [replace(job, card=replace(job.card, good_only=MIXED)) for job in jobs]
+    @property
+    def base_job(self) -> WriteJob:
+        """Prompts show examples of all classes with their class."""
+        return replace(super().base_job, card=replace(self.prepared.card, good_only=MIXED))
 
     def judge_jobs(self, iteration: int, written: Sequence[Written]) -> list[JudgeJob]:
         """Return one job per PLM: train a student on its texts so far and judge all texts."""

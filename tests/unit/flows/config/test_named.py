@@ -7,8 +7,8 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.catalog import find_flow, flow_names
+from flows.config.extends import file_of, find_config, flow_and_file, flow_of
 from flows.config.files import load_config
-from flows.config.named import file_of, find_config, flow_and_file, flow_of
 from flows.config.task_files import load_task
 from flows.methods.wasp.config import WaspConfig
 

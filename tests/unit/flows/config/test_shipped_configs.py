@@ -13,9 +13,8 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import RowsRef
 from flows.catalog import flow_names
 from flows.cli import start
-from flows.config.extends import merge, read_layers
+from flows.config.extends import flow_of, merge, read_layers
 from flows.config.files import load_config
-from flows.config.named import flow_of
 from flows.engine import text as words
 from flows.federation.partition import PartyFile, partition
 from flows.methods.aug_pe.config import AugPeConfig
