@@ -26,7 +26,7 @@ from flows.runtime.state_folder import who
 from flows.runtime.terminal_progress import display
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
-from tasks.core.allocation import LEAST_SHARE
+from tasks.core.allocation import LEAST_SHARE, allocate
 from tasks.core.refs import Payer, Weights, Written
 from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.iteration_record import Facts, facts_of, line, with_privacy
@@ -34,7 +34,6 @@ from tasks.prefect.runtime import run_step
 from tasks.reporting.run_record import Touched
 from tasks.steps.federation.coordinator import Dropped, FederatedVote, federated_vote
 from tasks.steps.generate import WriteJob
-from tasks.steps.selection import shares
 from tasks.steps.students.evaluation import MeasureJob, TrainJob, train_and_test
 from tasks.steps.students.soft_labels import label_softly
 from tasks.steps.texts import collect
@@ -182,7 +181,7 @@ class Run:
             if not latest.get(plm) or is_up(self.tools, self.prepared.card, plm, iteration)
         }
         existing = sum(table.samples.rows for table in written)
-        counts = shares(self.texts_after(iteration) - existing, available or weights, self.least_share)
+        counts = allocate(self.texts_after(iteration) - existing, available or weights, self.least_share)
         artifacts.write_text(f"{folder}/plan.json", json.dumps(counts))
         return counts
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef
-from tasks.core.allocation import allocate
 from tasks.core.refs import Weights, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.tools import Tools
@@ -87,8 +86,3 @@ def read_weights(tools: Tools, ref: ArtifactRef) -> Weights:
     """Return the weights of a weights table by language model."""
     table = tools.artifacts.read_table(ref)
     return dict(zip(table["plm"].tolist(), table["weight"].tolist(), strict=True))
-
-
-def shares(total: int, weights: Weights, least_share: float) -> dict[str, int]:
-    """Return the texts per model by largest remainder, at least `least_share` of an equal share."""
-    return allocate(total, weights, least_share)
