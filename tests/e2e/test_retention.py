@@ -1,6 +1,5 @@
 """`wasp clean`: what goes goes for a reason, what must stay stays, and a cleaned run spends nothing without a word."""
 
-import os
 import signal
 import time
 from pathlib import Path
@@ -106,31 +105,6 @@ def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_asked_or
         assert lines_of_the_book(pipeline) == book
         assert pipeline.answer("resume", run_id, "--respend")["releases"] == 2
     check_usable(pipeline, run_id, tmp_path / "bundle")
-
-
-def test_leftovers_of_a_death_and_results_by_an_explicit_rule(pipeline: Pipeline) -> None:
-    run_id = pipeline.run(method={"iterations": 2, "samples": 24})["run_id"]
-    folder = pipeline.home / "runs" / run_id
-    (folder / ".student.0123456789ab.tmp").mkdir()
-    for left in (folder / ".student.0123456789ab.tmp/head.npz", pipeline.home / "embeddings/.x.parquet.00.tmp"):
-        left.write_bytes(b"half")
-        os.utime(left, (1, 1))
-    gone = pipeline.answer("clean", "--yes")
-    assert {one["path"] for one in gone["going"]} == {
-        f"runs/{run_id}/.student.0123456789ab.tmp",
-        "embeddings/.x.parquet.00.tmp",
-    }
-    assert not (folder / ".student.0123456789ab.tmp").exists()
-
-    pipeline.answer("clean", "--runs-older-than", "0m", "--yes")
-    assert not (folder / "synthetic.parquet").exists()
-    assert not (folder / "student").exists()
-    assert pipeline.releases(run_id)
-    refused = pipeline.call("export", run_id, str(pipeline.home / "bundle"))
-    assert refused.returncode == 1
-    assert f"wasp resume {run_id} --respend" in refused.stderr
-    shown = pipeline.call("show", run_id)
-    assert "synthetic rows and student" in shown.stdout
 
 
 @pytest.mark.slow

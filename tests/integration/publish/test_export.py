@@ -242,9 +242,19 @@ def other_texts(home: Path, run: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"x")
 
 
+def cleaned(home: Path, run: Path) -> None:
+    Pipeline(home).answer("clean", "--runs-older-than", "0m", "--yes")
+    assert not (run / "student").exists()
+
+
 @pytest.mark.parametrize(
     ("spoil", "code", "message"),
-    [(not_done, 2, "wasp resume"), (other_ledger, 1, "does not verify"), (other_texts, 1, "damaged")],
+    [
+        (not_done, 2, "wasp resume"),
+        (other_ledger, 1, "does not verify"),
+        (other_texts, 1, "damaged"),
+        (cleaned, 1, "--respend"),
+    ],
 )
 def test_a_run_that_does_not_pass_the_gate_leaves_nothing(
     finished: Finished, copy: Pipeline, tmp_path: Path, spoil: Any, code: int, message: str
@@ -262,6 +272,19 @@ def test_a_student_may_hold_no_pickle(tmp_path: Path) -> None:
     (tmp_path / "model.pkl").write_bytes(b"")
     with pytest.raises(ArtifactError, match="model.pkl"):
         check_student(tmp_path)
+
+
+def printed(bundle: Path, code: str, **used: str) -> str:
+    """Return what lines of a card print beside the bundle, without a hub."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=bundle,
+        capture_output=True,
+        text=True,
+        env=os.environ | used | {"HF_HUB_OFFLINE": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.runs
@@ -285,17 +308,7 @@ def test_the_lines_of_the_card_reach_what_the_card_states(
         features = "encoder.encode(test['text'].tolist(), normalize_embeddings=True)"
     code += f"test = pd.read_parquet({str(tmp_path / 'test.parquet')!r})\n"
     code += f"print(100 * student.score({features}, test['label']))"
-    used = {"HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path / "out",
-        capture_output=True,
-        text=True,
-        env=os.environ | used,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    guessed, reached = done.stdout.splitlines()
+    guessed, reached = printed(tmp_path / "out", code, HF_HOME=str(tmp_path / "cache")).splitlines()
     assert guessed.strip("[]'") in pd.read_parquet(tmp_path / "out" / "synthetic.parquet")["label"].unique()
     kind = "TF-IDF of words" if embedder == "hashing" else "vectors of the sentence encoder"
     assert f"on {kind} {float(reached):.1f} % (" in card
@@ -316,15 +329,12 @@ def test_the_lines_of_the_card_use_the_classifier(kind: str, api: str, tmp_path:
     assert pipeline.call("export", run["run_id"], str(out)).returncode == 0
     code = DatasetCard.load(out / "README.md").text.split("```python\n")[2].split("```")[0]
     code = code.replace('SentenceTransformer(student["encoder"])', f"SentenceTransformer({ENCODER!r})")
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=out, capture_output=True, text=True, env=os.environ | {"HF_HUB_OFFLINE": "1"}
-    )
-    assert done.returncode == 0, done.stderr
+    shown = printed(out, code)
     classes = json.loads((out / "student" / "student.json").read_text())["classes"]
     texts = ["Where is my parcel?"]
     vectors = open_embedder("sentence_transformers", "embedded").embed(texts)
     (label,) = load_student(pipeline.home / "runs" / run["run_id"] / "student")(texts, vectors).labels
-    assert label in done.stdout
+    assert label in shown
     rows = load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
     assert rows.features["label"].names == classes
 

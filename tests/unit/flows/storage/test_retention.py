@@ -70,6 +70,10 @@ def going(home: Path, free: bool = True, **rules: str) -> set[str]:
 
 def test_without_a_rule_nothing_that_somebody_can_use_goes(home: Path) -> None:
     assert going(home) == set()
+    left = "runs/old/.student.0123456789ab.tmp", "embeddings/.x.parquet.00.tmp"
+    for path in (f"{left[0]}/head.npz", left[1]):
+        put(home, path, OLD)
+    assert going(home) == set(left), "what a death left"
 
 
 TEXTS = "iteration=0/plm=clerk/samples.parquet"
