@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 TICK_SECONDS = 0.05
 """Interval of checks for timeouts, a stop, and for slots and money that other threads and processes free."""
 
-MOST_REFUSALS, MOST_EMPTY = 30, 2
-"""Refusals, and completions without text, after which a request has failed. A refusal is no try."""
+MOST_FAILURES = {"refused": 31, "doubted": MOST_DOUBTS, "empty": 2}
+"""Number of failures of a kind after which a request has failed, whatever its tries. A refusal is no try."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,12 +59,8 @@ class _Request:
     def is_over(self, tries: int) -> bool:
         """Return True if no further call may be made."""
         number = self.failures
-        return (
-            number["refused"] > MOST_REFUSALS
-            or number["doubted"] >= MOST_DOUBTS
-            or number["empty"] >= MOST_EMPTY
-            or number["failed"] + number["timed_out"] + number["empty"] >= tries
-        )
+        is_repeated = any(number[kind] >= most for kind, most in MOST_FAILURES.items())
+        return is_repeated or number["failed"] + number["timed_out"] + number["empty"] >= tries
 
 
 class Dispatch:
