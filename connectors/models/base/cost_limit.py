@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -44,41 +44,6 @@ class Hold:
     name: str = ""
 
 
-@dataclass(slots=True)
-class _Account:
-    """The sums of a journal: payments, calls in flight, and calls whose process ended before their price was known."""
-
-    paid: float = 0.0
-    estimated: float = 0.0
-    holds: dict[str, Hold] = field(default_factory=dict)
-    lost: dict[str, Hold] = field(default_factory=dict)
-
-    def add(self, entry: Mapping[str, Any]) -> None:
-        """Add a line of the journal."""
-        name = str(entry.get("hold", ""))
-        if "reserved" in entry:
-            if "continued" not in entry:  # a batch of an earlier version: its price follows, if it was collected
-                self.holds[name] = Hold(float(entry["reserved"]), float(entry["until"]), name)
-            return
-        dollars = float(entry["dollars"])
-        self.holds.pop(name, None)
-        self.lost.pop(name, None)
-        self.paid += dollars
-        self.estimated += dollars if entry.get("estimated") else 0.0
-
-    def sweep(self) -> None:
-        """Find calls that nobody can settle any more."""
-        now, state = time.time(), lru_cache(is_running)
-        for name, hold in list(self.holds.items()):
-            running = state(name.rpartition(".")[0])
-            if running is False or (running is None and hold.until < now):
-                self.lost[name] = self.holds.pop(name)
-
-
-def _total(holds: Mapping[str, Hold]) -> float:
-    return sum(hold.dollars for hold in holds.values())
-
-
 class Purse:
     """The money of a run. `most`: limit in dollars, None for no limit.
 
@@ -94,10 +59,13 @@ class Purse:
         self.most = most
         self._lock = threading.RLock()
         self._owner = f"{process_name()}.{uuid4().hex[:8]}"
-        self._account, self._read, self._numbers = _Account(), 0, 0
+        self._read = self._numbers = 0
+        self._paid = self._estimated = 0.0
+        self._holds: dict[str, Hold] = {}
+        self._lost: dict[str, Hold] = {}
         if journal.exists():
-            with self.current() as account:
-                account.sweep()
+            with self._current():
+                self._sweep()
         missing = max(before - self.spent, 0.0)
         missing_estimated = min(missing, max(before_estimated - self.estimated, 0.0))
         self.pay("another machine", "", missing - missing_estimated)
@@ -110,19 +78,19 @@ class Purse:
     def spent(self) -> float:
         """Dollars paid by this run so far, over all its starts."""
         with self._lock:
-            return self._account.paid + _total(self._account.lost)
+            return self._paid + _total(self._lost)
 
     @property
     def estimated(self) -> float:
         """The part of `spent` that no server reported."""
         with self._lock:
-            return self._account.estimated + _total(self._account.lost)
+            return self._estimated + _total(self._lost)
 
     @property
     def left(self) -> float:
         """Dollars that can still be reserved; infinite without a limit."""
         with self._lock:
-            return math.inf if self.most is None else self.most - self.spent - _total(self._account.holds)
+            return math.inf if self.most is None else self.most - self.spent - _total(self._holds)
 
     def __str__(self) -> str:
         """Return the amount spent and the limit, '' for a run without costs."""
@@ -142,7 +110,7 @@ class Purse:
         if dollars <= 0 and not name:
             return
         flags = ({"estimated": True} if estimated else {}) | ({"hold": name} if name else {})
-        with self.current():
+        with self._current():
             self._write({"model": model, "prompt": prompt_key, "dollars": dollars, **flags})
 
     def reserve(self, worst: float, seconds: float) -> Hold | None:
@@ -152,10 +120,10 @@ class Purse:
         """
         if self.most is None or worst <= 0:
             return Hold(worst)
-        with self.current() as account:
+        with self._current():
             if worst > self.left + ROUNDING:
-                account.sweep()
-                if account.holds:
+                self._sweep()
+                if self._holds:
                     return None
                 raise MoneyError(self._refusal(worst))
             self._numbers += 1
@@ -175,8 +143,8 @@ class Purse:
         )
 
     @contextmanager
-    def current(self) -> Iterator[_Account]:
-        """Hold the journal's lock; yield its sums with everything that other processes wrote."""
+    def _current(self) -> Iterator[None]:
+        """Hold the journal's lock; the sums contain everything that other processes wrote."""
         with self._lock, explained(self.journal):
             self.journal.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.journal, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -184,7 +152,7 @@ class Purse:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 self._catch_up(descriptor)
                 self._descriptor = descriptor
-                yield self._account
+                yield
             finally:
                 os.close(descriptor)
 
@@ -199,7 +167,7 @@ class Purse:
         self._read = size
         for line in content.decode("utf-8", "replace").splitlines():
             try:
-                self._account.add(json.loads(line))
+                self._add(json.loads(line))
             except (ValueError, KeyError, TypeError):
                 continue
 
@@ -207,4 +175,28 @@ class Purse:
         line = (json.dumps(entry) + "\n").encode()
         os.write(self._descriptor, line)
         self._read += len(line)
-        self._account.add(entry)
+        self._add(entry)
+
+    def _add(self, entry: Mapping[str, Any]) -> None:
+        name = str(entry.get("hold", ""))
+        if "reserved" in entry:
+            if "continued" not in entry:  # a batch of an earlier version: its price follows, if it was collected
+                self._holds[name] = Hold(float(entry["reserved"]), float(entry["until"]), name)
+            return
+        dollars = float(entry["dollars"])
+        self._holds.pop(name, None)
+        self._lost.pop(name, None)
+        self._paid += dollars
+        self._estimated += dollars if entry.get("estimated") else 0.0
+
+    def _sweep(self) -> None:
+        """Find calls that nobody can settle any more; their worst price counts as spent."""
+        now, state = time.time(), lru_cache(is_running)
+        for name, hold in list(self._holds.items()):
+            running = state(name.rpartition(".")[0])
+            if running is False or (running is None and hold.until < now):
+                self._lost[name] = self._holds.pop(name)
+
+
+def _total(holds: Mapping[str, Hold]) -> float:
+    return sum(hold.dollars for hold in holds.values())
