@@ -239,7 +239,7 @@ class CompletionStore:
 
     def _files(self) -> Iterator[tuple[Path, sqlite3.Connection]]:
         for file in sorted(self.folder.glob("*.db")):
-            with self._open_file(file) as database:
+            with self._open(None, file) as database:
                 yield file, database
 
     def close(self) -> None:
@@ -249,12 +249,9 @@ class CompletionStore:
                 self._connections.pop(name).close()
 
     @contextmanager
-    def _open(self, identity: str) -> Iterator[sqlite3.Connection]:
-        with self._open_file(self.file(identity), identity) as database:
-            yield database
-
-    @contextmanager
-    def _open_file(self, file: Path, identity: str | None = None) -> Iterator[sqlite3.Connection]:
+    def _open(self, identity: str | None, file: Path | None = None) -> Iterator[sqlite3.Connection]:
+        """Yield the connection to the file of a model, or to an existing file."""
+        file = file or self.file(identity or "")
         # A connection must not be used after a fork: the process id is part of its key.
         name = (os.getpid(), file.name)
         try:

@@ -153,8 +153,6 @@ class VendorModel(ABC, Generic[Options]):
 
         No token is shorter than a byte; a hundred more allow for roles and formatting.
         """
-        if not self.options.price.worst_dollars(1, 1):
-            return 0.0
         return self.options.price.worst_dollars(request_bytes(body) + 100, limit_of(body))
 
     def load_sdk(self) -> Any:

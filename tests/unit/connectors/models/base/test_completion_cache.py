@@ -262,15 +262,6 @@ class TestStore:
         store.file("m").rename(store.folder.parent / "damaged.db")
         assert store.put("m", "plm", prompt(0), Completion("x")).text == "x"
 
-    def test_a_file_of_an_earlier_version_is_read_and_extended(self, store):
-        store.put("m", "plm", prompt(0), Completion("x"))
-        store.close()
-        with sqlite3.connect(store.file("m")) as database:
-            database.execute("ALTER TABLE answers ADD COLUMN checksum TEXT NOT NULL DEFAULT ''")
-            database.execute("ALTER TABLE answers DROP COLUMN request_id")
-        store.put("m", "plm", prompt(1), Completion("y"))
-        assert [entry.completion.text for entry in store.since("m", 0)] == ["x", "y"]
-
     def test_a_folder_that_cannot_be_made_is_told_with_its_path(self, tmp_path):
         (tmp_path / "file").write_text("")
         with pytest.raises(ArtifactError, match="file/completions"):
@@ -369,7 +360,9 @@ def test_a_store_of_an_earlier_version_opens_and_takes_marked_answers(tmp_path):
     CompletionStore(folder).put("m", "plm", prompt(0), Completion("old", tokens_in=3, tokens_out=5))
     file = CompletionStore(folder).file("m")
     with sqlite3.connect(file) as database:
-        database.execute("ALTER TABLE answers DROP COLUMN estimated")
+        database.execute("ALTER TABLE answers ADD COLUMN checksum TEXT NOT NULL DEFAULT ''")
+        for column in ("estimated", "request_id"):
+            database.execute(f"ALTER TABLE answers DROP COLUMN {column}")
     database.close()
     store = CompletionStore(folder)
     assert store.lookup_many("m", [prompt(0).key]) == {prompt(0).key: Completion("old", tokens_in=3, tokens_out=5)}

@@ -1,7 +1,7 @@
 import pytest
 
 from connectors.models.vendors.anthropic import AnthropicModel
-from connectors.models.vendors.errors import Failure, ReportedError, explain
+from connectors.models.vendors.errors import Failure, explain
 from connectors.models.vendors.openai import OpenAIModel
 from connectors.models.vendors.options import Address, TokenPrice
 from connectors.models.vendors.responses import completion_of, plain_text
@@ -70,11 +70,6 @@ def test_the_text_parts_of_a_content_list_are_joined() -> None:
     parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "A "}, {"type": "text", "text": "text"}]
     body = {"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}
     assert completion_of(OpenAIModel.read(body), body, {"messages": []}, TokenPrice(0, 0)).text == "A text"
-
-
-def test_an_error_in_a_successful_response_was_not_billed() -> None:
-    with pytest.raises(ReportedError, match="Provider returned error"):
-        OpenAIModel.read({"error": {"message": "Provider returned error", "code": 502}})
 
 
 @pytest.mark.parametrize(
