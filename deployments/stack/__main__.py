@@ -86,7 +86,7 @@ def down() -> Iterator[str]:
         end(stack_processes(folder, "worker"), seconds=20)  # its runs
         if states.get("prefect", ("",))[0] in STARTED and (crashed := _crash_left_runs(stored_settings(folder))):
             yield f"{crashed} active runs were marked crashed; Retry continues them"
-        supervisor.stop_all()
+        supervisor.stop("mlflow", "prefect")
         end(stack_processes(folder), seconds=20)  # supervisord, and what it left
         for name in ("settings.json", "env"):
             (folder / name).unlink(missing_ok=True)

@@ -10,15 +10,14 @@ from connectors.artifacts.atomic_files import write_text_whole
 from connectors.tracking.address import default_uri
 from deployments.registry import POOL
 from deployments.stack.settings import Settings
-from deployments.stack.supervisor import Program
 from flows.runtime.state_folder import DEFAULTS, HEARTBEAT
 
 ELSEWHERE = ("PREFECT_API_", "PREFECT_PROFILE", "PREFECT_SERVER_API_", "MLFLOW_TRACKING_", "WASP_AUTH", "WASP_BIND")
 """Beginnings of variables in the user's shell that would redirect the stack's programs."""
 
 
-def programs(settings: Settings) -> list[Program]:
-    """Return the servers and the worker, in the order of their start."""
+def programs(settings: Settings) -> dict[str, list[str]]:
+    """Return the commands of the servers and the worker, in the order of their start."""
     python, bind = [sys.executable, "-m"], settings.bind
     prefect = [*python, "prefect", "server", "start", "--host", bind, "--port", str(settings.prefect_port)]
     # Clients upload files to MLflow and do not access its folder.
@@ -26,11 +25,8 @@ def programs(settings: Settings) -> list[Program]:
     mlflow += ["--artifacts-destination", f"{settings.home}/mlartifacts"]
     mlflow += ["--app-name", "basic-auth"] if settings.auth else []
     worker = [*python, "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
-    return [
-        Program("prefect", prefect, settings.prefect_port),
-        Program("mlflow", mlflow, settings.mlflow_port),
-        Program("worker", [*worker, "--name", "local", "--install-policy", "never"]),
-    ]
+    worker += ["--name", "local", "--install-policy", "never"]
+    return {"prefect": prefect, "mlflow": mlflow, "worker": worker}
 
 
 def client_environment(settings: Settings) -> dict[str, str]:

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xmlrpc.client import ServerProxy
 
 import psutil
@@ -52,14 +52,6 @@ stdout_logfile_backups = 3
 """
 
 
-class Program(NamedTuple):
-    """A program of the stack: its command, and the port on which it listens."""
-
-    name: str
-    command: Sequence[str]
-    port: int = 0
-
-
 class Supervisor:
     """The supervisord of a stack's folder, controlled through its socket."""
 
@@ -84,18 +76,18 @@ class Supervisor:
         except (OSError, ConnectionError):
             return {}
 
-    def launch(self, programs: Sequence[Program], environment: Mapping[str, str]) -> None:
-        """Start supervisord with these programs, none of which runs yet; all have these variables."""
+    def launch(self, programs: Mapping[str, Sequence[str]], environment: Mapping[str, str]) -> None:
+        """Start supervisord with these commands, none of which runs yet; all have these variables."""
         (self.folder / "logs").mkdir(mode=0o700, exist_ok=True)
         file = self.folder / "supervisord.conf"
         sections = [_HEAD.format(socket=_escaped(self.socket))]
-        for program in programs:
-            # Children of a server that was killed still use its port.
-            ended = shlex.join([sys.executable, "-m", __name__, str(self.folder), program.name])
-            start = f"export {PROGRAM}={program.name}; exec {shlex.join(program.command)}"
-            script = f"{ended}; {start}" if program.port else start
-            shell = _escaped(shlex.join(["/bin/sh", "-c", script]))
-            sections.append(_PROGRAM.format(name=program.name, command=shell))
+        for name, command in programs.items():
+            # Children of a server that was killed still use its port; the runs of a worker go on.
+            ended = (
+                "" if name == "worker" else shlex.join([sys.executable, "-m", __name__, str(self.folder), name]) + "; "
+            )
+            script = f"{ended}export {PROGRAM}={name}; exec {shlex.join(command)}"
+            sections.append(_PROGRAM.format(name=name, command=_escaped(shlex.join(["/bin/sh", "-c", script]))))
         write_text_whole(file, "".join(sections), private=True)
         marked = {**environment, MARK: str(self.folder), "PYTHONUNBUFFERED": "1"}
         command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(file)]
@@ -111,15 +103,12 @@ class Supervisor:
             self._rpc.startProcess(name, False)
         return f"{name:<10} {'starting' if is_new else 'already running'}, process {self.states()[name][1]}"
 
-    def stop(self, name: str) -> None:
-        """Stop a program and wait for its end."""
-        if self.states().get(name, ("",))[0] in STARTED:
-            self._rpc.stopProcess(name, True)
-
-    def stop_all(self) -> None:
-        """Stop all programs and wait for their end."""
-        if self.states():
-            self._rpc.stopAllProcesses(True)
+    def stop(self, *names: str) -> None:
+        """Stop those of these programs that run, and wait for their end."""
+        states = self.states()
+        for name in names:
+            if states.get(name, ("",))[0] in STARTED:
+                self._rpc.stopProcess(name, True)
 
     def wait(self, name: str, ready: Callable[[], bool], seconds: float = 180) -> None:
         """Wait until a program is ready; WaspError with its log if it dies again and again, or times out."""

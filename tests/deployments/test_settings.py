@@ -92,7 +92,7 @@ def test_no_password_stands_on_a_command_line(tmp_path) -> None:
     found = settings(tmp_path, {"WASP_AUTH": AUTH})
     hidden = variables(found)
     assert hidden["PREFECT_SERVER_API_AUTH_STRING"] == AUTH
-    commands = " ".join(part for program in programs(found) for part in program.command)
+    commands = " ".join(part for command in programs(found).values() for part in command)
     assert not [secret for secret in (found.account[1], *stack_secrets(found.folder).values()) if secret in commands]
     assert (found.folder / "kept.json").stat().st_mode & 0o077 == 0
 
