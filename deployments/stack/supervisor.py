@@ -82,11 +82,9 @@ class Supervisor:
         file = self.folder / "supervisord.conf"
         sections = [_HEAD.format(socket=_escaped(self.socket))]
         for name, command in programs.items():
-            # Children of a server that was killed still use its port; the runs of a worker go on.
-            ended = (
-                "" if name == "worker" else shlex.join([sys.executable, "-m", __name__, str(self.folder), name]) + "; "
-            )
-            script = f"{ended}export {PROGRAM}={name}; exec {shlex.join(command)}"
+            script = f"export {PROGRAM}={name}; exec {shlex.join(command)}"
+            if name != "worker":  # children of a server that was killed still use its port; a worker's runs go on
+                script = f"{shlex.join([sys.executable, '-m', __name__, str(self.folder), name])}; {script}"
             sections.append(_PROGRAM.format(name=name, command=_escaped(shlex.join(["/bin/sh", "-c", script]))))
         write_text_whole(file, "".join(sections), private=True)
         marked = {**environment, MARK: str(self.folder), "PYTHONUNBUFFERED": "1"}
