@@ -102,6 +102,7 @@ def train_writer(tools: Tools, spec: TuneSpec, base: Path, taken: StepsTaken, fo
                 done = train_privately(model, encoded, spec.paid.recipe, taken, advance)
             merged = model.merge_and_unload() if spec.adapter.rank else model
             merged.cpu().save_pretrained(folder)
+            tokenizer.chat_template = None  # it learned plain control texts
             tokenizer.save_pretrained(folder)
             write_step_counts(folder / TOLD, taken.begun, done)
 

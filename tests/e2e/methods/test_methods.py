@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from transformers import AutoTokenizer
 
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces.rows import RowsRef
+from connectors.models.transformers.loading import EMBEDDED
 from connectors.rows.reader import read_rows
 from flows.cli import start
 from flows.config.extends import find_config, merge, read_layers
@@ -389,6 +392,15 @@ def test_a_lost_checkpoint_stops_the_run_until_somebody_pays_again(desk: Pipelin
     paid = desk.run(method={"steps": 60}, privacy={"on_lost_artifacts": "respend"})
     assert len(desk.released()) == paid["releases"] == 2
     assert paid["epsilon_spent"] > 4
+
+
+def test_a_chat_model_is_prompted_with_the_plain_text_that_it_learned(desk: Pipeline, tmp_path: Path) -> None:
+    chat = shutil.copytree(EMBEDDED, tmp_path / "chat")
+    (chat / "chat_template.jinja").write_text("{{ messages[0].content }} Answer:")
+    summary = desk.run(plms=[{"name": "learner", "connector": "hf", "model": str(chat)}])
+    (tuned,) = (desk.home / "runs" / summary["run_id"]).glob("training/**/tokenizer_config.json")
+    assert AutoTokenizer.from_pretrained(chat).chat_template
+    assert AutoTokenizer.from_pretrained(tuned.parent).chat_template is None
 
 
 def test_without_noise_the_run_is_marked_and_not_exported(desk: Pipeline, tmp_path: Path) -> None:
