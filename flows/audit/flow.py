@@ -29,7 +29,7 @@ def audit(config: AuditConfig) -> dict[str, Any]:
     """
     with auditing(config) as run:
         # each release is drawn equally often with and without the canary; the attack guesses its membership each time
-        futures = [attack.submit(job) for job in run.attacks]
+        futures = [attack.submit(job, config.trials) for job in run.attacks]
         # one whole run with many canaries; attacks guess membership from the votes, and from the texts alone
         whole = run.attack_whole_run()
         result = run.finish([future.result() for future in futures], whole)

@@ -53,7 +53,7 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
     """Return the attacks on the releases of the audited run; ConfigError if there is none."""
     run = with_declared_rows(config.audited(), lambda: open_ledger(state_folder()))
     cases = [case for release in releases_of(run).items for case in release.audits()]
-    attacks = [case.attack(config.trials, CONFIDENCE) for case in cases if case.attack is not None]
+    attacks = [case.attack() for case in cases if case.attack is not None]
     if not attacks:
         raise ConfigError(
             f"{config.config}: a run with this configuration releases nothing with noise, so there is nothing to "
@@ -65,13 +65,11 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
 def planned(config: AuditConfig) -> dict[str, Any]:
     """Return the plan of an audit: mechanisms, claims and draws.
 
-    It opens no private rows and spends no budget. `epsilon_likely`: the bound expected for a sound mechanism, None for
-    an attack of another package that cannot state it.
+    It opens no private rows and spends no budget. `epsilon_likely`: the bound expected for a sound mechanism.
     """
-    mechanisms = []
-    for attack in attacks_of(config):
-        likely = attack.likely(attack.trials, attack.confidence) if attack.likely else None
-        mechanisms.append(attack.claims | {"epsilon_likely": likely})
+    mechanisms = [
+        attack.claims | {"epsilon_likely": attack.likely(config.trials, CONFIDENCE)} for attack in attacks_of(config)
+    ]
     whole = plan_whole_run(config, config.pipeline) if config.pipeline else None
     return {
         "flow": "audit",
@@ -185,10 +183,10 @@ def auditing(config: AuditConfig) -> Iterator[AuditRun]:
 
 
 @task_step("attack {job.name}", retries=0)
-def attack(job: Attack) -> Any:
+def attack(job: Attack, trials: int) -> Any:
     """Infer from releases of one mechanism whether a synthetic record took part."""
-    with shown(f"attack {job.name}", 2 * job.trials) as advance:
-        finding = run_attack(job, advance)
+    with shown(f"attack {job.name}", 2 * trials) as advance:
+        finding = run_attack(job, trials, CONFIDENCE, advance)
     return Completed(name="Completed" if finding.passed else "Red", message=finding.strongest.remark, data=finding)
 
 

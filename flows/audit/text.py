@@ -28,7 +28,7 @@ def plan(value: dict[str, Any]) -> str:
             f"{mechanism['releases']} release(s), epsilon stated {epsilon(mechanism['epsilon_stated'])}, claimed "
             f"{epsilon(mechanism['epsilon_claimed'])}, "
             f"delta {mechanism['delta']:g}, one {mechanism['protects']}, {mechanism['adjacency']}; expected bound "
-            f"if sound: {'unknown' if likely is None else f'{likely:.2f}'}"
+            f"if sound: {likely:.2f}"
         )
     whole = value["pipeline"]
     if whole is not None:

@@ -29,7 +29,7 @@ from flows.engine.tools import RunTools
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import DEFAULTS
 from flows.runtime.stores import load_secret
-from tasks.audit.attacks import Attack
+from tasks.audit.attacks import claims_of
 from tasks.audit.bounds import one_run_bound
 from tasks.audit.canaries import Canary, Evidence, attack_run, make_canaries
 
@@ -194,6 +194,6 @@ def _claims(attack: PipelineAttack, wasp: WaspConfig) -> dict[str, Any]:
             "pipeline: the configuration releases no noisy vote, so there is nothing to attack. Remove pipeline."
         )
     most = one_run_bound(attack.canaries, attack.guesses, attack.guesses, noise.delta, CONFIDENCE_EACH)
-    claimed = Attack("whole run", noise, 1, CONFIDENCE).claims
+    claimed = claims_of("whole run", noise)
     sizes = {"canaries": attack.canaries, "guesses": attack.guesses, "confidence": CONFIDENCE}
     return claimed | sizes | {"epsilon_most": most}

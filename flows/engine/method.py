@@ -93,13 +93,13 @@ class AuditCase:
 
     `kind`: the first two words of the mechanism's name in the findings of an audit. `claim`: the numbers that a finding
     and a vote must share to match; None for other releases, which are compared by noise and sensitivity. `attack`:
-    creates the attack for a number of trials and a confidence; None for a release that no audit attacks.
+    creates the attack; None for a release that no audit attacks.
     """
 
     kind: str
     charge: Charge
     claim: Mapping[str, Any] | None = None
-    attack: Callable[[int, float], Attack] | None = None
+    attack: Callable[[], Attack] | None = None
 
 
 class Release(Protocol):

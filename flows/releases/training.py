@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from connectors.interfaces.errors import ConfigError
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from flows.config.base import RunConfig
     from flows.config.privacy import DpSteps
     from flows.engine.run import Run
-    from tasks.audit.attacks import Attack
     from tasks.text.prompts import TaskCard
 
 
@@ -81,10 +81,7 @@ class TrainingRelease(Release):
         """Return the attack on a training with these steps and this noise."""
         if self.noise.non_private:
             return ()
-        return (AuditCase("dp_sgd training", self.noise.charge, attack=self._attack),)
-
-    def _attack(self, trials: int, confidence: float) -> Attack:
-        return training_attack(self.noise, trials, confidence)
+        return (AuditCase("dp_sgd training", self.noise.charge, attack=partial(training_attack, self.noise)),)
 
 
 def paid_training(run: Run, steps: DpSteps) -> PaidTraining:

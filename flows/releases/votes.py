@@ -89,10 +89,9 @@ class VotesRelease(Release):
         }
         return (AuditCase("vote", noise.charge, claim, self._attack),)
 
-    def _attack(self, trials: int, confidence: float) -> Attack:
+    def _attack(self) -> Attack:
         federation = federation_of(self.config)
-        parties = federation.parties if federation else None
-        return vote_attack(self.noise, trials, confidence, parties)
+        return vote_attack(self.noise, federation.parties if federation else None)
 
 
 def vote_privacy_of(config: RunConfig) -> VotePrivacy:

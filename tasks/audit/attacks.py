@@ -38,34 +38,35 @@ Mechanism = Callable[[Ballot, Candidates, "Noise"], Sequence[NoisyVotes]]
 class Attack:
     """One release to attack.
 
-    Its name, its claimed noise, and the number of trials on each side. `run`: the attack; trials, confidence, progress
-    -> findings, of which freshness and number are the last. `likely`: trials, confidence -> epsilon expected for a
-    sound mechanism. `parties`: the parties that add the noise, where several vote.
+    Its name and its claimed noise. `run`: the attack; trials on each side, confidence, progress -> findings, of which
+    freshness and number are the last. `likely`: trials, confidence -> epsilon expected for a sound mechanism.
+    `parties`: the parties that add the noise, where several vote.
     """
 
     name: str
     noise: Any
-    trials: int
-    confidence: float
+    run: Run
+    likely: Callable[[int, float], float]
     parties: Parties | None = None
-    run: Run | None = None
-    likely: Callable[[int, float], float] | None = None
 
     @property
     def claims(self) -> dict[str, Any]:
-        """The claims: `epsilon_stated` is requested, `epsilon_claimed` accounted."""
-        noise = self.noise
-        values: dict[str, Any] = {
-            "mechanism": self.name,
-            "adjacency": noise.privacy.adjacency,
-            "delta": noise.delta,
-            "sensitivity": noise.sensitivity,
-            "epsilon_stated": noise.epsilon_stated,
-            "epsilon_claimed": noise.epsilon_exact,
-        }
-        if self.parties is not None:
-            values |= {"parties": self.parties.number, "colluding": self.parties.colluding}
-        return values | dict(noise.claim)
+        """The claims of the noise, and the parties."""
+        parties = self.parties
+        about = {"parties": parties.number, "colluding": parties.colluding} if parties is not None else {}
+        return claims_of(self.name, self.noise) | about
+
+
+def claims_of(name: str, noise: Any) -> dict[str, Any]:
+    """Return the claims of a mechanism: `epsilon_stated` is requested, `epsilon_claimed` accounted."""
+    return {
+        "mechanism": name,
+        "adjacency": noise.privacy.adjacency,
+        "delta": noise.delta,
+        "sensitivity": noise.sensitivity,
+        "epsilon_stated": noise.epsilon_stated,
+        "epsilon_claimed": noise.epsilon_exact,
+    } | dict(noise.claim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +115,17 @@ class AttackResult:
         }
 
 
-def run_attack(attack: Attack, advance: Advance = ignore_progress) -> AttackResult:
+def run_attack(attack: Attack, trials: int, confidence: float, advance: Advance = ignore_progress) -> AttackResult:
     """Attack one release; `advance` is called for every run of it."""
-    run = attack.run or vote_case(attack.noise, attack.parties).attack
-    *strengths, freshness, number = run(attack.trials, attack.confidence, advance)
+    *strengths, freshness, number = attack.run(trials, confidence, advance)
     return AttackResult(attack, tuple(strengths), freshness, number)
 
 
-def vote_attack(noise: Noise, trials: int, confidence: float, parties: Parties | None = None) -> Attack:
+def vote_attack(noise: Noise, parties: Parties | None = None) -> Attack:
     """Return the attack on the votes of a run."""
     kind = "federated" if parties else "pe" if noise.privacy.sides == 1 else f"wasp {noise.calibration}"
     case = vote_case(noise, parties)
-    return Attack(kind, noise, trials, confidence, parties, case.attack, case.likely)
+    return Attack(kind, noise, case.attack, case.likely, parties)
 
 
 def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:

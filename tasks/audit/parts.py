@@ -74,7 +74,7 @@ KINDS: Final = {
 """Every kind by its part."""
 
 
-def part_attack(noise: SumNoise[Any], trials: int, confidence: float) -> Attack:
+def part_attack(noise: SumNoise[Any]) -> Attack:
     """Return the attack on a release of sums; where there are several sorts of noise, its name ends with the sort."""
     privacy, noise = noise.privacy, few_numbers(noise)
     kind = KINDS[privacy.part].audited
@@ -83,7 +83,7 @@ def part_attack(noise: SumNoise[Any], trials: int, confidence: float) -> Attack:
     elif isinstance(privacy, TeacherPrivacy):
         kind = f"{kind} {privacy.kind}"
     case = part_case(noise)
-    return Attack(kind, noise, trials, confidence, run=case.attack, likely=case.likely)
+    return Attack(kind, noise, case.attack, case.likely)
 
 
 def few_numbers(noise: SumNoise[Any]) -> SumNoise[Any]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tasks.audit.attacks import Attack
-from tasks.audit.bounds import Finding, check_number, freshness, one_run_bound, right_guesses
+from tasks.audit.bounds import Finding, check_number, freshness, ignore_progress, one_run_bound, right_guesses
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.students.loop import import_torch
@@ -52,21 +52,17 @@ Train = Callable[[Any, EncodedRows, Recipe, StepsTaken], int]
 """A training of a model on rows."""
 
 
-def training_attack(noise: TrainingNoise, trials: int, confidence: float) -> Attack:
+def training_attack(noise: TrainingNoise) -> Attack:
     """Return the attack on a training by DP-SGD."""
-
-    def run(trials: int, confidence: float, advance: Advance) -> list[Finding]:
-        return audit_training(noise, trials, advance=advance, confidence=confidence)
-
-    return Attack("dp_sgd training", noise, trials, confidence, run=run, likely=partial(likely_epsilon, noise))
+    return Attack("dp_sgd training", noise, partial(audit_training, noise), partial(likely_epsilon, noise))
 
 
 def audit_training(
     noise: TrainingNoise,
     trials: int = 1000,
-    train: Train = train_privately,
-    advance: Advance | None = None,
     confidence: float = 0.999,
+    advance: Advance = ignore_progress,
+    train: Train = train_privately,
 ) -> list[Finding]:
     """Attack one training of `2 * trials` canaries; return findings on its strength, its noise and its steps.
 
@@ -79,8 +75,7 @@ def audit_training(
     seen = observe_training(noise, np.flatnonzero(included), canaries, train)
     scores, doubt = seen.sum(axis=0)[:, 0], (1 - confidence) / len(GUESSED)
     strengths = [guess_coins(scores, included, share, noise, 1 - doubt) for share in GUESSED]
-    if advance is not None:
-        advance(canaries)
+    advance(canaries)
     return [*strengths, check_size(seen, included, noise), check_number(len(seen), plan.steps, 1)]
 
 

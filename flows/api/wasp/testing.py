@@ -59,8 +59,8 @@ class MethodContract:
         assert len({release.name for release in releases.items}) == len(releases.items)
 
     def test_an_attack_proves_no_more_than_a_release_claims(self, releases: Releases) -> None:
-        attacks = [case.attack(400, 0.9999) for item in releases.items for case in item.audits() if case.attack]
-        assert [attack.name for attack in attacks if not run_attack(attack).passed] == []
+        attacks = [case.attack() for item in releases.items for case in item.audits() if case.attack]
+        assert [attack.name for attack in attacks if not run_attack(attack, 400, 0.9999).passed] == []
 
 
 class MetricContract:

@@ -37,7 +37,7 @@ SAYS = {
     "pre_text": ("discrete",),
     "aug_pe": ("discrete",),
     "aug_pe as in WASP": ("discrete",),
-    "dp_kps": ("how many documents contain each public term",),
+    "dp_kps": ("the number of private rows with each public term", "densities per class"),
     "kd_tutor": ("the number of private rows in each class", "the answers of the teachers to 20 queries"),
     "dp_sgd_gen": ("12 steps of DP-SGD", "60 of 120 declared rows"),
     "dp_sgd_student": ("steps of DP-SGD",),

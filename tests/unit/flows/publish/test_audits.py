@@ -198,7 +198,7 @@ def attacks_on(manifest: dict[str, Any]) -> list[Attack]:
     """Return what an audit of the run's configuration attacks."""
     config: Any = check_config(find_flow(manifest["flow"]).config, manifest["config"], "the test")
     cases = [case for release in releases_of(config).items for case in release.audits()]
-    return [case.attack(50, 0.9) for case in cases if case.attack]
+    return [case.attack() for case in cases if case.attack]
 
 
 @pytest.mark.parametrize("flow", ["wasp", "pre_text", "aug_pe", "dp_kps", "kd_tutor", "dp_sgd_gen"])

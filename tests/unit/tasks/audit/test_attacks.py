@@ -193,16 +193,16 @@ def test_few_terms_frequencies_or_queries_have_the_noise_of_many(part: Any, sett
     assert few.privacy.width == 2
     alone = calibrate_part(few.privacy)
     assert (few.scale, few.sensitivity) == pytest.approx((alone.scale, alone.sensitivity), rel=1e-3)
-    attack = part_attack(noise, 50, 0.99)
+    attack = part_attack(noise)
     assert attack.name == f"dp_kps {part} {setting}"
 
 
 def test_the_votes_of_parties_and_of_evolution_are_attacked_under_their_own_names() -> None:
     central, near = calibrate(VotePrivacy(4, 1e-5, 1)), calibrate(VotePrivacy(4, 1e-5, 1, votes=1, sides=1))
-    attacks = [vote_attack(central, 50, 0.9), vote_attack(near, 50, 0.9)]
-    attacks.append(vote_attack(central, 50, 0.9, Parties(3, 3, 1)))
+    attacks = [vote_attack(central), vote_attack(near)]
+    attacks.append(vote_attack(central, Parties(3, 3, 1)))
     assert [attack.name for attack in attacks] == ["wasp tight", "pe", "federated"]
-    assert run_attack(attacks[-1]).passed
+    assert run_attack(attacks[-1], 50, 0.9).passed
 
 
 def test_the_claim_is_an_epsilon_beside_the_proven_one_and_progress_covers_every_trial() -> None:

@@ -53,7 +53,7 @@ def test_our_training_passes_and_part_of_the_claim_is_proven(noise: TrainingNois
 
 @pytest.mark.parametrize("train", [no_noise, weaker, unclipped, longer], ids=lambda train: train.__name__)
 def test_a_sabotaged_training_is_caught(noise: TrainingNoise, train: Train) -> None:
-    assert not all(one.passed for one in audit_training(noise, TRIALS, train))
+    assert not all(one.passed for one in audit_training(noise, TRIALS, train=train))
 
 
 def test_noise_that_is_the_same_in_every_step_is_caught(noise: TrainingNoise, monkeypatch: pytest.MonkeyPatch) -> None:
