@@ -57,7 +57,8 @@ KINDS: Final = {
         "vocabulary",
     ),
     "density": SumKind(
-        "{members} densities per class of the first {keyphrases} phrases of each row, by {frequencies} frequencies",
+        "densities per class of the first {keyphrases} phrases of each row, by {frequencies} frequencies and {members} "
+        "member(s)",
         "dp_kps density",
         keyphrases.density_canary,
         "the noisy counts and sums: phrases, prompts, synthetic texts, student",

@@ -45,8 +45,7 @@ class PhrasesRelease(SumRelease):
     @property
     def text(self) -> str:
         """Contents of the release, and the noise of the setting."""
-        text = self.kind.text.format(**self.sizes)
-        return f"{text}; {self.noise.privacy.setting}: {SETTING_TEXTS[self.noise.privacy.setting]}"
+        return f"{self.kind.text.format(**self.sizes)}, with {SETTING_TEXTS[self.noise.privacy.setting]}"
 
     def plan(self, card: TaskCard) -> ReleasePlan:
         """Return the noise, and how sequences are drawn."""
