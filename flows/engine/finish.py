@@ -194,7 +194,7 @@ def _next(run: Run, useful: Usefulness | None) -> tuple[tuple[str, str], ...]:
     if useful is not None and useful.warnings:
         steps = advice(name.flow, run.config.opens_rows, bool(run.config.models))
         commands += [(f"wasp {step}", purpose) for step, purpose in steps]
-    elif not run.prepared.noise.non_private:
+    elif run.generated and not run.prepared.noise.non_private:
         commands.append((f"wasp export {name.run_id} FOLDER", "copy the files that may be shared into a folder"))
     if run.dataset:
         commands.append((f"wasp budget history {shlex.quote(run.dataset)}", "show all entries of the privacy ledger"))
