@@ -102,8 +102,8 @@ class Run:
 
     @property
     def examples_per_prompt(self) -> int:
-        """Number of examples in a prompt, once there are examples (S)."""
-        return 0
+        """Number of examples in a prompt, once there are examples (S); 0 without a field `method.examples`."""
+        return int(getattr(self.config.method, "examples", 0))
 
     @property
     def why_missing(self) -> str:

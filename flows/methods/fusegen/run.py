@@ -20,11 +20,6 @@ class FuseGenRun(Run):
     config: FuseGenConfig
 
     @property
-    def examples_per_prompt(self) -> int:
-        """S examples, none of them bad."""
-        return self.config.method.examples
-
-    @property
     def student_spec(self) -> StudentSpec:
         """E1 passes on all texts with weights that change after each pass; no early stopping."""
         return boosted(super().student_spec, self.config.method.boosts)

@@ -30,11 +30,6 @@ class PreTextRun(EvolutionRun):
     config: PreTextConfig
 
     @property
-    def examples_per_prompt(self) -> int:
-        """Number of survivors in a prompt of the expansion, none of them a bad example."""
-        return self.config.method.examples
-
-    @property
     def variation(self) -> Manner:
         """Fill masks; the prompts of the filler do not name the class."""
         return Manner(disclose=False, way="blanks", mask=MASKED, rounds=MASK_ROUNDS)

@@ -21,11 +21,6 @@ class WaspRun(Run):
     config: WaspConfig
 
     @property
-    def examples_per_prompt(self) -> int:
-        """S examples, half of them bad."""
-        return self.config.method.examples
-
-    @property
     def base_job(self) -> WriteJob:
         """Prompts show bad examples next to good ones."""
         return replace(super().base_job, contrast=self.config.method.contrast)
