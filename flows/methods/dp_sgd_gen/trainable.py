@@ -7,7 +7,6 @@ import json
 from typing import TYPE_CHECKING
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError
-from connectors.interfaces.models import Weights
 
 if TYPE_CHECKING:
     from flows.engine.tools import RunTools
@@ -17,15 +16,11 @@ PACKAGES = ("opacus", "peft")
 
 
 def check_model(config: DpSgdGenConfig, tools: RunTools) -> None:
-    """Raise ConfigError or MissingPackageError if the run's language model cannot be trained."""
-    check_trainable(tools.weights(tools.plms[0]), config.method.tokens)
-
-
-def check_trainable(weights: Weights, tokens: int) -> None:
-    """Check that weights are a causal language model with a context of at least `tokens` tokens.
+    """Check that the run's model is a causal language model with a context of at least `method.tokens` tokens.
 
     Raises ConfigError, and MissingPackageError if a training package is missing.
     """
+    weights, tokens = tools.weights(tools.plms[0]), config.method.tokens
     for package in PACKAGES:
         if importlib.util.find_spec(package) is None:
             raise MissingPackageError(package, "dpsgd")
