@@ -1,50 +1,91 @@
 """The form of the Prefect UI: every field is explained and limited, and what cannot run is refused by the server."""
 
 import re
+from functools import cache
 from typing import Any, get_args
 
 import pytest
 from prefect.utilities.callables import parameter_schema
-from prefect.utilities.schema_tools import ValidationError, validate
+from prefect.utilities.schema_tools import ValidationError, is_valid_schema, validate
 
-from flows.catalog import find_flow, flow_names
+from deployments.registry import deployments
+from flows.catalog import METHODS, find_flow, flow_names
 from flows.config.files import check_config
 from flows.config.form import Strict, title_of
 from flows.methods.wasp.config import WaspConfig
-from flows.methods.wasp.flow import wasp
 from tests.support.runs.pipeline import values
 
-SCHEMA = parameter_schema(wasp).model_dump()
+HIDDEN = {
+    "fusegen": {"FuseGenConfig": {"private"}},
+    "only_private": {
+        "OnlyPrivateConfig": {"public", "plms", "plms_used", "evaluation", "limits", "export"},
+        "OnlyPrivateMethod": {"iterations", "samples"},
+        "PrivateStudent": {"epochs"},
+    },
+    "dp_sgd_student": {
+        "DpSgdStudentConfig": {"public", "plms", "evaluation", "export", "parties", "class_balance", "filter"},
+        "DpStudentMethod": {"iterations", "samples"},
+        "DpStudent": {"epochs", "learning_rate", "batch", "adaptation"},
+    },
+}
+"""Fields that mean nothing in flows without votes."""
+
+
+@cache
+def schema(flow: str) -> dict[str, Any]:
+    return dict(parameter_schema(find_flow(flow).flow()).model_dump())
+
+
+SCHEMA = schema("wasp")
 MODELS = SCHEMA["definitions"]
 
 
-def fields_of(model: str) -> dict[str, Any]:
+def fields_of(group: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a group: those that the form draws, then those that only the server checks."""
-    drawn, checks = MODELS[model]["properties"], MODELS[model].get("dependentSchemas", {})
+    drawn, checks = group.get("properties", {}), group.get("dependentSchemas", {})
     return drawn | {name: check["properties"][name] for name, check in checks.items() if "properties" in check}
 
 
-FIELDS = [(model, name) for model in MODELS for name in fields_of(model)]
-
-
 def field(model: str, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = fields_of(model)[name]
+    found: dict[str, Any] = fields_of(MODELS[model])[name]
     return found
 
 
-def described(about: dict[str, Any]) -> str:
-    """Return what the form says of a field; of a group whose field says the same, its class speaks."""
-    group = MODELS[about["$ref"].rsplit("/", 1)[-1]] if "$ref" in about else {}
-    return str(about.get("description") or group.get("description", ""))
+@pytest.mark.parametrize("flow", METHODS)
+def test_every_group_and_field_is_explained_and_none_means_nothing(flow: str) -> None:
+    models = schema(flow)["definitions"]
+    for model, group in models.items():
+        assert len(group["description"]) > 10, model
+        drawn = list(group.get("properties", {}))
+        for name, about in fields_of(group).items():
+            of_group = models[about["$ref"].rsplit("/", 1)[-1]] if "$ref" in about else {}
+            assert about["title"], (model, name)
+            assert len(about.get("description") or of_group.get("description", "")) > 10, (model, name)
+            assert name not in drawn or about["position"] == drawn.index(name), (model, name)
+    for model, hidden in HIDDEN.get(flow, {}).items():
+        assert not hidden & set(models[model]["properties"])
+    for name, about in schema(flow)["properties"].items():
+        assert about["description"], name
 
 
-@pytest.mark.parametrize(("model", "name"), FIELDS)
-def test_every_field_has_a_title_a_description_and_a_place(model: str, name: str) -> None:
-    about = field(model, name)
-    assert about["title"], name
-    assert len(described(about)) > 10, name
-    drawn = list(MODELS[model]["properties"])
-    assert name not in drawn or about["position"] == drawn.index(name)
+def values_of(flow: str) -> dict[str, Any]:
+    """Return the values of the flow's form."""
+    return next(dict(one.parameters["config"]) for one in deployments() if one.flow.name == flow)
+
+
+@pytest.mark.parametrize("flow", HIDDEN)
+def test_the_server_refuses_what_is_hidden(flow: str) -> None:
+    is_valid_schema(schema(flow))
+    for name in HIDDEN[flow][find_flow(flow).config.__name__]:
+        changed = values_of(flow) | {name: {"path": "rows.csv"}}
+        assert validate({"config": changed}, schema(flow), raise_on_error=False)
+
+
+def test_only_private_takes_no_finite_epsilon_from_a_form() -> None:
+    values = values_of("only_private")
+    assert values["privacy"]["epsilon"] == "inf"
+    changed = values | {"privacy": {"epsilon": 4}}
+    assert validate({"config": changed}, schema("only_private"), raise_on_error=False)
 
 
 def test_the_form_draws_few_fields_and_the_first_is_the_private_data() -> None:
@@ -53,14 +94,6 @@ def test_the_form_draws_few_fields_and_the_first_is_the_private_data() -> None:
     assert next(iter(MODELS["PrivateRows"]["properties"])) == "dataset"
     drawn = ("PrivateRows", "Privacy", "WaspMethod", "Execution", "WaspConfig")
     assert sum(len(MODELS[model]["properties"]) for model in drawn) <= 12
-
-
-def test_every_group_says_what_it_is() -> None:
-    assert set(MODELS) >= {"WaspConfig", "PrivateRows", "Plm", "Privacy", "WaspMethod", "Execution"}
-    for model, about in MODELS.items():
-        assert len(about["description"]) > 10, model
-    for name in SCHEMA["properties"]:
-        assert SCHEMA["properties"][name]["description"], name
 
 
 @pytest.mark.parametrize(

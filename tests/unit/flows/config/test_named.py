@@ -9,7 +9,6 @@ from connectors.interfaces.errors import ConfigError
 from flows.catalog import find_flow, flow_names
 from flows.config.extends import file_of, find_config, flow_and_file, flow_of
 from flows.config.files import load_config
-from flows.config.task_files import load_task
 from flows.methods.wasp.config import WaspConfig
 
 TRIAGE = """flow: fusegen
@@ -90,13 +89,6 @@ def test_a_configuration_of_another_flow_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="another flow. Run it with: wasp run mine"):
         flow_and_file("wasp", path, flow_names())
     assert flow_and_file("fusegen", path, flow_names()) == ("fusegen", path)
-
-
-def test_a_wrong_value_of_a_task_file_is_named_with_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "task.yaml"
-    path.write_text("name: t\nitem: i\nlabels:\n  - {name: a}\n  - {nam: b}\n")
-    with pytest.raises(ConfigError, match=r"labels\.1\.nam: unknown key.*, line 5"):
-        load_task(path)
 
 
 @pytest.mark.parametrize(

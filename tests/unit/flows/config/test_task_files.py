@@ -112,7 +112,10 @@ def test_every_field_arrives_in_the_card(task):
     ("text", "said"),
     [
         (SMALL + "atribute: {name: x, values: [y]}\n", "atribute: unknown key; did you mean 'attribute'"),
-        ("name: t\nitem: i\nlabels: [{nam: a}, b]\n", r"labels.0.nam: unknown key; did you mean 'name'"),
+        (
+            "name: t\nitem: i\nlabels:\n  - b\n  - {nam: a}\n",
+            r"labels.1.nam: unknown key; did you mean 'name'.*line 5",
+        ),
         ("name: t\nlabels: [a, b]\n", "item: is missing"),
         ("name: t\nitem: i\nlabels: []\n", "labels: "),
         ("name: t\nitem: i\nlabels: [a]\n", "labels: needs at least 2 entries, has 1. Add entries"),

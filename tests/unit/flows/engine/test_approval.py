@@ -8,7 +8,6 @@ from uuid import UUID
 import pytest
 
 from connectors.interfaces.errors import ApprovalError, ConfigError
-from flows.config.execution import PACE
 from flows.config.files import check_config
 from flows.config.task_files import load_task
 from flows.engine import approval, text
@@ -41,15 +40,6 @@ def test_a_contract_covers_what_is_spent_and_on_which_rows() -> None:
         assert contract(**changes) != contract(), changes
     for changes in ({"execution": {"max_workers": 1}}, {"execution": {"approval": True}}):
         assert contract(**changes) == contract(), changes
-
-
-def test_execution_other_than_the_seed_makes_no_other_run(tmp_path: Path) -> None:
-    assert {"max_workers", "approval"} <= PACE
-    runs = []
-    for execution in ({}, {"max_workers": 1, "approval": True}, {"seed": 1}):
-        name = prepare("wasp", config(execution=execution), tmp_path).tools.called
-        runs.append(name.run_id)
-    assert runs[0] == runs[1] != runs[2]
 
 
 def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """A dataset is registered by its owner; a run names it and cannot change its view."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """No configuration gets an answer about private rows before a charge: neither a count nor a membership."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A server for others: what runs that it starts may name, read and send."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One person has one budget, whichever file, column, query or copy a configuration names."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sqlite3

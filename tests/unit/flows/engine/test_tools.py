@@ -3,12 +3,16 @@
 from pathlib import Path
 
 import pandas as pd
+import pytest
 import yaml
 
+from connectors.interfaces.errors import ConfigError
+from flows.cli import start
 from flows.config.files import check_config
 from flows.engine.preview import preview_rows
 from flows.engine.tools import RunName, RunTools
 from flows.methods.wasp.config import WaspConfig
+from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL
 
 GERMAN = {
@@ -38,3 +42,12 @@ def test_a_preview_judges_texts_in_the_language_of_the_task(tmp_path: Path) -> N
     shown = preview_rows(config, tmp_path / "home", 1)["rows"]
     assert {row["text"] for row in shown} == set(GERMAN.values())
     assert [row["reason"] for row in shown] == [None, None]
+
+
+def test_a_preview_needs_models_but_no_private_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+    place = ROOT / "deployments/configs"
+    shown = start.preview(None, place / "fusegen_here.yaml", ["plms_used=[smollm2]"], 1, "fusegen")
+    assert {row["plm"] for row in shown["rows"]} == {"smollm2"}
+    with pytest.raises(ConfigError, match="calls no language model"):
+        start.preview(None, place / "only_private_here.yaml", [], 1, "only_private")

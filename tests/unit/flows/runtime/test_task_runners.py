@@ -44,7 +44,7 @@ def id_of(run: Prepared) -> str:
 
 def test_how_a_run_is_carried_out_is_no_part_of_its_name(start: Callable[..., Prepared]) -> None:
     plain = id_of(start())
-    for execution in ({"max_workers": 7}, {"task_runner": "dask", "cluster": "tcp://127.0.0.1:8786"}):
+    for execution in ({"max_workers": 7, "approval": True}, {"task_runner": "dask", "cluster": "tcp://127.0.0.1:8786"}):
         assert id_of(start(**execution)) == plain
     assert id_of(start(seed=1)) != plain
 
