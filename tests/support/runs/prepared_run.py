@@ -8,9 +8,11 @@ from typing import Any
 import pandas as pd
 
 from connectors.interfaces.artifacts import StepKey
+from connectors.interfaces.ledger import ReleaseRequest
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
+from tasks.accounting.votes import vote_charge
 from tasks.core.refs import Written
 from tasks.steps.generate import ROW_TYPES
 from tests.support.runs.pipeline import values
@@ -58,3 +60,11 @@ def write_texts(run: Prepared, iteration: int, labels: Sequence[str]) -> Written
     return Written(
         "clerk", iteration, samples, artifacts.find(place, key) or artifacts.write_matrix(place, vectors, key)
     )
+
+
+def release(run: Prepared, slot: int = 0) -> None:
+    """Reserve what a run plans and pay for one of its votes."""
+    name, ledger = run.tools.called, run.tools.ledger
+    ledger.reserve(name.dataset, run.plan, "Ada")
+    asked = ReleaseRequest(name.dataset, name.run_id, f"vote-{slot}", f"{name.run_id}-{slot}", vote_charge(run.noise))
+    ledger.release_once(asked, lambda: b"noise")

@@ -1,36 +1,23 @@
 """Datasets that hold the same people, as a configuration, the command and the officer's page tell of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from connectors.interfaces.errors import BudgetError, ConfigError
-from connectors.interfaces.ledger import ReleaseRequest
 from flows.cli import budget
 from flows.config.files import check_config
 from flows.engine import text as words
 from flows.engine.plan import planned
-from flows.engine.prepare import Prepared
 from flows.methods.wasp.config import WaspConfig
 from flows.publish.ledger_page import collect, write_page
 from flows.runtime.stores import open_ledger
-from tasks.accounting.votes import vote_charge
 from tests.support.runs.pipeline import values as settings
-from tests.support.runs.prepared_run import good_rows, start, table
+from tests.support.runs.prepared_run import good_rows, release, start, table
 
 
 def rows(home: Path, name: str, group: str | None = None) -> dict[str, object]:
     return {"path": table(home.parent / f"{name}.parquet", good_rows(name)), "name": name, "group": group}
-
-
-def release(run: Prepared, slot: int = 0) -> None:
-    name = run.tools.name
-    assert name is not None
-    run.tools.ledger.reserve(name.dataset, run.plan, "Ada")
-    asked = ReleaseRequest(name.dataset, name.run_id, f"vote-{slot}", f"{name.run_id}-{slot}", vote_charge(run.noise))
-    run.tools.ledger.release_once(asked, lambda: b"noisy")
 
 
 def test_a_run_on_one_dataset_of_a_group_is_charged_on_the_other(home: Path) -> None:

@@ -1,7 +1,5 @@
 """The tables of the WASP paper as comparisons: its settings in every cell, and the same figures wherever they stand."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

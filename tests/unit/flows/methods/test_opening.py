@@ -1,7 +1,5 @@
 """The decision of `guidance: auto`: by public numbers, before any private file is opened."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -52,14 +50,6 @@ def test_auto_is_the_default_and_asks_for_the_number_of_rows() -> None:
     assert made.method.guidance == "auto"
     with pytest.raises(ConfigError, match=r"private\.declared_rows: missing"):
         planned(made)
-
-
-def test_a_fixed_number_of_rows_is_their_declared_number_and_costs_its_noise() -> None:
-    fixed = check_config(
-        WaspConfig, values(private={"rows": 120}, method={"guidance": "auto"}, privacy={"epsilon": 4.0}), "the test"
-    )
-    assert fixed.declared_rows == 120
-    assert calibrated(fixed).sigma == pytest.approx(2 * 0.9**0.5 * calibrated(config(120)).sigma, rel=1e-3)
 
 
 def test_declared_rows_change_no_noise() -> None:
@@ -146,12 +136,6 @@ def test_any_flow_offers_soft_and_hard_labels_without_private_rows(api: str, tmp
     names = sorted(set(plain["label"]))
     assert table.groupby(best)["label"].nunique().max() == 1
     assert set(table["label"]) <= set(names)
-
-
-def test_texts_need_no_private_rows_under_auto() -> None:
-    made = check_config(WaspConfig, values(private=None, method={"guidance": "auto"}), "the test")
-    assert not made.opens_rows
-    assert releases_of(made).charges == ()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """WASP's ablations: each setting changes what it says, and nothing else of what the steps are asked."""
 
 import dataclasses
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,10 @@ import pytest
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.files import check_config
-from flows.engine.prepare import make_noise, prepare
+from flows.engine.prepare import prepare
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
-from flows.releases.votes import vote_privacy_of
 from flows.runtime.manifest import RunBook
-from tasks.accounting.sensitivity import vote_sensitivity
 from tasks.core.refs import Payer, Written
 from tasks.selection.weights import Weighting, weigh
 from tests.support.runs.pipeline import SMALL, values
@@ -82,23 +79,6 @@ def test_a_model_without_weight_writes_its_least_share(
     prepared = prepare("wasp", config(**changes), tmp_path / "home")
     run = WaspRun(prepared, RunBook(prepared.tools.artifacts, {}), 0.0)
     assert tuple(run.counts(0, {"clerk": 1.0, "novelist": 0.0}, []).values()) == counts
-
-
-@pytest.mark.parametrize("votes", range(1, 17))
-def test_every_q_has_the_noise_of_its_own_sensitivity(votes: int) -> None:
-    noise = make_noise(config(method={"votes": votes}))
-    assert noise.sensitivity == pytest.approx(math.sqrt(8 / 3 * (1 - 4.0**-votes)))
-    assert noise.sensitivity == vote_sensitivity(votes)
-    assert 3.99 < noise.epsilon_exact <= 4.0, "the published code gave some Q less noise than they need"
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0, "inf"])
-def test_epsilon_alone_sets_the_noise(epsilon: Any) -> None:
-    noise = make_noise(config(privacy={"epsilon": epsilon}))
-    assert noise.non_private == (epsilon == "inf")
-    assert noise.epsilon_exact <= float(epsilon)
-    usual = vote_privacy_of(config())
-    assert vote_privacy_of(config(privacy={"epsilon": epsilon})) == dataclasses.replace(usual, epsilon=float(epsilon))
 
 
 def test_models_that_are_left_out_by_name_make_the_run_that_lists_only_the_others(tmp_path: Path) -> None:

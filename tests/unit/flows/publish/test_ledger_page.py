@@ -1,7 +1,5 @@
 """The ledger page: its numbers, and no signature under a ledger that does not verify."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

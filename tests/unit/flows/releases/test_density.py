@@ -1,4 +1,4 @@
-"""Guidance by a released density: one release for a whole run and for later ones, told the same way everywhere."""
+"""Guidance by a released density, and what is released beside a method: told the same way everywhere."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from flows.engine import text
 from flows.engine.plan import planned
 from flows.engine.prepare import make_noise
 from flows.methods.wasp.config import WaspConfig
-from tests.support.runs.pipeline import Pipeline, values
+from tests.support.runs.pipeline import SMALL, Pipeline, values
 
 Ran = tuple[Pipeline, dict[str, Any]]
 DENSITY = {"guidance": "kernel"}
@@ -88,13 +88,6 @@ def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(home
     assert "method.guidance: auto" not in hopeless
 
 
-def test_label_counts_beside_a_density_have_their_part_of_the_budget(ran: Ran) -> None:
-    pipeline, _ = ran
-    summary = pipeline.run(method=DENSITY, class_balance="tutor")
-    assert len(pipeline.releases(summary["run_id"])) == summary["releases"] == 2
-    assert 3.9 < summary["epsilon_spent"] <= 4
-
-
 def test_without_noise_the_density_is_marked(home: Path) -> None:
     noise = make_noise(config(method=DENSITY, privacy={"epsilon": "inf"}))
     assert noise.non_private
@@ -118,3 +111,25 @@ def test_a_bundle_has_soft_labels_and_says_what_guided_its_texts(ran: Ran, tmp_p
     assert next(field for field in fields if field["name"] == "label_soft")["repeated"] is True
     loaded = load_dataset("parquet", data_files=str(folder / "synthetic.parquet"), split="train")
     assert len(loaded[0]["label_soft"]) == 6
+
+
+# --- label counts and the filter beside a method: what is refused before anything is opened, and what the plan tells
+FILTER: dict[str, Any] = {"filter": "discriminator", "discriminator": {"teachers": 5, "queries": 20}}
+
+
+def test_a_fixed_number_of_rows_needs_the_noise_of_a_replaced_row() -> None:
+    values = {**SMALL, **FILTER, "class_balance": "tutor"}
+    plain = make_noise(check_config(WaspConfig, values, "the test"))
+    taken = make_noise(check_config(WaspConfig, values | {"private": {**SMALL["private"], "rows": 50}}, "the test"))
+    ratios = [after.sensitivity / before.sensitivity for before, after in zip(plain.beside, taken.beside, strict=True)]
+    assert ratios == [pytest.approx(2**0.5), pytest.approx(2.0)]
+    assert plain.epsilon_exact == pytest.approx(4.0, abs=1e-3)
+    assert taken.epsilon_exact <= 4.0
+
+
+def test_without_noise_everything_beside_is_without_noise_and_says_so() -> None:
+    values = {**SMALL, **FILTER, "class_balance": "tutor", "privacy": {"epsilon": "inf"}}
+    noise = make_noise(check_config(WaspConfig, values, "the test"))
+    assert {one.charge.mechanism for one in noise.beside} == {"none"}
+    assert noise.non_private
+    assert noise.epsilon_exact == float("inf")

@@ -41,11 +41,6 @@ def test_index_and_measured_gain_decide(rows: int, classes: int, opens: bool) ->
     assert ("keep your budget" in "\n".join(opening_lines(opening))) == (not opens)
 
 
-def test_without_noise_the_rows_are_opened() -> None:
-    assert Opening(1, 10, 0.0).opens
-    assert Opening(1, 10, 0.0).to_json()["index"] is None
-
-
 @pytest.mark.parametrize("classes", EVERY)
 def test_more_rows_and_a_larger_epsilon_never_lower_the_forecast_or_close_the_rows(classes: int) -> None:
     epsilons = [sigma_of(epsilon) for epsilon in (1.0, 2.0, 4.0, 5.0, 8.0)]

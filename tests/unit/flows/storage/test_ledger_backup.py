@@ -1,7 +1,5 @@
 """Backup and restore of the ledger: taken while runs write, put back whole, never an older one."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import stat
@@ -17,8 +15,7 @@ from flows.runtime.manifest import in_use
 from flows.runtime.stores import open_ledger
 from flows.storage import ledger_backup
 from tests.support.ledgers import child
-from tests.support.runs.prepared_run import good_rows, start, table
-from tests.support.runs.releases import release
+from tests.support.runs.prepared_run import good_rows, release, start, table
 
 
 @pytest.fixture
@@ -79,6 +76,8 @@ def test_an_older_backup_is_refused_and_changes_nothing(run: Prepared, tmp_path:
     ledger_backup.backup(tmp_path / "new.db")
     if lost:
         ledger_of(run).unlink()
+        with pytest.raises(LedgerError, match=r"ledger\.head: entry \d+ of dataset 'desk'.*lost"):
+            open_ledger(run.tools.home).datasets()
     with pytest.raises(LedgerError, match=r"old.db was not restored.*ledger.head: entry \d+ of dataset 'desk'"):
         ledger_backup.restore(tmp_path / "old.db")
     ledger_backup.restore(tmp_path / "new.db")

@@ -1,9 +1,9 @@
-"""A book that was lost or rolled back, and what an edited manifest cannot hide."""
+"""What a run spent, by its releases and the ledger, whatever their files say."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
@@ -25,17 +25,10 @@ def release(run: Prepared, step_key: str, respend: bool = False) -> str:
 
 
 @pytest.fixture
-def again(home: Path, tmp_path: Path) -> Callable[..., Prepared]:
-    path = table(tmp_path / "private.parquet", good_rows("private"))
-    return lambda **changes: start(home, private={"path": path, "name": "desk"}, **changes)
-
-
-@pytest.fixture
-def released(home: Path, again: Callable[..., Prepared]) -> Released:
+def released(home: Path, tmp_path: Path) -> Released:
     """A run that made one release and wrote it down."""
-    import pandas as pd
-
-    run = again()
+    path = table(tmp_path / "private.parquet", good_rows("private"))
+    run = start(home, private={"path": path, "name": "desk"})
     name = run.tools.called
     run.tools.ledger.reserve(name.dataset, run.plan, "owner")
     open_book("wasp", run).update()
@@ -43,16 +36,6 @@ def released(home: Path, again: Callable[..., Prepared]) -> Released:
     key = StepKey("vote", 1, {"private": name.fingerprint}, {})
     path = f"runs/{name.run_id}/iteration=0/release.parquet"
     return run, run.tools.artifacts.write_table(path, pd.DataFrame({"near": [1]}), key, {"ledger_entry": entry})
-
-
-def test_a_lost_book_is_not_begun_anew_beside_its_releases(
-    home: Path, released: Released, again: Callable[..., Prepared]
-) -> None:
-    again(execution={"seed": 7})
-    for file in home.glob("ledger.db*"):
-        file.unlink()
-    with pytest.raises(LedgerError, match=r"ledger\.head: entry \d+ of dataset 'desk'.*lost"):
-        again(execution={"seed": 7})
 
 
 def test_a_release_that_names_no_entry_of_the_book_costs_more_than_nothing(home: Path, released: Released) -> None:
