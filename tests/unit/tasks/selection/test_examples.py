@@ -95,6 +95,7 @@ def test_the_selection_is_that_of_plain_python_in_whatever_order_the_rows_come(r
 
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("sorted_", [True, False])
+@settings(deadline=None)
 @given(st.data())
 def test_released_ids_are_found_where_a_merge_finds_them_and_a_strange_one_is_refused(
     dense: bool, sorted_: bool, data: st.DataObject
