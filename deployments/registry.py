@@ -55,7 +55,7 @@ class Deployment:
         if "config" not in self.entry:
             parameters: dict[str, Any] = self.entry["parameters"]
             return parameters
-        model = next(entry.config for entry in flows() if entry.flow_path == self.entry["entrypoint"])
+        model = next(entry.config for entry in flows() if entry.entrypoint == self.entry["entrypoint"])
         path = SHIPPED / f"{self.entry['config']}.yaml"
         written = {name: value for name, value in merge(read_layers(path)).items() if name != FLOW_KEY}
         config = check_config(model, written, str(path))

@@ -48,9 +48,14 @@ class FlowEntry:
     continued: bool = True
     asks_models: bool = True
 
+    @property
+    def entrypoint(self) -> str:
+        """The "module.function" of the Prefect flow."""
+        return self.flow_path or f"flows.methods.{self.name}.flow.{self.name}"
+
     def flow(self) -> Flow[..., Any]:
         """Import and return the Prefect flow."""
-        module, _, name = (self.flow_path or f"flows.methods.{self.name}.flow.{self.name}").rpartition(".")
+        module, _, name = self.entrypoint.rpartition(".")
         flow: Flow[..., Any] = getattr(import_module(module), name)
         return flow
 
