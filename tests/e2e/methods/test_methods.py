@@ -399,8 +399,8 @@ def test_a_lost_checkpoint_stops_the_run_until_somebody_pays_again(desk: Pipelin
 def test_a_chat_model_is_prompted_with_the_plain_text_that_it_learned(desk: Pipeline, tmp_path: Path) -> None:
     chat = shutil.copytree(EMBEDDED, tmp_path / "chat")
     (chat / "chat_template.jinja").write_text("{{ messages[0].content }} Answer:")
-    summary = desk.run(plms=[{"name": "learner", "connector": "hf", "model": str(chat)}])
-    (tuned,) = (desk.home / "runs" / summary["run_id"]).glob("training/**/tokenizer_config.json")
+    desk.run(plms=[{"name": "learner", "connector": "hf", "model": str(chat)}])
+    (tuned,) = (desk.home / "models").glob("*/training.json")
     assert AutoTokenizer.from_pretrained(chat).chat_template
     assert AutoTokenizer.from_pretrained(tuned.parent).chat_template is None
 
