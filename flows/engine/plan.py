@@ -269,7 +269,7 @@ def measured_lengths(tools: RunTools) -> dict[str, Lengths]:
         return {}
     for name in tools.models:
         try:
-            lengths = store.lengths(getattr(tools.model(name), "shelf", tools.model(name).identity))
+            lengths = store.lengths(tools.model(name).identity)
         except WaspError:
             continue
         if lengths.answers >= MIN_COMPLETIONS:
