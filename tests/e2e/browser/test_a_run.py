@@ -52,7 +52,7 @@ def test_a_run_of_the_form_has_the_values_that_the_form_does_not_draw(story: Sto
     filled = story.site.deployment(DEPLOYMENT)["parameters"]["config"]
     sent = story.site.flow_run(finished)["parameters"]["config"]
     changes = {"private": {"dataset": None}, "privacy": {"epsilon": 3.5}, "method": {"samples": 90}}
-    assert len(filled["plms"]) == 4
+    assert len(filled["plms"]) == 5
     assert {name: sent[name] for name in filled} == {
         name: value | changes[name] if name in changes else value for name, value in filled.items()
     }
