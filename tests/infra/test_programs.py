@@ -104,56 +104,33 @@ def test_where_advisories_cannot_be_asked_it_is_said(monkeypatch: pytest.MonkeyP
 
 
 # --- the check of docstrings, comments and variable names
-def texts_of(source: str) -> list[Any]:
-    return [*prose.docstrings("a.py", ast.parse(source)), *prose.comments("a.py", source)]
+CHECKED = {
+    "over its limit": ('"""Read rows.\n\nThe ledger is told anew.\n"""\n', ["3: 'told, tell'", "3: 'anew'"]),
+    "below its limit": (f'"""Read rows.\n\n{"row " * 3000}told\n"""\n', []),
+    "code and pragmas": ('"""Call `told`."""\nx = 1  # noqa: S101\n', []),
+    "words of a message": ('"""Print the words of an error."""\n', ["1: 'words, wording'"]),
+    "words of a language": ('"""Count English words."""\n', []),
+    "a sentence with What": ('"""Rows. What\nis read."""\n', ["1: 'What ... (opens a sentence)'"]),
+    "what in a sentence": ('"""Return what is read."""\n', []),
+    "a comment of two lines": ("# read rows so\n# that all fit\nx = 1\n", ["2: 'so that'"]),
+    "first words": (
+        'def f():\n    """Whether rows fit."""\n\ndef g():\n    """Return rows."""\n',
+        ["2: docstring opens with 'Whether'"],
+    ),
+    "names but not of fields": (
+        "class A:\n    kept: int = 1\n\ndef f(told, row):\n    found = [one for one in row]\n    return found\n",
+        ["4: variable 'told'", "5: variable 'found'", "5: variable 'one'"],
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("source", "words", "breaches"),
-    [
-        ('"""Read rows.\n\nThe ledger is told anew.\n"""\n', 7, ["a.py:3: 'told, tell'", "a.py:3: 'anew'"]),
-        (f'"""Read rows.\n\n{"row " * 3000}told\n"""\n', 3003, []),
-        ('"""Call `told`."""\nx = 1  # noqa: S101\n', 2, []),
-    ],
-    ids=["over its limit", "below its limit", "inline code and pragmas do not count"],
-)
-def test_a_pattern_over_its_limit_is_reported_with_its_line(source: str, words: int, breaches: list[str]) -> None:
-    texts = texts_of(source)
-    assert prose.word_count(texts) == words
-    assert [breach.rsplit(" ", 6)[0] for breach in prose.rate_breaches(texts)] == breaches
-
-
-def test_words_count_where_they_mean_a_text() -> None:
-    pattern, _ = prose.LIMITS["words, wording"]
-    texts = ("Print the words of an error.", "Count English words.")
-    assert [prose.Text("a.py", 1, text, True).lines_of(pattern) for text in texts] == [[1], []]
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [("What is read.", 1), ("Rows. What\nis read.", 1), ("Rows.\n\nWhat is read.", 1), ("Return what is read.", 0)],
-)
-def test_sentences_that_open_with_what(text: str, count: int) -> None:
-    pattern, _ = prose.LIMITS["What ... (opens a sentence)"]
-    assert len(prose.Text("a.py", 1, text, True).lines_of(pattern)) == count
-
-
-def test_comments_on_consecutive_lines_are_one_text() -> None:
-    source = "# read rows so\n# that all fit\nx = 1\ny = 2  # rows\n"
-    texts = list(prose.comments("a.py", source))
-    assert [(text.line, text.text) for text in texts] == [(1, "read rows so\nthat all fit"), (4, "rows")]
-    assert texts[0].lines_of(prose.LIMITS["so that"][0]) == [2]
-
-
-def test_first_words_of_docstrings() -> None:
-    texts = texts_of('def f():\n    """Whether rows fit."""\n\ndef g():\n    """Return rows."""\n')
-    assert prose.opening_breaches(texts) == ["a.py:2: docstring opens with 'Whether'"]
-
-
-def test_names_of_variables_but_not_of_fields() -> None:
-    source = "class A:\n    kept: int = 1\n\ndef f(told, row):\n    found = [one for one in row]\n    return found\n"
-    breaches = prose.name_breaches("a.py", ast.parse(source))
-    assert breaches == ["a.py:4: variable 'told'", "a.py:5: variable 'found'", "a.py:5: variable 'one'"]
+@pytest.mark.parametrize(("source", "breaches"), CHECKED.values(), ids=CHECKED)
+def test_a_breach_is_reported_with_its_line(source: str, breaches: list[str]) -> None:
+    tree = ast.parse(source)
+    texts = [*prose.docstrings("a.py", tree), *prose.comments("a.py", source)]
+    rates = [breach.split(" per 10,000")[0].rpartition(" ")[0] for breach in prose.rate_breaches(texts)]
+    found = [*prose.name_breaches("a.py", tree), *prose.opening_breaches(texts), *rates]
+    assert found == [f"a.py:{breach}" for breach in breaches]
 
 
 def test_the_table_has_all_packages_and_limits() -> None:

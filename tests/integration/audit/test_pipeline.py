@@ -161,8 +161,12 @@ def test_the_plan_says_what_so_many_canaries_can_prove(tmp_path: Path, monkeypat
     shown = text.plan(plan)
     assert "480 texts by smollm2, helpdesk, terse, formal, story, 600 canaries, 250 guesses: at most 4.19" in shown
     json.dumps(plan, allow_nan=False)
-    with pytest.raises(ConfigError, match="releases no noisy vote"):
-        plan_whole_run(config_of(tmp_path, SMALL | {"privacy": {"epsilon": "inf"}}), WHOLE)
+    for changes, why in (
+        ({"privacy": {"epsilon": "inf"}}, "releases no noisy vote"),
+        ({"method": {"guidance": "kernel"}}, "a whole run is attacked by the votes of private rows"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            plan_whole_run(config_of(tmp_path, SMALL | changes), WHOLE)
 
 
 def test_rows_lie_in_the_private_zone_with_the_included_canaries_and_cleaning_finds_leftovers(

@@ -264,9 +264,3 @@ def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
     assert plan["epsilon_exact"] == pytest.approx(26, abs=0.1), "ten phrases of a document, half of the printed noise"
     assert any("NO guarantee for a document" in warning for warning in plan["warnings"])
     assert "NO guarantee" in words.plan(plan)
-
-
-def test_one_iteration_has_no_release_and_no_noise() -> None:
-    changes = ["method.guidance=votes", "method.iterations=1"]
-    plan = start.plan("wasp", ROOT / "deployments/configs/demo.yaml", changes)
-    assert (plan["releases"], plan["epsilon_exact"]) == (0, 0.0)

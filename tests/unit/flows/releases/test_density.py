@@ -8,9 +8,6 @@ import pandas as pd
 import pytest
 from datasets import load_dataset
 
-from connectors.interfaces.errors import ConfigError
-from flows.audit.config import AuditConfig, PipelineAttack
-from flows.audit.whole_run import whole_run_config
 from flows.config.files import check_config
 from flows.engine import text
 from flows.engine.plan import planned
@@ -62,12 +59,6 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
     assert again["epsilon_spent"] == summary["epsilon_spent"], "the texts stand on the release, whoever paid"
 
 
-def test_attacks_on_whole_runs_are_for_votes(ran: Ran) -> None:
-    named = ran[0].config(method=DENSITY)
-    with pytest.raises(ConfigError, match="a whole run is attacked by the votes of private rows"):
-        whole_run_config(AuditConfig(config=str(named)), PipelineAttack())
-
-
 def test_the_plan_shows_one_release(home: Path) -> None:
     told = text.plan(planned(config(method=DENSITY, private={"rows": 6, "of": 120})))
     assert "1 density of the private rows per class" in told
@@ -86,13 +77,6 @@ def test_where_votes_drown_in_noise_the_plan_names_a_density_that_would_not(home
     hopeless = text.plan(planned(config(private={"rows": 3, "of": 120})))
     assert "signal index" in hopeless
     assert "method.guidance: auto" not in hopeless
-
-
-def test_without_noise_the_density_is_marked(home: Path) -> None:
-    noise = make_noise(config(method=DENSITY, privacy={"epsilon": "inf"}))
-    assert noise.non_private
-    assert noise.sigma_int == 0
-    assert not planned(config(method=DENSITY, privacy={"epsilon": "inf"}))["private"]
 
 
 def test_a_bundle_has_soft_labels_and_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
@@ -127,9 +111,11 @@ def test_a_fixed_number_of_rows_needs_the_noise_of_a_replaced_row() -> None:
     assert taken.epsilon_exact <= 4.0
 
 
-def test_without_noise_everything_beside_is_without_noise_and_says_so() -> None:
-    values = {**SMALL, **FILTER, "class_balance": "tutor", "privacy": {"epsilon": "inf"}}
-    noise = make_noise(check_config(WaspConfig, values, "the test"))
+@pytest.mark.parametrize("method", [{}, DENSITY])
+def test_without_noise_everything_is_without_noise_and_says_so(method: dict[str, Any]) -> None:
+    made = config(**FILTER, class_balance="tutor", method=method, privacy={"epsilon": "inf"})
+    noise = make_noise(made)
     assert {one.charge.mechanism for one in noise.beside} == {"none"}
+    assert (noise.sigma_int, noise.epsilon_exact) == (0, float("inf"))
     assert noise.non_private
-    assert noise.epsilon_exact == float("inf")
+    assert not planned(made)["private"]
