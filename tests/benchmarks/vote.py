@@ -1,4 +1,4 @@
-"""The vote before its noise, against the float32 matrix product that no exact search can do without, and faiss.
+"""The vote before its noise, against the float32 matrix product that no exact search can do without.
 
 Threads of BLAS wait for more work for a tenth of a second after a product and take a core from what follows: every arm
 begins when they sleep.
@@ -43,27 +43,12 @@ def product(mine: Any, theirs: Any) -> Work:
     return work
 
 
-def faiss_passes(ballot: Ballot, candidates: Candidates) -> Work:
-    """Return one pass of faiss for the nearest candidates and one for the furthest."""
-    import faiss
-
-    nearest, furthest = (kind(candidates.vectors.shape[1]) for kind in (faiss.IndexFlatL2, faiss.IndexFlatIP))
-    nearest.add(candidates.vectors)
-    furthest.add(candidates.vectors)
-    return lambda: (nearest.search(ballot.vectors, VOTES), furthest.search(-ballot.vectors, VOTES))
-
-
 def vote(tiny: bool) -> list[Line]:
     """Nearest and furthest eight of every row."""
     lines = []
     for (rows, size), goal in ({(5, 40): "P1-small"} if tiny else SIZES).items():
         ballot, candidates = election(rows, size, 8 if tiny else 384)
         arms = {"": lambda b=ballot, c=candidates: rank(b, c), "product": product(ballot.vectors, candidates.vectors)}
-        if rows < 10_000:
-            arms["faiss"] = faiss_passes(ballot, candidates)
         taken = in_turns(arms, 1 if tiny or rows >= 10_000 else 9, rest=0 if tiny else REST)
-        case = f"{rows} x {size}"
-        lines.append(toward(line("vote", case, "float32 product", taken[""], taken["product"]), goal))
-        if "faiss" in taken:
-            lines.append(line("vote", case, "faiss, two passes", taken[""], taken["faiss"], "ties in any order"))
+        lines.append(toward(line("vote", f"{rows} x {size}", "float32 product", taken[""], taken["product"]), goal))
     return lines

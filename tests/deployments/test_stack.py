@@ -72,14 +72,6 @@ def test_a_second_up_changes_nothing(running) -> None:
         assert what in again.stdout
 
 
-def test_the_server_keeps_the_whole_form(running) -> None:
-    demo = ask(running.api, "/deployments/name/wasp/demo")
-    assert demo["parameters"]["config"]["method"]["samples"] == 480
-    assert demo["work_pool_name"] == "wasp"
-    assert demo["concurrency_options"]["collision_strategy"] == "ENQUEUE"
-    assert "path" not in ask(running.api, "/deployments/name/wasp/own-data")["parameters"]["config"]["private"]
-
-
 def test_telemetry_is_off_in_every_process(running) -> None:
     for process in running.members():
         environment = process.environ()

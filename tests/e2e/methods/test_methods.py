@@ -20,7 +20,7 @@ from flows.cli import start
 from flows.config.extends import find_config, merge, read_layers
 from tasks.accounting.composition import filter_epsilon
 from tests.support.models.tiny import save_mpnet
-from tests.support.runs.pipeline import Pipeline, values
+from tests.support.runs.pipeline import Pipeline, last_json, values
 from tests.support.waits import wait_until
 
 SLOTS = {
@@ -128,13 +128,16 @@ def test_report_and_bundle_say_what_was_released(finish: Finish, method: str, tm
         assert "they only voted" not in card
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_cap_refuses_it_before_a_row_is_opened(api: str, tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize("method", ["wasp", *METHODS])
+def test_a_cap_refuses_it_with_three_numbers_before_a_row_is_opened(api: str, tmp_path: Path, method: str) -> None:
     pipeline = Pipeline(tmp_path / "home", api, method=method)
     pipeline.answer("budget", "cap", "desk", "--epsilon", "2", "--declare")
-    refused = pipeline.call("run", pipeline.flow, "--config", str(pipeline.config()))
-    assert refused.returncode == 3, refused.stderr[-2000:]
-    assert "Nothing was spent" in refused.stderr
+    refused = pipeline.call("run", pipeline.flow, "--config", str(pipeline.config()), "--json")
+    assert (refused.returncode, last_json(refused.stdout)["error"]) == (3, "BudgetError"), refused.stderr[-2000:]
+    for words in ("needs epsilon", "left", "missing", "Nothing was spent"):
+        assert words in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert pipeline.entries()[-1]["kind"] == "refuse"
     assert pipeline.released() == []
     assert not [*(pipeline.home / "private").glob("embeddings/*"), *(pipeline.home / "private").glob("trainings/*")]
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.support.models.tiny import save_roberta
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.served_flow import ask
 from tests.support.servers.ports import free_port
 
@@ -171,21 +171,6 @@ def test_a_user_error_is_one_line_and_no_traceback(finished) -> None:
         assert done.returncode in (1, 2)
         assert "Traceback" not in done.stderr
         assert done.stderr.startswith("wasp: ")
-
-
-def test_a_cap_refuses_the_next_run_with_three_numbers(finished) -> None:
-    pipeline, _ = finished
-    assert pipeline.call("budget", "cap", "desk", "--epsilon", "5", "--reason", "test").returncode == 0
-    config = pipeline.config(execution={"seed": 1})
-    refused = pipeline.call("run", "wasp", "--config", str(config), "--json")
-    assert refused.returncode == 3
-    for word in ("needs epsilon", "left", "missing"):
-        assert word in refused.stderr
-    assert "Traceback" not in refused.stderr
-    assert last_json(refused.stdout)["error"] == "BudgetError"
-    assert pipeline.entries()[-1]["kind"] == "refuse"
-    again = pipeline.run()
-    assert again["state"] == "done", "a finished run needs no budget"
 
 
 def test_one_iteration_touches_no_private_row_and_spends_nothing(api: str, tmp_path: Path) -> None:

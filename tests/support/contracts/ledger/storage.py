@@ -26,11 +26,6 @@ TAMPERINGS = [
 
 
 class Keeping:
-    def test_a_sound_book_has_no_problems(self, book: PrivacyLedger) -> None:
-        fill(book)
-        assert book.verify() == []
-        assert book.verify("bank", second=gdp) == []
-
     def test_a_changed_column_of_any_entry_is_found_and_stops_releases(self, url: str, book: PrivacyLedger) -> None:
         fill(book)
         entries, kept = book.history("bank"), rows_of(url)

@@ -50,11 +50,6 @@ def odd_table() -> pd.DataFrame:
     )
 
 
-def test_nothing_is_found_in_an_empty_store(store):
-    assert store.find("runs/r/a.parquet", KEY) is None
-    assert store.why("runs/r/a.parquet", KEY).startswith("computed because")
-
-
 @pytest.mark.parametrize("rows", [3, 0])
 def test_a_table_comes_back_as_it_was(store, rows):
     table = odd_table().iloc[:rows]

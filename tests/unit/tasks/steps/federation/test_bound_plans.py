@@ -10,17 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.errors import ConfigError, FinalError, PartyError, PlaceError
+from connectors.interfaces.errors import ConfigError, FinalError, PartyError
 from connectors.security.signing import open_signing_key
-from flows.federation.party import load_party
 from flows.runtime.state_folder import COORDINATOR_KEY
-from tasks.accounting.federated import Parties, guarantee, shared
-from tasks.accounting.votes import calibrate
 from tasks.federation.masked_round import File, RoundId, open_message, sign_message
 from tasks.federation.messages import RoundPlan
 from tasks.private.federation.masking import RoundKey
 from tasks.steps.federation.coordinator import Coordinator, Dropped
-from tasks.steps.federation.party import PartyRound, check_plan, register_rows
+from tasks.steps.federation.party import PartyRound, check_plan
 from tasks.steps.selection import candidates
 from tests.support.runs.federation import (
     LABELS,
@@ -218,21 +215,6 @@ def test_the_owners_file_says_which_plans_a_party_accepts(tmp_path: Path, change
     if "epsilon_at_most" in changes:  # a plan with a small epsilon at a large delta has little noise
         with pytest.raises(ConfigError, match="epsilon_at_most is 4"):
             check_plan(party, party.member, changed(plan, delta=0.1))
-
-
-def test_the_share_of_two_of_three_parties_protects_each_from_the_others(tmp_path: Path) -> None:
-    """`colluding` is 1 by default, because every party can read the sums and subtract its own share."""
-    shares = open_federated(tmp_path / "f", **PRIVATE).run.shared
-    assert shares == shared(calibrate(shares.total.privacy), Parties(3, 3, 1))
-    assert guarantee(shares, 1).promised
-    assert guarantee(shares, 1).epsilon <= 4.0
-
-
-def test_rows_that_cannot_be_used_end_the_start_of_a_party_and_no_round(tmp_path: Path) -> None:
-    federated = edit_party(open_federated(tmp_path / "f", **PRIVATE), private={"path": "gone.parquet"})
-    party = load_party(federated.folder / "parties" / TARGET / "party.yaml")
-    with pytest.raises(PlaceError):
-        register_rows(party, party.member)
 
 
 # --- parties that lie
