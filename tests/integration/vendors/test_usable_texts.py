@@ -24,8 +24,9 @@ from tasks.core.refs import Written
 from tasks.core.release import READ_BACK
 from tasks.steps.density import estimate_density
 from tasks.steps.teachers import teach
-from tasks.steps.texts import embed_samples, write_samples
+from tasks.steps.texts import write_samples
 from tasks.steps.vote import vote
+from tests.support.runs.kd_tutor import written_by
 from tests.support.runs.pipeline import FURTHER, METHODS, SMALL
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import Reply, Request, ok, text_for
@@ -52,15 +53,6 @@ def opened(home: Path, server: VendorServer, flow: str = "wasp", style: str = "a
     name = prepared.tools.called
     prepared.tools.ledger.reserve(name.dataset, prepared.plan, "the test")
     return RUNS[flow](prepared, open_book(flow, prepared), 0.0)
-
-
-def written_by(run: Run) -> list[Written]:
-    written = []
-    for job in run.write_jobs(0, run.equal_weights(), None, ()):
-        samples, _ = write_samples(run.tools, job)
-        down = run.tools.artifacts.info(samples)["down"]
-        written.append(embed_samples(run.tools, Written(job.plm, 0, samples, down=down))[0])
-    return written
 
 
 def kinds(run: Run) -> list[str]:
@@ -95,23 +87,14 @@ def test_a_vote_over_no_texts_is_not_paid(tmp_path: Path, server: VendorServer, 
     assert kinds(run) == ["register", "reserve"]
 
 
-def test_a_model_of_style_list_continues_lists(tmp_path: Path, server: VendorServer) -> None:
-    run = opened(tmp_path, server, style="list")
-
-    assert written_by(run)
-
-    assert all(prompt.endswith("\n1.") for prompt in server.prompts)
-
-
-def test_a_model_of_style_list_varies_texts_by_lists(tmp_path: Path, server: VendorServer) -> None:
+def test_a_model_of_style_list_continues_lists_and_varies_texts_by_lists(tmp_path: Path, server: VendorServer) -> None:
     run = opened(tmp_path, server, "aug_pe", "list", variation="paraphrase")
     assert isinstance(run, AugPeRun)
     (table,) = written_by(run)
     new = set(server.prompts)
+    assert all(prompt.endswith("\n1.") for prompt in new)
     (job,) = run.vary_jobs(0, table, 1)
-
     write_samples(run.tools, job)
-
     varied = set(server.prompts) - new
     assert varied
     assert all(", said in different ways." in prompt and prompt.endswith("\n2.") for prompt in varied)

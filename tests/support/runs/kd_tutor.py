@@ -6,6 +6,7 @@ from typing import Any
 
 from flows.config.files import check_config
 from flows.engine.prepare import prepare
+from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
 from flows.runtime.manifest import open_book
@@ -38,9 +39,11 @@ def opened(folder: Path, private: list[tuple[str, str]] | None = None, **changes
     return KdRun(prepared, open_book("kd_tutor", prepared), 0.0)
 
 
-def written_by(run: KdRun) -> list[Written]:
+def written_by(run: Run) -> list[Written]:
+    """Write the texts of the first iteration and embed them."""
     made = []
     for job in run.write_jobs(0, run.equal_weights(), None, ()):
         samples, _ = write_samples(run.tools, job)
-        made.append(embed_samples(run.tools, Written(job.plm, 0, samples))[0])
+        down = run.tools.artifacts.info(samples)["down"]
+        made.append(embed_samples(run.tools, Written(job.plm, 0, samples, down=down))[0])
     return made

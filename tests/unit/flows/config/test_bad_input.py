@@ -14,7 +14,7 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, InputError,
 from flows.catalog import find_flow
 from flows.cli.start import plan
 from flows.compare.config import CompareConfig
-from flows.config.files import check_config, load_config, read_stored
+from flows.config.files import check_config, load_config, read_stored, with_changes
 from flows.config.models import listed_prices
 from flows.config.paths import default_name
 from flows.config.removed import REMOVED_FIELDS, REMOVED_VALUES, without_removed
@@ -342,6 +342,23 @@ def test_set_changes_values_and_refuses_nonsense(tmp_path: Path) -> None:
     for change in ("privacy.epsilon", "=3", "plms.9.name=x", "task.name.x=1", "task=[a"):
         with pytest.raises(WaspError, match=r"--set"):
             load_config(WaspConfig, path, [change])
+
+
+def test_a_change_of_a_schedule_replaces_one_value_and_no_other() -> None:
+    before = check_config(WaspConfig, SMALL, "the test")
+    changed = with_changes(before, ["privacy.epsilon=2", "plms.0.name=first"])
+    assert (changed.privacy.epsilon, changed.plms[0].name) == (2.0, "first")
+    privacy = changed.privacy.model_copy(update={"epsilon": before.privacy.epsilon})
+    assert changed.model_copy(update={"privacy": privacy, "plms": before.plms}) == before
+    assert with_changes(before, None) is before
+    for change, message in (
+        ("privacy.epsilon=-2", "changes:.*privacy.epsilon"),
+        ("privacy.epsilom=2", "did you mean 'epsilon'"),
+        ("epsilon", "write it as name=value"),
+        ("plms.0.key=sk-abcdefghijklmnopqrstuvwx", "plms.0.key"),
+    ):
+        with pytest.raises(ConfigError, match=rf"(?s){message}"):
+            with_changes(before, [change])
 
 
 def test_a_relative_data_root_starts_from_the_file_and_can_be_replaced(

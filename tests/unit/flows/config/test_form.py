@@ -64,8 +64,9 @@ def test_every_group_and_field_is_explained_and_none_means_nothing(flow: str) ->
             assert name not in drawn or about["position"] == drawn.index(name), (model, name)
     for model, hidden in HIDDEN.get(flow, {}).items():
         assert not hidden & set(models[model]["properties"])
-    for name, about in schema(flow)["properties"].items():
-        assert about["description"], name
+    parameters = schema(flow)["properties"]
+    assert [name for name, about in parameters.items() if not about["description"]] == []
+    assert "pattern" in str(parameters["changes"]), "a key among changes is refused by the server"
 
 
 def values_of(flow: str) -> dict[str, Any]:

@@ -78,16 +78,15 @@ def test_a_name_without_a_configuration_is_one_clear_error(
         flow_and_file(name, None, flow_names())
 
 
-def test_a_misspelt_flow_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"wsap: there is no such flow. Did you mean 'wasp'\? Flows: "):
-        flow_and_file("wsap", tmp_path / "mine.yaml", flow_names())
-
-
-def test_a_configuration_of_another_flow_is_refused(tmp_path: Path) -> None:
+def test_another_flow_or_a_misspelt_one_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(TRIAGE)
-    with pytest.raises(ConfigError, match="another flow. Run it with: wasp run mine"):
-        flow_and_file("wasp", path, flow_names())
+    for flow, message in (
+        ("wasp", "another flow. Run it with: wasp run mine"),
+        ("wsap", r"wsap: there is no such flow. Did you mean 'wasp'\? Flows: "),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            flow_and_file(flow, path, flow_names())
     assert flow_and_file("fusegen", path, flow_names()) == ("fusegen", path)
 
 

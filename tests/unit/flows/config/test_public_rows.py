@@ -67,8 +67,10 @@ def test_plan_and_form_say_so() -> None:
     assert "Never for private data" in field["description"]
 
 
-def test_a_configuration_without_the_setting_is_the_run_that_it_was() -> None:
-    assert "rows_are_public" not in config({"rows": 60}).model_dump(mode="json")["private"]
+def test_a_setting_that_is_left_out_makes_no_other_run() -> None:
+    written = config({"rows": 60}).model_dump(mode="json")
+    assert "rows_are_public" not in written["private"]
+    assert not {"learning_rate", "batch", "max_length"} & set(written["student"])
 
 
 def test_configurations_of_the_papers_draw_exactly_m_rows() -> None:

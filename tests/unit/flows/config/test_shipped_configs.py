@@ -250,12 +250,6 @@ def test_the_student_of_aug_pe_is_trained_as_its_paper_says() -> None:
     assert config.student.recipe == {"learning_rate": 3e-5, "batch": 32, "max_length": 512}
 
 
-def test_a_setting_of_the_student_that_is_left_out_makes_no_other_run() -> None:
-    config = load_config(WaspConfig, ROOT / "deployments/configs/demo.yaml")
-    written = config.model_dump(mode="json")
-    assert not {"learning_rate", "batch", "max_length"} & set(written["student"])
-
-
 def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
     changes = ["privacy={epsilon: 6, vocabulary_epsilon: 1, setting: paper}"]
     plan = start.plan("dp_kps", ROOT / "deployments/configs/dp_kps_here.yaml", changes)

@@ -29,15 +29,6 @@ def test_a_student_on_vectors_learns_whatever_their_scale_and_with_a_constant_co
         assert np.allclose(prediction.probabilities.sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("kind", ["linear", "mlp"])
-def test_the_same_seed_gives_the_same_student_on_vectors(kind, tmp_path):
-    vectors, _ = clouds(50, 1)
-    for name in "ab":
-        train_student(StudentSpec(kind=kind, epochs=3), vector_rows(), tmp_path / name)
-    first, second = (load_student(tmp_path / name)([""] * 50, vectors).probabilities for name in "ab")
-    assert np.array_equal(first, second)
-
-
 def test_a_student_on_vectors_is_stored_without_pickle(tmp_path):
     train_student(StudentSpec(kind="linear"), vector_rows(), tmp_path)
     with np.load(tmp_path / "head.npz", allow_pickle=False) as stored:
@@ -79,14 +70,11 @@ def test_the_probe_tells_separate_clouds_from_shuffled_labels():
     shuffled = list(np.random.default_rng(0).permutation(labels))
     assert probe_accuracy(vectors, shuffled, test_vectors, test_labels) < 0.6
     assert probe_accuracy(vectors, ["fruit"] * 200, test_vectors, test_labels) == pytest.approx(67 / 200)
+    known = [row for row, label in enumerate(labels) if label != "river"]
+    absent = probe_accuracy(vectors[known], [labels[row] for row in known], vectors, labels)
+    assert absent <= 2 / 3, "labels absent from training count as wrong"
     with pytest.raises(InputError):
         probe_accuracy(vectors[:0], [], test_vectors, test_labels)
-
-
-def test_labels_absent_from_training_count_as_wrong_for_the_probe():
-    vectors, labels = clouds(90, 0)
-    kept = [row for row, label in enumerate(labels) if label != "river"]
-    assert probe_accuracy(vectors[kept], [labels[row] for row in kept], vectors, labels) <= 2 / 3
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
@@ -124,11 +112,8 @@ def test_one_round_by_hand():
     found = adjust_weights(weights, likely, targets, 2.0)
     assert found == pytest.approx([0.578124, 0.343753, 0.578124], abs=1e-6)
     assert found.sum() == pytest.approx(1.5)
-
-
-def test_nobody_wrong_changes_nothing():
-    weights = np.array([0.2, 0.8])
-    assert adjust_weights(weights, np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1]), 2.0) == pytest.approx(weights)
+    sound = np.array([[0.9, 0.1], [0.4, 0.6]])
+    assert adjust_weights(weights[:2], sound, targets[:2], 2.0) == pytest.approx(weights[:2]), "nobody is wrong"
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
