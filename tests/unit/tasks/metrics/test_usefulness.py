@@ -164,24 +164,20 @@ def test_both_sides_learn_from_equally_many_texts_with_one_student(desk: Desk, k
     assert again.reused
 
 
-def test_more_zero_shot_texts_than_the_run_kept_are_thinned(desk: Desk) -> None:
-    ref, _ = measure_baseline(desk.tools, desk.job(desk.written("many", 20), desk.written("few", 5)))
-    assert desk.tools.artifacts.read_json(ref)["texts"] == 5 * len(desk.labels)
-
-
-def test_shares_that_private_rows_chose_do_not_reach_the_baseline(desk: Desk) -> None:
-    many = desk.written("many", 20)
+def test_zero_shot_texts_are_thinned_to_what_the_run_kept_whatever_shares_private_rows_chose(desk: Desk) -> None:
+    many, label = desk.written("many", 20), desk.labels[0]
     skewed = desk.written(
-        "skewed", 20, keep=lambda all: all[(all["label"] != desk.labels[0]) | (all.groupby("label").cumcount() < 3)]
+        "skewed", 20, keep=lambda all: all[(all["label"] != label) | (all.groupby("label").cumcount() < 3)]
     )
-    ref, _ = measure_baseline(desk.tools, desk.job(skewed, many, balanced=True))
-    assert desk.tools.artifacts.read_json(ref)["texts"] == 3 * len(desk.labels)
-
-
-def test_zero_shot_texts_of_one_class_are_no_baseline(desk: Desk) -> None:
-    one = desk.written("one", 5, keep=lambda table: table[table["label"] == desk.labels[0]])
-    ref, _ = measure_baseline(desk.tools, desk.job(one, desk.written("many", 5)))
-    assert read_baseline(desk.tools.artifacts.read_json(ref)) == (None, None, TOO_FEW)
+    one = desk.written("one", 5, keep=lambda table: table[table["label"] == label])
+    for job, texts in (
+        (desk.job(many, desk.written("few", 5)), 5 * len(desk.labels)),
+        (desk.job(skewed, many, balanced=True), 3 * len(desk.labels)),
+        (desk.job(one, many), None),
+    ):
+        values = desk.tools.artifacts.read_json(measure_baseline(desk.tools, job)[0])
+        assert values.get("texts") == texts
+    assert read_baseline(values) == (None, None, TOO_FEW), "one class is no baseline"
 
 
 def test_the_student_that_reads_a_density_is_not_the_one_of_the_exported_texts(desk: Desk) -> None:

@@ -1,5 +1,4 @@
 import pickle
-import time
 from collections import Counter
 
 import numpy as np
@@ -10,7 +9,7 @@ from connectors.interfaces.errors import ConfigError, InputError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.recorded import RecordedModel
-from tests.support.paths import DATA, ROOT
+from tests.support.paths import ROOT
 from wasp.testing import LanguageModelContract
 
 TOPICS = {"sea": ["ship", "harbour", "wave", "sail", "anchor"], "farm": ["cow", "barn", "tractor", "field", "milk"]}
@@ -196,21 +195,3 @@ def test_a_label_without_rows_is_refused_before_any_answer(tmp_path):
         model.complete([*prompts(1), *prompts(1, "maybe")], lambda position, answer: kept.append(answer))
     assert kept == []
     assert texts(model.complete(prompts(2))) == texts(open_model(make_file(tmp_path)).complete(prompts(2)))
-
-
-@pytest.mark.real_data
-def test_real_recorded_outputs_answer_thousands_of_contrastive_prompts_in_seconds():
-    folder = DATA / "plm_outputs" / "imdb"
-    if not folder.is_dir():
-        pytest.skip("shared data are missing")
-    examples = pd.read_parquet(folder / "gpt2-xl.parquet").text.tolist()[:400]
-    asked = [
-        Prompt("w", ("positive", "negative")[n % 2], good=(examples[n % 400],), bad=(examples[(n * 7) % 400],), seed=n)
-        for n in range(6000)
-    ]
-    path = folder / "gpt-3.5-turbo-instruct.parquet"
-    began = time.monotonic()
-    answers = open_model(path, follow_prompt=True).complete(asked)
-    assert time.monotonic() - began < 60
-    drawn = [(answer.text, prompt.label) for answer, prompt in zip(answers, asked, strict=True) if answer.text]
-    assert len(drawn) == len(set(drawn)) > 4000
