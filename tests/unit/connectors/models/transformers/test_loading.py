@@ -13,10 +13,11 @@ from threading import Thread
 
 import pytest
 
-from connectors.interfaces.errors import FinalError, TemporaryError
+from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
 from connectors.models.transformers.model import HfModel
+from connectors.models.transformers.model_checks import find_model
 from tests.support.models.tiny import tiny_models as tiny_models
 from tests.support.paths import ROOT
 
@@ -49,7 +50,8 @@ def hub(cache, monkeypatch) -> Iterator[dict[str, object]]:
         def do_GET(self) -> None:
             self.send_response(int(str(answer["status"])))
             self.send_header("X-Error-Code", str(answer["code"]))
-            self.send_header("Content-Length", "0")
+            for name, value in (("ETag", "x"), ("X-Repo-Commit", COMMIT), ("Content-Length", "0")):
+                self.send_header(name, value)
             self.end_headers()
 
         do_HEAD = do_GET
@@ -60,7 +62,10 @@ def hub(cache, monkeypatch) -> Iterator[dict[str, object]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    address = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants._HF_DEFAULT_ENDPOINT, address)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
     yield answer
     server.shutdown()
     server.server_close()
@@ -91,6 +96,19 @@ def test_an_unknown_model_and_a_gated_one_are_final(hub):
     hub.update(status=403, code="GatedRepo")
     with pytest.raises(FinalError, match="licence"):
         opened("meta-llama/Llama-2-7b-chat-hf").complete(ASKED)
+
+
+def test_a_model_of_the_hub_is_asked_for_before_a_run(hub):
+    for status, code, revision, message in (
+        (404, "RepoNotFound", None, "student.model: 'some/model' is neither a folder nor on the hub"),
+        (404, "EntryNotFound", "v2", "'some/model' at revision v2 on the hub is not for transformers"),
+        (503, "", None, "the hub is unreachable"),
+    ):
+        hub.update(status=status, code=code)
+        with pytest.raises(ConfigError, match=message):
+            find_model("student.model", "some/model", revision)
+    hub.update(status=200, code="")
+    assert find_model("student.model", "some/model") is None, "it must be downloaded"
 
 
 def test_a_hub_that_does_not_answer_is_worth_another_try(hub, monkeypatch):
