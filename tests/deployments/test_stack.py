@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from deployments.stack.supervisor import Supervisor
 from flows.engine.server import FILE
@@ -37,6 +38,15 @@ def start_run(running: RunningStack, **changes: Any) -> str:
     deployment = ask(running.api, "/deployments/name/wasp/demo")["id"]
     body = {"parameters": {"config": values(**changes)}}
     return str(ask(running.api, f"/deployments/{deployment}/create_flow_run", body)["id"])
+
+
+def run_in_shell(running: RunningStack, folder: Path) -> dict[str, Any]:
+    """Run a small configuration by the command, in a shell that read the env file; return its summary."""
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump(SMALL | {"execution": {"max_workers": 2, "seed": 7}}))
+    done = running.command("flows.cli.main", "run", "wasp", "--config", str(file), "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return last_json(done.stdout)
 
 
 def wait_for_state(running: RunningStack, run: str, *states: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
@@ -106,13 +116,7 @@ def test_a_run_from_the_server_with_paths_of_the_data_folder(running) -> None:
 
 
 def test_a_shell_that_read_the_env_file_works_with_the_stack(running, tmp_path) -> None:
-    import yaml
-
-    file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(SMALL | {"execution": {"max_workers": 2, "seed": 7}}))
-    done = running.command("flows.cli.main", "run", "wasp", "--config", str(file), "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    summary = last_json(done.stdout)
+    summary = run_in_shell(running, tmp_path)
     assert ask(running.api, f"/flow_runs/{summary['prefect_run_id']}")["state"]["name"] == "Completed"
     shown = last_json(running.command("flows.cli.main", "budget", "show", "--json").stdout)
     plain = {name: value for name, value in running.environment.items() if name != "WASP_LEDGER_URL"}
@@ -220,7 +224,7 @@ def test_the_automation_of_silent_runs_leaves_finished_ones_alone(running) -> No
 
 
 def test_a_run_whose_worker_is_killed_with_it_is_crashed_within_two_minutes(running) -> None:
-    run = start_run(running, method={"iterations": 40, "samples": 20_000}, execution={"max_workers": 2, "seed": 3})
+    run = start_run(running, **LONG, execution={"max_workers": 2, "seed": 3})
     wait_for_state(running, run, "Running")
     time.sleep(5)  # the first heartbeat is on its way
     servers = {pid for name, pid in pids(running).items() if name != "worker"}
@@ -287,13 +291,7 @@ def test_both_servers_ask_for_the_password(locked) -> None:
 
 
 def test_the_commands_of_a_shell_know_the_password(locked, tmp_path) -> None:
-    import yaml
-
-    file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(SMALL))
-    done = locked.command("flows.cli.main", "run", "wasp", "--config", str(file), "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    summary = last_json(done.stdout)
+    summary = run_in_shell(locked, tmp_path)
     address = f"{locked.mlflow}/api/2.0/mlflow/runs/get?run_id={summary['mlflow_run_id']}"
     assert status(address, AUTH) == 200
     assert (locked.home / "stack" / "env").stat().st_mode & 0o077 == 0

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.served_flow import ask
@@ -14,8 +16,11 @@ CONTINUE = {"execution": {"on_model_down": "continue"}}
 GOOD = {"name": "clerk", "connector": "ngram", "model": "helpdesk"}
 
 
-def broken_model(folder: Path) -> dict[str, str]:
-    """Return an environment in which the model 'novelist' refuses every call until a file says that it is back."""
+@pytest.fixture
+def pipeline(api: str, tmp_path: Path) -> Pipeline:
+    """Let the model 'novelist' refuse every call until a file says that it is back."""
+    folder = tmp_path / "site"
+    folder.mkdir()
     (folder / "sitecustomize.py").write_text(
         "import pathlib\n"
         "import connectors.models.ngram.model as m\n"
@@ -27,7 +32,7 @@ def broken_model(folder: Path) -> dict[str, str]:
         "    return whole(self, prompts, *rest)\n"
         "m.NgramModel.complete = complete\n"
     )
-    return {"PYTHONPATH": f"{folder}:{ROOT}"}
+    return Pipeline(tmp_path / "home", api, {"PYTHONPATH": f"{folder}:{ROOT}"})
 
 
 def step_states(api: str, run: str) -> dict[str, tuple[str, str]]:
@@ -40,9 +45,7 @@ def step_states(api: str, run: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(api: str, tmp_path: Path) -> None:
-    (tmp_path / "site").mkdir()
-    pipeline = Pipeline(tmp_path / "home", api, broken_model(tmp_path / "site"))
+def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(pipeline: Pipeline, api: str, tmp_path: Path) -> None:
     stopped = pipeline.call("run", "wasp", "--config", str(pipeline.config(method=ENOUGH)))
     assert stopped.returncode == 1
     assert "1 of 2 PLMs are down in iteration 0, before a release that would be charged" in stopped.stderr
@@ -64,9 +67,7 @@ def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(api: str, tmp_p
     assert [one["new"]["novelist"] for one in summary["iterations"][:1]] == [0]
 
 
-def test_a_model_that_is_back_writes_again_where_no_vote_has_been_cast(api: str, tmp_path: Path) -> None:
-    (tmp_path / "site").mkdir()
-    pipeline = Pipeline(tmp_path / "home", api, broken_model(tmp_path / "site"))
+def test_a_model_that_is_back_writes_again_where_no_vote_has_been_cast(pipeline: Pipeline, tmp_path: Path) -> None:
     plms = [GOOD, {"name": "novelist", "connector": "ngram", "model": "stories"}]
     first = pipeline.run(plms=plms, method=ENOUGH, **CONTINUE)
     before = pipeline.releases(first["run_id"])
@@ -77,9 +78,9 @@ def test_a_model_that_is_back_writes_again_where_no_vote_has_been_cast(api: str,
     assert again["n_synthetic"] == 144
 
 
-def test_a_run_whose_other_models_write_too_little_for_a_vote_stops_and_goes_on_later(api: str, tmp_path: Path) -> None:
-    (tmp_path / "site").mkdir()
-    pipeline = Pipeline(tmp_path / "home", api, broken_model(tmp_path / "site"))
+def test_a_run_whose_other_models_write_too_little_for_a_vote_stops_and_goes_on_later(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
     stopped = pipeline.call("run", "wasp", "--config", str(pipeline.config(**CONTINUE)))
     assert stopped.returncode == 1
     assert "'login_problem' has 2 of 4 (clerk: 2 usable, novelist: no answers)" in stopped.stderr

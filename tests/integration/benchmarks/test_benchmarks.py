@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks.__main__ import BENCHMARKS, main
 from tests.benchmarks.goals import GOALS, table, toward, verdicts
-from tests.benchmarks.race import in_turns, line
+from tests.benchmarks.race import line
 
 NAMES = [pytest.param(name, marks=() if name == "vote" else pytest.mark.runs) for name in BENCHMARKS]
 
@@ -40,16 +40,3 @@ def test_a_goal_is_judged_by_the_worst_line_that_measures_it() -> None:
     assert "NOT MET" in rows[1]
     assert "P16-64 " in rows[2]
     assert "P8" in rows[-1]
-
-
-def test_arms_run_in_turns_and_the_first_run_of_each_is_not_measured() -> None:
-    order: list[str] = []
-    taken = in_turns({"a": lambda: order.append("A"), "b": lambda: order.append("B")}, rounds=2)
-    assert "".join(order) == "ABABAB"
-    assert [len(rounds) for rounds in taken.values()] == [2, 2]
-
-
-def test_the_ratio_is_the_median_of_the_rounds_own_ratios() -> None:
-    one = line("s", "c", "peer", ours=[1.0, 9.0, 2.0], peer=[2.0, 3.0, 2.0])
-    assert (one.ratio, one.low, one.high) == (1.0, 0.5, 3.0)
-    assert (one.ours_seconds, one.peer_seconds) == (2.0, 2.0)

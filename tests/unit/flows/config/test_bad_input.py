@@ -14,6 +14,7 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, InputError,
 from flows.catalog import find_flow
 from flows.cli.start import plan
 from flows.compare.config import CompareConfig
+from flows.config.environment import environment, unknown_variables
 from flows.config.files import check_config, load_config, read_stored, with_changes
 from flows.config.models import listed_prices
 from flows.config.paths import default_name
@@ -400,6 +401,37 @@ def test_a_nearly_full_disk_is_refused_before_the_run(tmp_path: Path, monkeypatc
         check_room(tmp_path)
 
 
+# --- variables WASP_*: types, empty values, unknown names
+def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASP_DATA", "")
+    assert environment().data is None
+    monkeypatch.setenv("WASP_DATA", "rows")
+    assert environment().data == Path("rows")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("WASP_LEDGER_KEY_FILE", "key", r"removed in 0\.3\. Copy that file to private/ledger\.key"),
+        ("WASP_QUIET", "perhaps", ".*perhaps"),
+    ],
+)
+def test_a_removed_variable_or_an_invalid_value_is_refused_with_what_to_do(
+    name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"{name}: {message}"):
+        environment()
+
+
+def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASP_LEDGERURL", "sqlite:///a.db")
+    monkeypatch.setenv("WASP_SECRET_OPENAI", "x")
+    assert "WASP_LEDGERURL" in unknown_variables()
+    assert "WASP_SECRET_OPENAI" not in unknown_variables()
+
+
+# --- money
 @pytest.mark.parametrize("connector", ["openai", "anthropic"])
 def test_a_cap_on_money_without_a_price_is_refused_with_the_way_out(tmp_path: Path, connector: str) -> None:
     paid = {"name": "gpt", "connector": connector, "model": "m"}

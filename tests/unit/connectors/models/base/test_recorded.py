@@ -182,9 +182,6 @@ def test_wrong_options_and_files_are_refused_with_names(tmp_path, content, optio
         path.write_bytes(content)
     with pytest.raises((ConfigError, InputError), match=message):
         open_model(path, **options)
-
-
-def test_a_model_without_a_file_is_refused():
     with pytest.raises(ConfigError, match="path"):
         open_model("")
 
