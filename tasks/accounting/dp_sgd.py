@@ -56,14 +56,20 @@ class Training:
 class TrainingNoise(Noise):
     """The noise of a training.
 
-    `sigma`: in units of a gradient. `sensitivity`: the clipping norm of gradients. `epsilon_prv`: the result of the
-    second accountant, None without noise. `own`: epsilon and delta of the training alone, where the run has further
-    releases.
+    `sigma`: in units of a gradient, `multiplier` in units of the clipping norm, the `sensitivity`. `epsilon_prv`: the
+    result of the second accountant, None without noise. `own`: epsilon and delta of the training alone, where the run
+    has further releases.
     """
 
     training: Training | None = None
+    multiplier: float = 0.0
     epsilon_prv: float | None = None
     own: tuple[float, float] | None = None
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The multiplier that the accountants were asked for, without a rounding by the clipping norm."""
+        return self.multiplier
 
     def with_own_delta(self, delta: float) -> TrainingNoise:
         """Return the noise of a training with a delta of its own next to other releases."""
@@ -219,19 +225,17 @@ def _noise(
     training: Training, promise: tuple[float, float], multiplier: float, exact: float, second: float | None
 ) -> TrainingNoise:
     epsilon, delta = promise
+    privacy = VotePrivacy(epsilon, delta, releases=1, votes=1, sides=1)
     return TrainingNoise(
-        privacy=VotePrivacy(epsilon, delta, releases=1, votes=1, sides=1),
+        privacy,
         sigma=multiplier * training.clip,
-        sigma_int=0.0,
-        scale=1,
+        scale=0,
         sensitivity=training.clip,
-        noise_multiplier=multiplier,
-        releases=1,
         epsilon_stated=epsilon,
         epsilon_exact=exact,
         delta=delta,
-        calibration="tight",
         training=training,
+        multiplier=multiplier,
         epsilon_prv=second,
     )
 

@@ -41,16 +41,4 @@ def exposure_charge(what: str) -> Charge:
 
 
 def _bare(epsilon: float, delta: float, releases: int) -> Noise:
-    return Noise(
-        privacy=VotePrivacy(epsilon, delta, releases),
-        sigma=0.0,
-        sigma_int=0.0,
-        scale=0,
-        sensitivity=0.0,
-        noise_multiplier=0.0,
-        releases=releases,
-        epsilon_stated=epsilon,
-        epsilon_exact=epsilon,
-        delta=delta,
-        calibration="none",
-    )
+    return Noise(VotePrivacy(epsilon, delta, releases), 0.0, 0, 0.0, epsilon, epsilon, delta, "none")

@@ -45,26 +45,37 @@ PRE_TEXT_EXCESS: Final = 1.541 * math.sqrt(2)
 class Noise:
     """The noise of every release of a run.
 
-    `sigma` in votes (the largest single vote is 1), `sigma_int` in integer steps (`scale` steps are one vote),
-    `noise_multiplier` = sigma / sensitivity. `epsilon_stated`: the requested epsilon. `epsilon_exact`: the exact joint
-    cost of all releases at `delta`. `sums`: the releases of a method that does not vote; the fields above describe the
-    last of them. `beside`: label counts and a vocabulary before, and teachers' answers after, the releases of the
-    method. Each of them has its own noise.
+    `sigma` in votes (the largest single vote is 1); `scale` integer steps are one vote. `epsilon_stated`: the
+    requested epsilon. `epsilon_exact`: the exact joint cost of all releases at `delta`. `sums`: the releases of a
+    method that does not vote; the fields above describe the last of them. `beside`: label counts and a vocabulary
+    before, and teachers' answers after, the releases of the method. Each of them has its own noise.
     """
 
     privacy: VotePrivacy
     sigma: float
-    sigma_int: float
     scale: int
     sensitivity: float
-    noise_multiplier: float
-    releases: int
     epsilon_stated: float
     epsilon_exact: float
     delta: float
-    calibration: str
+    calibration: str = "tight"
     sums: tuple[SumNoise[Any], ...] = ()
     beside: tuple[SumNoise[Any], ...] = ()
+
+    @property
+    def sigma_int(self) -> float:
+        """Sigma in integer steps."""
+        return self.sigma * self.scale
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Sigma over the sensitivity; 0 for a run that moves nothing."""
+        return self.sigma / self.sensitivity if self.sensitivity else 0.0
+
+    @property
+    def releases(self) -> int:
+        """The number of releases of the method."""
+        return len(self.sums) or self.privacy.releases
 
     @property
     def non_private(self) -> bool:
@@ -144,20 +155,8 @@ def calibrate(privacy: VotePrivacy) -> Noise:
 def noise_of_sums(privacy: VotePrivacy, sums: tuple[SumNoise[Any], ...], epsilon_exact: float) -> Noise:
     """Return the noise of a run whose method makes the releases `sums`, with joint cost `epsilon_exact`."""
     last = sums[-1]
-    return Noise(
-        privacy=privacy,
-        sigma=last.scale,
-        sigma_int=last.scale_int,
-        scale=last.steps,
-        sensitivity=last.sensitivity,
-        noise_multiplier=last.scale / last.sensitivity,
-        releases=len(sums),
-        epsilon_stated=privacy.epsilon,
-        epsilon_exact=epsilon_exact,
-        delta=privacy.delta,
-        calibration=last.privacy.calibration,
-        sums=sums,
-    )
+    promise, kind = (privacy.epsilon, epsilon_exact, privacy.delta), last.privacy.calibration
+    return Noise(privacy, last.scale, last.steps, last.sensitivity, *promise, kind, sums)
 
 
 def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, share: float = 0.03) -> float:
@@ -194,25 +193,14 @@ def sides_of(event: Mapping[str, Any], reason: str) -> int:
 # --- inside
 def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
     sensitivity, scale = total_sensitivity(privacy), scale_of(privacy)
-    sigma_int, multiplier = sigma * scale, sigma / sensitivity
     if sigma > 0:
-        need(sigma_int >= LEAST_SCALE_INT, "epsilon", "a smaller number, or inf for no protection", privacy.epsilon)
-        epsilon = epsilon_of([discrete_gaussian_event(multiplier, sigma_int, privacy.releases)], privacy.delta)
+        need(sigma * scale >= LEAST_SCALE_INT, "epsilon", "a smaller number, or inf for no protection", privacy.epsilon)
+        event = discrete_gaussian_event(sigma / sensitivity, sigma * scale, privacy.releases)
+        epsilon = epsilon_of([event], privacy.delta)
     else:
         epsilon = math.inf if privacy.releases else 0.0
-    return Noise(
-        privacy=privacy,
-        sigma=sigma,
-        sigma_int=sigma_int,
-        scale=scale,
-        sensitivity=sensitivity,
-        noise_multiplier=multiplier,
-        releases=privacy.releases,
-        epsilon_stated=privacy.epsilon,
-        epsilon_exact=epsilon,
-        delta=privacy.delta,
-        calibration=privacy.calibration,
-    )
+    promise = privacy.epsilon, epsilon, privacy.delta
+    return Noise(privacy, sigma, scale, sensitivity, *promise, privacy.calibration)
 
 
 def _paper_sigma(privacy: VotePrivacy) -> float:

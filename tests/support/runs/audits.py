@@ -14,7 +14,7 @@ import tasks.audit.attacks
 from tasks.private.voting.votes import noisy_votes
 HOW = sys.argv.pop(1)
 def weak(ballot, candidates, noise):
-    return noisy_votes(ballot, candidates, replace(noise, sigma_int=noise.sigma_int / 4))
+    return noisy_votes(ballot, candidates, replace(noise, sigma=noise.sigma / 4))
 def reused(ballot, candidates, noise, kept={}):
     if HOW == "weak":
         return weak(ballot, candidates, noise)

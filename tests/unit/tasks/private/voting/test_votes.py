@@ -157,7 +157,7 @@ def test_votes_without_noise_need_the_explicit_mark():
     with pytest.raises(ConfigError, match="releases"):
         noisy_votes(voters, standing, calibrate(VotePrivacy(4, 1e-5, 0)))
     with pytest.raises(ConfigError, match="non_private"):
-        noisy_votes(voters, standing, replace(noise_for(8), sigma_int=0.0))
+        noisy_votes(voters, standing, replace(noise_for(8), sigma=0.0))
     open_noise = calibrate(VotePrivacy(math.inf, 1e-5, 4))
     noisy = noisy_votes(voters, standing, open_noise)
     assert np.stack([noisy.near, noisy.far], axis=1).tolist() == counts(voters, standing).tolist()
