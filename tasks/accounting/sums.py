@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
 from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import (
@@ -96,6 +96,7 @@ class SumNoise(Generic[AnyPrivacy]):
     privacy: AnyPrivacy
     scale: float
     epsilon_exact: float
+    releases: ClassVar[int] = 1
 
     @property
     def kind(self) -> Kind:
@@ -135,7 +136,7 @@ class SumNoise(Generic[AnyPrivacy]):
             "protects": self.privacy.protects,
             "noise": self.kind,
             "noise_scale": self.scale,
-            "releases": 1,
+            "releases": self.releases,
         }
 
     @property

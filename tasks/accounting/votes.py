@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from connectors.interfaces.ledger import ABOUT, Charge
 from tasks.accounting.composition import (
@@ -61,6 +61,7 @@ class Noise:
     calibration: str = "tight"
     sums: tuple[SumNoise[Any], ...] = ()
     beside: tuple[SumNoise[Any], ...] = ()
+    kind: ClassVar[str] = "gaussian"
 
     @property
     def sigma_int(self) -> float:
@@ -88,7 +89,7 @@ class Noise:
         return {
             "calibration": self.calibration,
             "protects": self.privacy.protects,
-            "noise": "gaussian",
+            "noise": self.kind,
             "noise_scale": self.sigma,
             "releases": self.releases,
         }

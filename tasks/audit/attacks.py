@@ -147,8 +147,7 @@ def vote_case(noise: Noise, parties: Parties | None = None, run: Mechanism | Non
         draw=lambda ballot: [_counts(votes) for votes in run(ballot, candidates, noise)],
         scale_int=noise.sigma_int,
         claimed=math.sqrt(noise.releases) / noise.noise_multiplier,
-        delta=noise.delta,
-        releases=noise.releases,
+        noise=noise,
         views={f"who took part, by {kind} votes": kinds == kind for kind in ("near", "far") if sides == 2},
     )
 

@@ -100,14 +100,12 @@ def few_numbers(noise: SumNoise[Any]) -> SumNoise[Any]:
 def part_case(noise: SumNoise[Any]) -> SumsCase:
     """Return the attack on a release of sums."""
     sides = KINDS[noise.privacy.part].canary(noise)
-    laplace = noise.kind == "laplace"
     return SumsCase(
         what=f"who took part, by {noise.privacy.part}",
         sides=(sides.without, sides.canary),
         clean=lambda side: sides.clean(side).sums,
         draw=lambda side: [add_noise(sides.clean(side), noise).sums],
         scale_int=noise.scale_int,
-        claimed=noise.epsilon_exact if laplace else noise.sensitivity / noise.scale,
-        delta=noise.delta,
-        laplace=laplace,
+        claimed=noise.epsilon_exact if noise.kind == "laplace" else noise.sensitivity / noise.scale,
+        noise=noise,
     )

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from connectors.interfaces.progress import Advance
+    from tasks.accounting.sums import SumNoise
+    from tasks.accounting.votes import Noise
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -46,7 +48,7 @@ class SumsCase:
 
     `sides`: the input of a run without and with the canary. `clean`: its sums without noise. `draw`: the noisy sums of
     each release of a run; a test replaces it by a sabotaged one. `scale_int`: scale of the noise in integer steps.
-    `claimed`: the joint mu of all `releases`, or epsilon where the noise is `laplace`. `views`: names and masks of
+    `claimed`: the joint mu of all releases of the `noise`, or epsilon where it is Laplace. `views`: names and masks of
     parts of the sums that the attacker also projects on; all of them by default.
     """
 
@@ -56,9 +58,7 @@ class SumsCase:
     draw: Callable[[Any], list[Ints]]
     scale_int: float
     claimed: float
-    delta: float
-    releases: int = 1
-    laplace: bool = False
+    noise: Noise | SumNoise[Any]
     views: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     @property
@@ -77,26 +77,26 @@ class SumsCase:
         """Attack the release `2 * trials` times; return its strength in each view, its freshness and its number."""
         direction = self.direction
         outputs = run_sides(self.draw, self.sides, self.baseline, trials, advance)
-        if self.laplace:
+        if self.noise.kind == "laplace":
             strengths = [self._laplace_finding(outputs, direction, confidence)]
         else:
             views = {self.what: direction} | {name: np.where(mask, direction, 0) for name, mask in self.views.items()}
             strengths = [
-                gaussian_finding(name, self.claimed, outputs, view, self.releases, confidence)
+                gaussian_finding(name, self.claimed, outputs, view, self.noise.releases, confidence)
                 for name, view in views.items()
             ]
-        return [*strengths, *check_noise(outputs, self.releases, trials)]
+        return [*strengths, *check_noise(outputs, self.noise.releases, trials)]
 
     def likely(self, trials: int, confidence: float = CONFIDENCE) -> float:
         """Return the median epsilon that the attack proves for a sound mechanism.
 
         The canary is added, so the attack proves less where the promise also covers its replacement.
         """
-        if self.laplace:
+        if self.noise.kind == "laplace":
             return self._threshold(self.direction, trials, confidence)[1]
-        mu = math.sqrt(self.releases) * float(np.linalg.norm(self.direction)) / self.scale_int
+        mu = math.sqrt(self.noise.releases) * float(np.linalg.norm(self.direction)) / self.scale_int
         bound = likely_bound(mu, trials, confidence)
-        return gaussian_epsilon(bound, self.delta) if bound > 0 else 0.0
+        return gaussian_epsilon(bound, self.noise.delta) if bound > 0 else 0.0
 
     def _laplace_finding(self, outputs: tuple[Floats, Floats], direction: Floats, confidence: float) -> Finding:
         without, with_canary = (self._ratio(side, direction) for side in outputs)

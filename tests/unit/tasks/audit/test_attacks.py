@@ -109,12 +109,12 @@ def far_without_noise(case: SumsCase) -> Callable[[Any], list[Any]]:
 @pytest.mark.parametrize("name", CASES)
 def test_the_sound_mechanism_passes_and_the_bound_comes_near_the_claim(name: str) -> None:
     case = CASES[name]()
-    findings = case.attack(MANY if case.laplace else FEW)
+    findings = case.attack(MANY if case.noise.kind == "laplace" else FEW)
     assert all(finding.passed for finding in findings), findings
     strength = findings[0]
     proven = strength.epsilons(1e-5)[1]
     assert proven == pytest.approx(case.likely(strength.trials), abs=1.6)
-    if not case.laplace:
+    if case.noise.kind != "laplace":
         apart, way = (float(number) for number in re.findall(r"(\d\.\d\d) (?:standard|of the)", strength.remark))
         assert apart == pytest.approx(strength.claimed, abs=6 * (2 / FEW) ** 0.5 + 0.05)
         assert way == pytest.approx(1.0, abs=6 * (2 / FEW) ** 0.5 / strength.claimed)
@@ -123,8 +123,8 @@ def test_the_sound_mechanism_passes_and_the_bound_comes_near_the_claim(name: str
 @pytest.mark.parametrize("name", [name for name in CASES if name != "densities as printed"])
 def test_the_canary_moves_the_release_as_far_as_the_promise_allows(name: str) -> None:
     case = CASES[name]()
-    moved = np.abs(case.direction).sum() if case.laplace else np.linalg.norm(case.direction)
-    assert math.sqrt(case.releases) * moved / case.scale_int == pytest.approx(case.claimed, rel=0.02)
+    moved = np.abs(case.direction).sum() if case.noise.kind == "laplace" else np.linalg.norm(case.direction)
+    assert math.sqrt(case.noise.releases) * moved / case.scale_int == pytest.approx(case.claimed, rel=0.02)
 
 
 @pytest.mark.statistical
@@ -146,7 +146,8 @@ SABOTAGED += [("votes", same_noise_everywhere), ("votes", far_without_noise), ("
 def test_a_sabotaged_mechanism_is_caught(name: str, how: Callable[[SumsCase], Any]) -> None:
     case = CASES[name]()
     assert not all(
-        finding.passed for finding in replace(case, draw=how(case)).attack(3 * MANY if case.laplace else FEW)
+        finding.passed
+        for finding in replace(case, draw=how(case)).attack(3 * MANY if case.noise.kind == "laplace" else FEW)
     )
 
 
