@@ -27,6 +27,7 @@ import reference  # noqa: E402
 INCLUDED = {
     "index.md": "README.md",
     "privacy/guarantee.md": "tasks/private/README.md",
+    "privacy/security.md": "SECURITY.md",
     "guides/deploy.md": "infra/README.md",
     "develop/connectors.md": "connectors/README.md",
     "develop/contributing.md": "CONTRIBUTING.md",
