@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,11 @@ from connectors.interfaces.federation import COORDINATOR, ROUNDS
 from connectors.security.signing import pem_of_line, public_line, public_pem
 from flows.config.base import AnyConfig
 from flows.config.paths import place
-from flows.config.rows import PartiesChoice
 from flows.config.yaml_files import parse_yaml
-from tasks.accounting.federated import Parties, SharedNoise, guarantees, shared
+from tasks.accounting.federated import Parties, guarantees
 from tasks.accounting.no_noise import finite
 from tasks.accounting.votes import Noise
-from tasks.steps.federation.coordinator import end_run
+from tasks.steps.federation.coordinator import Federation, end_run
 from tasks.steps.federation.party import registry_digest
 
 COORDINATES = 4
@@ -32,47 +30,29 @@ HOW = "Write one line per party, NAME: ed25519:KEY, as `wasp party --config part
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
-@dataclass(frozen=True, slots=True)
-class Federation:
-    """The parties of a run: their settings, their public keys (PEM) by name, and the coordinator's public key."""
-
-    choice: PartiesChoice
-    registry: Mapping[str, bytes]
-    coordinator: bytes
-
-    @property
-    def parties(self) -> Parties:
-        """Numbers of parties; ConfigError if they are impossible."""
-        number = len(self.registry)
-        return Parties(number, self.choice.minimum or number, self.choice.colluding)
-
-    def shared(self, noise: Noise) -> SharedNoise:
-        """Divide the noise of a run among the parties."""
-        return shared(noise, self.parties)
-
-    def check_coordinator(self, secret: bytes) -> None:
-        """Raise ConfigError unless the registry has the public half of this coordinator's key."""
-        if public_pem(secret) != self.coordinator:
-            raise ConfigError(
-                f"parties.registry: {self.choice.registry} lacks this coordinator's key, and parties accept only plans "
-                f"that it signed. Write its line and give the file to every party: {COORDINATOR}: {public_line(secret)}"
-            )
-
-    @property
-    def fingerprint(self) -> str:
-        """Identifier of the data of all parties; it depends on their keys, not on their records."""
-        return digest(["federation", self.choice.name, registry_digest(self.registry, list(self.registry))])
-
-
 def federation_of(config: AnyConfig) -> Federation | None:
     """Return the parties of a configuration, None if it has none; ConfigError for an invalid registry or number."""
     choice = config.parties
     if choice is None:
         return None
     registry, coordinator = read_registry(Path(place(choice.registry, config.data_root)).expanduser())
-    federation = Federation(choice, registry, coordinator or b"")
-    assert federation.parties  # raises ConfigError for impossible numbers
-    return federation
+    parties = Parties(len(registry), choice.minimum or len(registry), choice.colluding)
+    return Federation(registry, coordinator or b"", parties, choice.embeddings, choice.minutes)
+
+
+def identify_parties(config: AnyConfig, federation: Federation, secret: bytes) -> str:
+    """Return the identifier of the data of all parties; it depends on their keys, not on their records.
+
+    Raises ConfigError unless the registry has the public half of this coordinator's key.
+    """
+    choice = config.parties
+    assert choice is not None
+    if public_pem(secret) != federation.coordinator:
+        raise ConfigError(
+            f"parties.registry: {choice.registry} lacks this coordinator's key, and parties accept only plans "
+            f"that it signed. Write its line and give the file to every party: {COORDINATOR}: {public_line(secret)}"
+        )
+    return digest(["federation", choice.name, registry_digest(federation.registry, list(federation.registry))])
 
 
 def read_registry(path: Path) -> tuple[dict[str, bytes], bytes | None]:
@@ -117,8 +97,8 @@ def parties_planned(config: AnyConfig, noise: Noise) -> dict[str, Any] | None:
     if federation is None:
         return None
     return _about(federation, noise) | {
-        "minutes": federation.choice.minutes,
-        "embeddings": federation.choice.embeddings,
+        "minutes": federation.minutes,
+        "embeddings": federation.form,
         "bytes_up_first_round": COORDINATES * config.method.candidates * noise.privacy.sides,
         "histograms": noise.privacy.sides,
     }

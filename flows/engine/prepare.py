@@ -25,7 +25,7 @@ from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
 from flows.engine.checks import require_ready
 from flows.engine.datasets import notify_owner, with_declared_rows
-from flows.engine.federation import Federation, federation_of
+from flows.engine.federation import federation_of, identify_parties
 from flows.engine.method import Releases
 from flows.engine.run_summary import check_metric_names
 from flows.engine.tools import RunName, RunTools
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from connectors.ledger.ledger import PrivacyLedger
-    from tasks.accounting.federated import SharedNoise
+    from tasks.steps.federation.coordinator import Federation
 
 
 EXECUTION_SETTINGS: dict[str, Any] = {
@@ -102,11 +102,6 @@ class Prepared:
         """The noise of all releases together."""
         return self.releases.noise
 
-    @property
-    def shared(self) -> SharedNoise | None:
-        """The noise as divided among parties; None without parties."""
-        return self.federation.shared(self.noise) if self.federation else None
-
 
 def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) -> Prepared:
     """Check everything, identify the private dataset if there is one, and plan; nothing is reserved or spent.
@@ -136,13 +131,13 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     federation = federation_of(config)
     if federation is not None:
         federation.shared(releases.noise)
-        federation.check_coordinator(tools.coordinator_key)
+        of_parties = identify_parties(config, federation, tools.coordinator_key)
         tools.exchange.below(ROUNDS)
     warnings = tuple(warnings_of(config, card, releases))
     approval = ask(tools, card, releases, warnings) if ask is not None else None
     identity = identify(tools.zone, tools.private, card.label_names, texts) if config.private else None
     if federation is not None:
-        identity = Identity(federation.fingerprint, (), Marks(public=True))  # each party's own cap limits it
+        identity = Identity(of_parties, (), Marks(public=True))  # each party's own cap limits it
     contents = [reference.content if reference else None for reference in (test, public)]
     contents += [*([shown.content] if shown else []), *method.contents(tools)]
     run_name = _name(tools, flow, card, identity, contents)

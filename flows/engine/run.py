@@ -265,20 +265,10 @@ class Run:
 
     def vote(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:
         """Return the noisy votes of the private records, of this run or of several parties, on texts."""
-        spec, shared, federation = self.vote_spec(iteration), self.prepared.shared, self.prepared.federation
-        if shared is None or federation is None:
+        spec, federation = self.vote_spec(iteration), self.prepared.federation
+        if federation is None:
             return self.release(vote, spec, votable)
-        labels, flow, choice = self.prepared.card.label_names, self.tools.called.flow, federation.choice
-        job = FederatedVote(
-            spec,
-            flow,
-            federation.registry,
-            federation.coordinator,
-            shared,
-            labels,
-            choice.embeddings,
-            choice.minutes,
-        )
+        job = FederatedVote(spec, self.tools.called.flow, self.prepared.card.label_names, federation)
         return self.release(federated_vote, job, votable, self.dropped, get_run_logger().info)
 
     @property

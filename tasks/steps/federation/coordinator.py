@@ -21,7 +21,8 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ArtifactError, FinalError, PartyError
 from connectors.interfaces.federation import ROUNDS, Exchange
 from connectors.interfaces.ledger import StoredRelease
-from tasks.accounting.federated import SharedNoise, shared_charge
+from tasks.accounting.federated import Parties, SharedNoise, shared, shared_charge
+from tasks.accounting.votes import Noise
 from tasks.core.refs import Written
 from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
@@ -57,22 +58,37 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class FederatedVote:
-    """A vote of several parties.
+class Federation:
+    """The parties of a run.
 
-    `registry`: long-term public key (PEM) of every party by name; `coordinator`: the key that signs plans; `noise`:
-    shared by the parties; `labels`: the classes; `form`: transfer format of text vectors; `minutes`: timeout for a
-    party at each stage.
+    `registry`: long-term public key (PEM) of every party by name; `coordinator`: the key that signs plans; `parties`:
+    their numbers; `form`: transfer format of text vectors; `minutes`: timeout for a party at each stage.
     """
+
+    registry: Mapping[str, bytes]
+    coordinator: bytes
+    parties: Parties
+    form: Form
+    minutes: float
+
+    def shared(self, noise: Noise) -> SharedNoise:
+        """Divide the noise of a run among the parties."""
+        return shared(noise, self.parties)
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedVote:
+    """A vote of several parties on the classes `labels`; they divide the noise of `spec` among them."""
 
     spec: VoteSpec
     flow: str
-    registry: Mapping[str, bytes]
-    coordinator: bytes
-    noise: SharedNoise
     labels: tuple[str, ...]
-    form: Form
-    minutes: float
+    federation: Federation
+
+    @property
+    def noise(self) -> SharedNoise:
+        """The noise in shares."""
+        return self.federation.shared(self.spec.noise)
 
 
 @paid_step("vote of the parties t={job.spec.iteration}", stays=in_flow_process)
@@ -84,9 +100,9 @@ def federated_vote(
     Raises FinalError with the names of the failed parties if too few remain, or if some failed after all were ready.
     Nothing is summed in this case.
     """
-    spec, parties = job.spec, job.noise.parties
-    more = {"parties": [parties.number, parties.minimum, parties.colluding, job.form]}
-    key = vote_key("federated_vote", tools, replace(spec, noise=job.noise.total), written, more)
+    spec, parties = job.spec, job.federation.parties
+    more = {"parties": [parties.number, parties.minimum, parties.colluding, job.federation.form]}
+    key = vote_key("federated_vote", tools, spec, written, more)
     request = spec.payer.request(tools.run_id, spec.slot, key.key, shared_charge(job.noise))
     facts: dict[str, Any] = {}
 
@@ -166,9 +182,9 @@ class Coordinator:
         data = self.tools.exchange.read(path)
         if data is not None:
             keys = {party: bytes.fromhex(key) for party, key in json.loads(data).items()}
-            return check_announcements(plan.round, keys, self.job.registry)
+            return check_announcements(plan.round, keys, self.job.federation.registry)
         keys = self._gather(plan, File.KEYS)
-        transcript = check_announcements(plan.round, keys, self.job.registry)
+        transcript = check_announcements(plan.round, keys, self.job.federation.registry)
         self.tools.exchange.write(path, json.dumps({party: key.hex() for party, key in keys.items()}).encode())
         return transcript
 
@@ -182,7 +198,7 @@ class Coordinator:
             missing = [party for party in plan.parties if party not in messages]
             messages.update(self._read(plan.id, kind, missing))
             missing = [party for party in missing if party not in messages]
-            late = dict.fromkeys(missing, LATE) if waited > 60 * self.job.minutes else {}
+            late = dict.fromkeys(missing, LATE) if waited > 60 * self.job.federation.minutes else {}
             if gone := late | self._refused(plan, missing):
                 raise DropOutError(gone)
             if missing and waited > reported + REPORT_SECONDS:
@@ -210,7 +226,7 @@ class Coordinator:
         return gone
 
     def _opened(self, plan: RoundPlan, kind: str, party: str, data: bytes) -> bytes:
-        return open_message(data, kind, plan.id, party, self.job.registry[party])
+        return open_message(data, kind, plan.id, party, self.job.federation.registry[party])
 
     # --- attempts
     def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> RoundPlan:
@@ -232,7 +248,7 @@ class Coordinator:
             )
         plan = None
         with suppress(PlanSignatureError, ArtifactError):
-            plan = None if data is None else RoundPlan.from_message(data, last, job.coordinator)
+            plan = None if data is None else RoundPlan.from_message(data, last, job.federation.coordinator)
         if plan is not None and plan.step == self.step and not is_aborted:
             return plan
         if plan is not None:
@@ -242,11 +258,11 @@ class Coordinator:
     def publish(self, at: RoundId, written: Sequence[Written], texts: Candidates) -> RoundPlan:
         """Publish plan and texts of an attempt; texts that an earlier round published are reused."""
         tools, job, noise, files = self.tools, self.job, self.job.noise, self.tools.exchange
-        parties = tuple(party for party in sorted(job.registry) if party not in self.dropped.parties)
+        parties = tuple(party for party in sorted(job.federation.registry) if party not in self.dropped.parties)
         pieces = []
         for entry in written:
             ids = tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy()
-            piece, data = pack(at.run_id, texts.take(np.flatnonzero(np.isin(texts.ids, ids))), job.form)
+            piece, data = pack(at.run_id, texts.take(np.flatnonzero(np.isin(texts.ids, ids))), job.federation.form)
             pieces.append(piece)
             if not files.exists(piece):
                 files.write(piece, data)
@@ -260,8 +276,8 @@ class Coordinator:
             labels=job.labels,
             embedder=tools.embedder.identity,
             pieces=tuple(pieces),
-            minutes=job.minutes,
-            registry=registry_digest(job.registry, parties),
+            minutes=job.federation.minutes,
+            registry=registry_digest(job.federation.registry, parties),
             step=self.step,
             respend=job.spec.payer.respend,
         )
@@ -281,7 +297,7 @@ class Coordinator:
         self.report(f"iteration {plan.iteration}, attempt {plan.attempt + 1} failed: {names}")
         self.dropped.parties |= {party: why for party, why in gone.items() if party not in self.lost}
         self.lost.clear()
-        left, minimum = len(self.job.registry) - len(self.dropped.parties), self.job.noise.parties.minimum
+        left, minimum = len(self.job.federation.registry) - len(self.dropped.parties), self.job.noise.parties.minimum
         self._abort(plan)
         if left < minimum:
             end_run(self.tools.exchange, plan.run_id)

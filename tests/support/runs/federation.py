@@ -200,13 +200,8 @@ class Federated:
     def job(self, iteration: int = 0, minutes: float = 2.0, respend: bool = False) -> FederatedVote:
         run, name = self.run, self.run.tools.called
         assert run.federation is not None
-        assert run.shared is not None
         spec = VoteSpec(iteration, Payer(name.dataset, name.fingerprint, respend), run.noise, "all")
-        labels, form = run.card.label_names, run.federation.choice.embeddings
-        federation = run.federation
-        return FederatedVote(
-            spec, "wasp", federation.registry, federation.coordinator, run.shared, labels, form, minutes
-        )
+        return FederatedVote(spec, "wasp", run.card.label_names, replace(run.federation, minutes=minutes))
 
     def vote(
         self, acts: Mapping[str, Act] | None = None, iteration: int = 0, dropped: Dropped | None = None, **job: Any

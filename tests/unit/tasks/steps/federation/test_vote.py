@@ -219,7 +219,7 @@ def test_a_party_reads_the_sum_and_the_guarantee_counts_it_as_colluding(tmp_path
     uploads = [reader.read(at.message(File.UPLOADS, party))[-4 * length :] for party in info["parties"]]
     total = np.sum([np.frombuffer(upload, dtype="<u4") for upload in uploads], axis=0, dtype=np.uint32)
     assert np.array_equal(centred(total).reshape(2, -1).T, both_sides(votes))
-    noise = federated.run.shared
+    noise = federated.run.federation.shared(federated.run.noise)
     assert noise.parties.colluding == 1
     assert guarantee(noise, 0).epsilon < guarantee(noise, 1).epsilon <= 4.0 + 1e-6 < guarantee(noise, 2).epsilon
 
