@@ -27,7 +27,8 @@ HEAVY = (
 )
 ALLOWED = {
     "pyproject.toml", "flows", "tasks", "connectors", "deployments", "tests", "infra", "README.md", "Makefile",
-    "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "requirements.lock", "docs", "mkdocs.yml", "SECURITY.md", "CITATION.cff",
+    "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "requirements.lock", "docs", "mkdocs.yml", "SECURITY.md",
+    "CITATION.cff",
 }  # fmt: skip
 
 

@@ -94,12 +94,6 @@ def test_nothing_of_it_can_be_exported(finished: Done, tmp_path: Path) -> None:
     assert not (tmp_path / "bundle").exists()
 
 
-def test_resumed_it_reuses_its_student(finished: Done) -> None:
-    pipeline, summary, _ = finished
-    again = pipeline.answer("resume", summary["run_id"])
-    assert (again["accuracy"], again["releases"]) == (summary["accuracy"], 1)
-
-
 def test_another_run_that_reuses_the_exposure_is_not_private_either(finished: Done, tmp_path: Path) -> None:
     pipeline, summary, _ = finished
     text = (ROOT / "flows" / "config" / "task_files" / "support_desk.yaml").read_text(encoding="utf-8")

@@ -267,17 +267,6 @@ def test_a_failing_fill_leaves_the_old_folder_and_no_scratch(store):
     assert sorted(p.name for p in (store.home / "runs").iterdir()) == ["_student.json", "student"]
 
 
-def test_runs_are_listed_and_an_unreadable_one_is_told(store):
-    store.write_text("runs/b/manifest.json", '{"flow": "wasp"}')
-    store.write_text("runs/a/manifest.json", '{"run_id": "a", "flow": "aug_pe"}')
-    store.write_text("runs/c/manifest.json", "{")
-    (store.home / "runs/empty").mkdir()
-    runs = store.list_runs()
-    assert [run["run_id"] for run in runs] == ["a", "b", "c"]
-    assert runs[1]["flow"] == "wasp"
-    assert runs[2]["damaged"]
-
-
 class TestDisk:
     def test_a_path_that_cannot_be_made_is_an_artifact_error_with_the_path(self, store):
         store.write_text("runs", "a file where a folder should be")

@@ -103,11 +103,6 @@ def test_plan_doctor_and_run_name_the_same_problems_and_nothing_is_charged_or_pa
     assert_untouched(home)
 
 
-def test_a_run_that_lacks_nothing_has_no_problem(home: Path) -> None:
-    assert said(home) == []
-    assert start.plan("wasp", ROOT / "deployments/configs/demo.yaml", [])["problems"] == []
-
-
 @pytest.mark.parametrize("flow", [name for name in METHODS if " " not in name])
 def test_every_flow_misses_a_student_in_its_plan(home: Path, flow: str) -> None:
     path = ROOT / f"deployments/configs/{flow}_here.yaml"

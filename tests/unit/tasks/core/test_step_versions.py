@@ -22,12 +22,6 @@ def test_no_step_changed_without_a_decision_about_its_version() -> None:
     assert {step: one["version"] for step, one in now.items()} == VERSIONS
 
 
-def test_the_record_notices_a_change(monkeypatch) -> None:
-    before = present()
-    monkeypatch.setitem(MEANING, "select", ["tasks/selection/weights.py"])
-    assert present()["select"] != before["select"]
-
-
 def test_a_move_changes_no_meaning() -> None:
     before = (
         "from tasks.selection import weights\nfrom tasks.first import clean_texts\nx = weights.weigh(clean_texts(y))"
