@@ -114,7 +114,9 @@ def audit(
     name: ConfigName = None,
     config: ConfigFile = None,
     set_: Changes = None,
-    trials: Annotated[int, typer.Option(help="Draws of each release with and without the canary.")] = 1000,
+    trials: Annotated[
+        int | None, typer.Option(help="Draws of each release with and without the canary. Default: 1000.")
+    ] = None,
     whole_run: Annotated[
         bool, typer.Option("--whole-run", help="Also attack one whole run of wasp with 600 canaries (minutes).")
     ] = False,
@@ -124,9 +126,13 @@ def audit(
     from flows.config.files import check_config
 
     state_folder()  # Prefect, which the flow imports, needs it
-    values: dict[str, Any] = {"config": str(file_of(name, config, "audit")), "changes": set_, "trials": trials}
-    values |= {"pipeline": {} if whole_run else None}
-    checked = check_config(find_flow("audit").config, values, "wasp audit")
+    file, options = file_of(name, config, "audit"), {"trials": trials, "pipeline": {} if whole_run else None}
+    values = {name: value for name, value in options.items() if value is not None}
+    if flow_of(file, flow_names()) == "audit":  # a file of settings of the audit, not of a run
+        checked = _load("audit", file, [*(set_ or []), *(f"{name}={json.dumps(values[name])}" for name in values)])
+    else:
+        values |= {"config": str(file), "changes": set_}
+        checked = check_config(find_flow("audit").config, values, "wasp audit")
     return _plan_flow("audit", checked) if plan else _run_flow("audit", checked)
 
 

@@ -95,6 +95,12 @@ def test_each_release_of_a_run_brings_its_attack(name: str, home: Path) -> None:
     assert "spends        no budget; no money" in shown
 
 
+def test_a_file_of_the_audit_is_read_as_a_run_of_it_reads_it(home: Path) -> None:
+    file, changes = CONFIGS / "audit_here.yaml", ["config=votes"]
+    audited = start.audit(config=file, set_=changes, trials=60, plan=True)
+    assert audited == start.plan("audit", file, [*changes, "trials=60"])
+
+
 def test_the_attacked_noise_is_that_of_the_run(home: Path, tmp_path: Path) -> None:
     (tmp_path / "person_here.yaml").write_text((CONFIGS / "person_here.yaml").read_text())
     (tmp_path / "audit.yaml").write_text("config: person_here.yaml\nchanges: [privacy.epsilon=2]\n")
