@@ -31,6 +31,12 @@ print(result.texts[["text", "label", "label_soft"]].head())
 print(result.table.schema.names)
 
 # %% [markdown]
+# The run's classifier. In a notebook, `result` alone shows the report.
+
+# %%
+print(result.predict(["My parcel has not arrived"]))
+
+# %% [markdown]
 # All runs, and a bundle to share.
 
 # %%

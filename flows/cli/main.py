@@ -42,8 +42,8 @@ app.command()(operation.party)
 app.command()(operation.serve)
 SHOWN = (
     *(start.init, start.doctor, start.advise, start.plan, start.preview, start.run, start.compare, start.audit),
-    *(start.resume, stored_runs.runs, stored_runs.show, stored_runs.report, stored_runs.export),
-    *(stored_runs.verify_bundle, stored_runs.push, stored_runs.abandon, operation.partition, clean),
+    *(start.resume, stored_runs.runs, stored_runs.show, stored_runs.report, stored_runs.predict),
+    *(stored_runs.export, stored_runs.verify_bundle, stored_runs.push, stored_runs.abandon, operation.partition, clean),
 )
 for function in SHOWN:
     command(app)(function)

@@ -126,8 +126,8 @@ def audit(
     from flows.config.files import check_config
 
     state_folder()  # Prefect, which the flow imports, needs it
-    file, options = file_of(name, config, "audit"), {"trials": trials, "pipeline": {} if whole_run else None}
-    values = {name: value for name, value in options.items() if value is not None}
+    file = file_of(name, config, "audit")
+    values: dict[str, Any] = ({} if trials is None else {"trials": trials}) | ({"pipeline": {}} if whole_run else {})
     if flow_of(file, flow_names()) == "audit":  # a file of settings of the audit, not of a run
         checked = _load("audit", file, [*(set_ or []), *(f"{name}={json.dumps(values[name])}" for name in values)])
     else:

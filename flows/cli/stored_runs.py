@@ -1,4 +1,4 @@
-"""The commands of stored runs: runs, show, report, export, verify-bundle, push and abandon."""
+"""The commands of stored runs: runs, show, report, predict, export, verify-bundle, push and abandon."""
 
 from __future__ import annotations
 
@@ -77,6 +77,29 @@ def report(run_id: str) -> Output:
         manifest = resumable_manifest(run_id)
     page = write(artifacts, manifest["run_id"])
     return Output({"run_id": manifest["run_id"], "report": str(page)}, lambda value: str(value["report"]))
+
+
+def predict(run_id: str, texts: Annotated[list[str], typer.Argument(help="One or more texts, in quotes.")]) -> Output:
+    """Label texts with the classifier of a run, and show the probability of each class."""
+    from flows.config.files import read_stored
+    from flows.engine import text
+    from flows.engine.tools import RunTools
+    from tasks.steps.embed import embed_texts
+    from tasks.students.train import load_student
+
+    home, manifest = state_folder(), resumable_manifest(run_id)
+    artifacts, run_id = open_artifacts(home), manifest["run_id"]
+    if (report := artifacts.read_text(f"runs/{run_id}/report.json")) is None:
+        raise ConfigError(f"Run {run_id} has no classifier yet. Finish it with: wasp resume {run_id}")
+    if manifest.get("not_private"):
+        raise ConfigError(f"Run {run_id} is NOT PRIVATE: its classifier stays in the private zone.")
+    parts = Path(json.loads(report)["places"]["student"]).parts  # runs/RUN/student, or models/HASH
+    classify = load_student(artifacts.fetch("/".join(parts[-3:] if parts[-1] == "student" else parts[-2:])))
+    config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
+    vectors = embed_texts(RunTools(config, home).embedder, texts)  # no cache: the texts may be private
+    guessed = classify(texts, vectors)
+    rows = [dict(zip(guessed.classes, row, strict=True)) for row in guessed.probabilities.tolist()]
+    return Output({"run_id": run_id, "labels": guessed.labels, "probabilities": rows}, text.predictions)
 
 
 def export(

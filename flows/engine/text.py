@@ -280,6 +280,15 @@ def shown(value: dict[str, Any], finished: Callable[[dict[str, Any]], str] = sum
     return "\n".join(lines + [f"{name:<7} {value[name]}" for name in ("error", "removed") if value.get(name)])
 
 
+def predictions(value: dict[str, Any]) -> str:
+    """Return one line per text: its label, and the next two classes, with their probabilities."""
+    lines = []
+    for row in value["probabilities"]:
+        ranked = sorted(row.items(), key=lambda entry: -entry[1])
+        lines.append(", ".join(f"{name} {100 * share:.0f} %" for name, share in ranked[:3]))
+    return "\n".join(lines)
+
+
 def doctor(value: dict[str, Any]) -> str:
     """Return the results of all checks."""
     return "\n".join(

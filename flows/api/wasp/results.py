@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,18 @@ class Result:
     def report(self) -> Path:
         """The HTML report."""
         return Path(self.summary["report"])
+
+    def predict(self, texts: Sequence[str]) -> pd.DataFrame:
+        """Return the label of each text by the run's classifier, and the probability of each class."""
+        import pandas as pd
+
+        guessed = stored_runs.predict(self.run_id, list(texts))
+        return pd.DataFrame({"label": guessed["labels"]}).join(pd.DataFrame(guessed["probabilities"]))
+
+    def _repr_html_(self) -> str:
+        """Return the report in a frame, which a notebook shows in place of the object."""
+        page = escape(self.report.read_text(encoding="utf-8"))
+        return f'<iframe sandbox="allow-scripts" srcdoc="{page}" width="100%" height="640"></iframe>'
 
     def export(self, folder: str | Path, license: str = "other") -> list[str]:
         """Write the signed bundle, if the release gate passes; return its files. Raises WaspError if it does not."""

@@ -112,6 +112,8 @@ def test_report_and_bundle_say_what_was_released(finish: Finish, method: str, tm
     page = Path(summary["report"]).read_text(encoding="utf-8")
     for words in (summary["run_id"], *SAYS[method]):
         assert words in page
+    guessed = pipeline.answer("predict", summary["run_id"], "a text")
+    assert sum(guessed["probabilities"][0].values()) == pytest.approx(1)
     exported = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), "--license", "cc0-1.0")
     if method == "dp_sgd_student":
         assert exported.returncode == 2

@@ -67,6 +67,7 @@ def test_every_place_says_that_it_is_not_private(finished: Done, own_server: tup
     shown = pipeline.call("show", run_id).stdout
     assert "NOT PRIVATE" in shown
     assert "export" not in shown
+    assert "NOT PRIVATE" in pipeline.call("predict", run_id, "a text").stderr
     plan = pipeline.call("plan", "only_private", "--config", str(pipeline.home.parent / "home-config.yaml")).stdout
     assert "NOT PRIVATE   trains a student" in plan
 

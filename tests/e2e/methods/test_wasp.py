@@ -164,6 +164,17 @@ def test_show_prints_the_table_of_iterations_and_what_to_type_next(finished) -> 
 
 
 @pytest.mark.core
+def test_the_classifier_labels_texts_and_stores_none(finished) -> None:
+    pipeline, summary = finished
+    stored = sorted(pipeline.home.glob("embeddings/**/*"))
+    rows = pipeline.synthetic(summary["run_id"]).head(20)
+    guessed = pipeline.answer("predict", summary["run_id"], *(f"Hello, {text}" for text in rows["text"]))
+    assert guessed["labels"] == [max(row, key=row.get) for row in guessed["probabilities"]]
+    assert (rows["label"] == guessed["labels"]).sum() > 10
+    assert sorted(pipeline.home.glob("embeddings/**/*")) == stored != []
+
+
+@pytest.mark.core
 def test_a_user_error_is_one_line_and_no_traceback(finished) -> None:
     pipeline, _ = finished
     for arguments in (("show", "nonsense"), ("budget", "history", "nonsense"), ("run", "wsp", "--config", "x.yaml")):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.errors import ArtifactError, BudgetError
+from connectors.interfaces.errors import ArtifactError, BudgetError, ConfigError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.models.base.completion_store import Lengths
 from flows.cli import start, stored_runs
@@ -68,6 +68,8 @@ def test_the_forecast_of_a_plan_uses_what_an_earlier_run_of_the_task_measured(ho
     folder.mkdir(parents=True)
     stored = {"run_id": "before", "flow": "wasp", "state": "done", "started": "2026-01-01T00:00:00+00:00"}
     (folder / "manifest.json").write_text(json.dumps(stored | {"config": config.model_dump(mode="json")}))
+    with pytest.raises(ConfigError, match="Run before has no classifier yet. Finish it with: wasp resume before"):
+        stored_runs.predict("before", ["a text"])
     summary = {"n_synthetic": 72, "seconds": 9.0, "iterations": [{"probe_accuracy": 0.8}, {"probe_accuracy": 0.9}]}
     (folder / "summary.json").write_text(json.dumps(summary))
     assert "accuracy of texts alone, 80.0 %" in "\n".join(start.plan("wasp", tmp_path / "small.yaml", [])["lines"])
