@@ -24,16 +24,11 @@ result = run("demo", small)
 print(result.run_id, result.summary["accuracy"], result.summary["epsilon_spent"])
 
 # %% [markdown]
-# The texts as pandas, or as a pyarrow table.
+# The texts as pandas, or as a pyarrow table; labels by the run's classifier. In a notebook, `result` alone shows the report.
 
 # %%
 print(result.texts[["text", "label", "label_soft"]].head())
 print(result.table.schema.names)
-
-# %% [markdown]
-# The run's classifier. In a notebook, `result` alone shows the report.
-
-# %%
 print(result.predict(["My parcel has not arrived"]))
 
 # %% [markdown]

@@ -20,13 +20,6 @@ def services(**values: str) -> dict:
     return compose(SECRETS | values)["services"]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_the_files_follow_the_compose_specification(file):
-    command = [beside_python("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("name", sorted(set(SECRETS) - {"WASP_AUTH"}))
 def test_no_service_starts_with_an_empty_password(name):
     values = {key: value for key, value in SECRETS.items() if key != name}

@@ -144,13 +144,7 @@ def test_another_flow_or_an_unknown_configuration_is_refused(home: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        start.resume,
-        stored_runs.abandon,
-        lambda run_id: stored_runs.export(run_id, Path()),
-        lambda run_id: stored_runs.predict(run_id, ["a text"]),
-    ],
+    "command", [start.resume, stored_runs.abandon, lambda run_id: stored_runs.export(run_id, Path())]
 )
 def test_what_needs_rows_is_refused_for_an_audit(command: Any, home: Path) -> None:
     folder = home / "runs" / "audit-e4-x"
