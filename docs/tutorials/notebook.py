@@ -24,7 +24,7 @@ result = run("demo", small)
 print(result.run_id, result.summary["accuracy"], result.summary["epsilon_spent"])
 
 # %% [markdown]
-# The texts as pandas, or as a pyarrow table; labels by the run's classifier. In a notebook, `result` alone shows the report.
+# The texts as pandas, or as a pyarrow table; labels by the run's classifier. In a notebook, `result` shows the report.
 
 # %%
 print(result.texts[["text", "label", "label_soft"]].head())
