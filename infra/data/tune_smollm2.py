@@ -1,8 +1,9 @@
 """Tune the LoRA of the bundled language model `smollm2-helpdesk`.
 
-Run `python -m infra.data.tune_smollm2 --to FOLDER`, about six minutes. It trains on lists of texts of one
-class of the shipped corpus `helpdesk`, the form of the prompts that the model continues; no row of the demo task is
-read. Another machine's arithmetic gives other last digits, so the script does not reproduce the file exactly.
+Run `python -m infra.data.tune_smollm2 --to FOLDER --home .wasp`, about six minutes. It trains on lists of texts of one
+class, the form of the prompts that the model continues: public rows of the demo task and texts of the corpus
+`helpdesk`. No private and no test row is read. Another machine's arithmetic gives other last digits, so the script does
+not reproduce the file exactly.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ TASK = Path(__file__).parents[2] / "flows/config/task_files/support_desk.yaml"
 
 
 def lists(seed: int) -> Iterator[str]:
-    """Yield numbered lists of two to seven texts of a random class, below its description."""
+    """Yield numbered lists of two to seven texts of a random class, about half of them public rows of the demo task."""
     rng = random.Random(seed)
     topics = {label["name"]: label["description"] for label in yaml.safe_load(TASK.read_text())["labels"]}
-    texts = pd.read_parquet(DATA / "corpora" / "helpdesk.parquet").groupby("label")["text"].agg(list)
+    files = ("support_desk/public.parquet", "corpora/helpdesk.parquet")
+    desk, others = (pd.read_parquet(DATA / file).groupby("label")["text"].agg(list) for file in files)
     while True:
         label = rng.choice(sorted(topics))
-        chosen = rng.sample(texts[label], rng.randint(2, 7))
+        chosen = rng.sample([*rng.sample(desk[label], 4), *rng.sample(others[label], 3)], rng.randint(2, 7))
         yield "\n".join([f"Topic: {topics[label]}.", *(f"{n}. {text}" for n, text in enumerate(chosen, 1)), ""])
 
 

@@ -31,7 +31,7 @@ READERS: Final = ("gguf", "accelerate", "peft")
 FILE: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256: Final = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 ADAPTER: Final = Path(__file__).parents[2] / "data" / "smollm2_helpdesk"
-ADAPTER_SHA256: Final = "bd156f3f263f6f8033a44fde46b244dc9f246f7e7a70dc8878613455a5a35b16"
+ADAPTER_SHA256: Final = "8f95f17999bc604c4f7f814d43d8a65d3981b25d034fbdabfbec08da9c358aaf"
 _BASE: Final = {"model": FILE.removesuffix(".gguf"), "weights": SHA256}
 CONTENT: Final = {NAME: _BASE, TUNED: _BASE | {"adapter": ADAPTER_SHA256}}
 """Identity of each model's weights, which needs no conversion."""
