@@ -172,11 +172,6 @@ class AnyConfig(Strict):
             raise ValueError(
                 f"plms: {fills[0]!r} is a fill_mask model, which only fills gaps. Choose a model that generates texts"
             )
-        if self.student.adaptation == "density" and not self.method.releases_density:
-            raise ValueError(
-                "student.adaptation is density, but this run releases none. Run wasp with method.guidance auto or "
-                "kernel"
-            )
         return self
 
 

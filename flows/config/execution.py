@@ -64,27 +64,21 @@ class StudentChoice(Recipe):
     epochs: int = Field(
         5, ge=1, le=1000, description="Maximum epochs, with early stopping on a synthetic validation split."
     )
-    adaptation: Literal["auto", "none", "coral", "density"] = Field(
-        "auto",
-        exclude_if=partial(eq, "auto"),
-        description="Domain adaptation. auto: density for linear if method.guidance is auto and releases one; mlp and "
-        "finetune then learn soft labels. coral: also align with the texts of `public` (Deep CORAL); not for linear. "
-        "density: move the vectors of each class towards wasp's released density; uses no budget; not for finetune.",
+    adaptation: Literal["none", "coral"] = Field(
+        "none",
+        exclude_if=partial(eq, "none"),
+        description="Domain adaptation. coral: also align with the texts of `public` (Deep CORAL); not for linear.",
     )
     rules: ClassVar[Rules] = Recipe.rules | {
         Rule("adaptation", ("coral",), "kind", NETWORKS): (
             "adaptation: coral needs a network. Set kind to mlp or finetune"
-        ),
-        Rule("adaptation", ("density",), "kind", ("linear", "mlp")): (
-            "adaptation: density needs embedding vectors. Set kind to linear or mlp"
         ),
     }
 
     @property
     def settings(self) -> dict[str, Any]:
         """All settings of the student, for a StudentSpec."""
-        values = self.model_dump(include={"kind", "model", "epochs", "adaptation"}) | self.recipe
-        return values | ({"adaptation": "none"} if self.adaptation == "auto" else {})
+        return self.model_dump(include={"kind", "model", "epochs"}) | {"adaptation": self.adaptation} | self.recipe
 
 
 class Discriminator(Recipe):

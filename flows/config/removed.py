@@ -135,6 +135,8 @@ REMOVED_VALUES: Final = {
     ("method.guidance", "clusters"): "Write kernel",
     ("method.guidance", "subspace"): "Write kernel",
     ("method.guidance", "votes_smoothed"): "Write votes",
+    ("student.adaptation", "auto"): "Remove it; texts carry soft labels of the release",
+    ("student.adaptation", "density"): "Write text_labels: soft, which every student learns",
 }
 """By the path of the field and its value."""
 

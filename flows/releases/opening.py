@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from flows.engine.method import Release, ReleaseOutcome, ReleasePlan
 from tasks.accounting.composition import gaussian_sigma
@@ -38,28 +38,25 @@ MOST_EPSILON = 64.0
 LABEL_WIDTH: Final = 14
 """Characters before the text of a line in a plan."""
 
-Kind = Literal["head", "soft"]
-"""Student whose gain was measured: adapted by the release, or of the exported texts with soft labels."""
-
 
 @dataclass(frozen=True, slots=True)
 class Curve:
     """Measurements of one data set, by ascending index.
 
     `floor`: mean accuracy of zero-shot texts, the better of hard and soft labels. `shares`: the part of the errors
-    above the floor that the release removes.
+    above the floor that labels by the release remove.
     """
 
     data: str
     classes: int
     floor: float
     indices: tuple[float, ...]
-    shares: dict[Kind, tuple[float, ...]]
+    shares: tuple[float, ...]
 
-    def share(self, kind: Kind, index: float) -> float:
+    def share(self, index: float) -> float:
         """Return the share at the largest measured index up to `index`."""
         reached = sum(measured <= index for measured in self.indices)
-        return self.shares[kind][max(reached - 1, 0)]
+        return self.shares[max(reached - 1, 0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +81,12 @@ class Opening:
         """True if the rows are opened."""
         return self.index >= least_index(self.classes)
 
-    def gains(self, kind: Kind) -> tuple[float, float]:
-        """Return lowest and highest expected gain in accuracy over texts alone, among data sets of similar classes."""
+    @property
+    def gains(self) -> tuple[float, float]:
+        """Lowest and highest expected gain in accuracy over texts alone, among data sets of similar classes."""
         curves = similar_curves(self.classes)
         rests = [1 - (curve.floor if self.zero_shot is None else self.zero_shot) for curve in curves]
-        gains = [curve.share(kind, self.index) * rest for curve, rest in zip(curves, rests, strict=True)]
+        gains = [curve.share(self.index) * rest for curve, rest in zip(curves, rests, strict=True)]
         return min(gains), max(gains)
 
     def to_json(self) -> dict[str, Any]:
@@ -103,8 +101,7 @@ class Opening:
             "map": "cosine" if self.opens else "none",
             "opens": self.opens,
             "zero_shot": self.zero_shot,
-            "head": self.gains("head"),
-            "soft": self.gains("soft"),
+            "gains": self.gains,
             "measured": [f"{curve.data} ({curve.classes} classes)" for curve in similar_curves(self.classes)],
         }
 
@@ -132,14 +129,12 @@ class Opening:
 def least_index(classes: int) -> float:
     """Return the smallest index that opens the rows; infinite if no measurement with similar classes gained enough.
 
-    The index is at least `CLOSED`, and the median over similar data sets of the gain, of the adapted student or of the
-    exported texts, is at least `WORTH`.
+    The index is at least `CLOSED`, and the median gain over similar data sets is at least `WORTH`.
     """
     curves = similar_curves(classes)
 
     def worth(index: float) -> float:
-        kinds: tuple[Kind, ...] = ("head", "soft")
-        return max(median(curve.share(kind, index) * (1 - curve.floor) for curve in curves) for kind in kinds)
+        return median(curve.share(index) * (1 - curve.floor) for curve in curves)
 
     steps = sorted({CLOSED, *(index for curve in curves for index in curve.indices if index > CLOSED)})
     return next((index for index in steps if worth(index) >= WORTH), math.inf)
@@ -167,11 +162,8 @@ def _curves() -> list[Curve]:
     for data in dict.fromkeys(cell["data"] for cell in measured_cells()):
         cells = sorted((cell for cell in measured_cells() if cell["data"] == data), key=lambda cell: cell["index"])
         indices = tuple(float(cell["index"]) for cell in cells)
-        shares: dict[Kind, tuple[float, ...]] = {}
-        kinds: tuple[Kind, ...] = ("head", "soft")
-        for kind in kinds:
-            removed = [(cell[kind] - cell["zero_shot"]) / (1 - cell["zero_shot"]) for cell in cells]
-            shares[kind] = tuple(isotonic_regression(removed).x.tolist())
+        removed = [(cell["file"] - cell["zero_shot"]) / (1 - cell["zero_shot"]) for cell in cells]
+        shares = tuple(isotonic_regression(removed).x.tolist())
         curves.append(Curve(data, cells[0]["classes"], fmean(cell["zero_shot"] for cell in cells), indices, shares))
     return curves
 
@@ -205,12 +197,11 @@ def forecast_lines(opening: Opening) -> list[str]:
     quality = "depends on how good the texts already are"
     if opening.zero_shot is not None:
         quality = f"with the measured accuracy of texts alone, {100 * opening.zero_shot:.1f} %"
-    gains = [f"{100 * fmean(cell['gain'][kind] for cell in measured_cells()):+.1f}" for kind in (0, 1)]
+    gain = 100 * fmean(cell["gain"] for cell in measured_cells())
     return [
-        f"expect        {_range(opening.gains('head'))} points of accuracy over texts alone for the adapted student, "
-        f"{_range(opening.gains('soft'))} for the exported texts; {quality}",
-        f"              over the best floor, which includes the same release without any text: {' and '.join(gains)} "
-        f"on average of {len(measured_cells())} measurements; none is of medical texts",
+        f"expect        {_range(opening.gains)} points of accuracy over texts alone for the exported texts; {quality}",
+        f"              over the best floor, which includes the same release without any text: {gain:+.1f} on average "
+        f"of {len(measured_cells())} measurements; none is of medical texts",
     ]
 
 

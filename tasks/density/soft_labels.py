@@ -1,8 +1,9 @@
 """Soft labels of synthetic texts: probabilities of a linear head, fitted to vectors that were moved towards a release.
 
-A text is written for one class, but a real owner may draw the boundary elsewhere. The head is fitted to moved vectors
-and predicts the unmoved vectors of the same texts: texts then carry what the release revealed. Without a release the
-head is fitted to unmoved vectors; its labels use no private row. All of it is post-processing.
+A text is written for one class, but a real owner may draw the boundary elsewhere. The head is fitted to moved vectors,
+with the released shares of the classes, and predicts the unmoved vectors of the same texts: texts then carry what the
+release revealed. Without a release the head is fitted to unmoved vectors; its labels use no private row. All of it is
+post-processing.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.students.heads import PROBE_STRENGTH, fit_logistic
+from tasks.students.heads import fit_logistic
 from tasks.students.loop import softmax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
+STRENGTH = 1.0
+"""Inverse penalty of the head; larger values follow the positions of single texts (docs/results/guidance_auto.md)."""
 
 DIGITS = 6
 """Digits of stored probabilities."""
@@ -29,6 +33,7 @@ def soft_labels(
     moved: NDArray[np.floating],
     labels: NDArray[Any],
     classes: Sequence[str],
+    weights: Floats | None = None,
 ) -> Floats:
     """Return the probability of each class for each text, (texts, classes); rows sum to 1.
 
@@ -37,12 +42,13 @@ def soft_labels(
         moved: the same vectors, moved towards the private rows; equal to `vectors` without a release.
         labels: class of each text.
         classes: names of the classes, in the order of the columns.
+        weights: weight of each text in the fit, equal by default.
     """
     targets = np.array([list(classes).index(str(label)) for label in labels], dtype=np.int64)
     if len(np.unique(targets)) < 2:
         return np.asarray(np.eye(len(classes))[targets])
-    weights = np.ones(len(targets))
-    slopes, offsets = fit_logistic(np.asarray(moved, np.float32), targets, weights, len(classes), PROBE_STRENGTH)
+    fitted = np.ones(len(targets)) if weights is None else weights
+    slopes, offsets = fit_logistic(np.asarray(moved, np.float32), targets, fitted, len(classes), STRENGTH)
     scores = np.asarray(vectors, np.float64) @ slopes.T.astype(np.float64) + offsets
     return np.asarray(softmax(scores), dtype=np.float64)
 

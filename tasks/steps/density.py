@@ -114,7 +114,7 @@ def select_examples(
     key = step_key("select_matching", parameters, _inputs(release, written))
 
     def make() -> ArtifactRef:
-        chosen = choose_examples(_open(tools, release, written), number)
+        chosen = choose_examples(open_texts(tools, release, written), number)
         return tools.artifacts.write_table(path, chosen, key)
 
     return make_once(tools.artifacts, path, key, make)
@@ -133,39 +133,39 @@ def weigh_models(
     key = step_key("weigh_matching", parameters, _inputs(release, written))
 
     def make() -> ArtifactRef:
-        table = weigh_by_density(_open(tools, release, written), job.plms, weighting)
+        table = weigh_by_density(open_texts(tools, release, written), job.plms, weighting)
         return tools.artifacts.write_table(path, table, key)
 
     return make_once(tools.artifacts, path, key, make)
 
 
-def shift_vectors(
-    tools: Tools, shift: ArtifactRef, written: Sequence[Written], labels: NDArray[Any], vectors: Matrix
-) -> Matrix:
-    """Return the vectors (n, d) of texts, moved per class towards private rows.
+def move_to_release(texts: Texts, labels: NDArray[Any], vectors: Matrix) -> tuple[Matrix, NDArray[np.float64]]:
+    """Return vectors (n, d) of classes `labels`, moved towards private rows, and weights (n,) of mean 1.
 
-    Each class moves from the mean of its texts to the mean expected from the density, scaled by the mean length of its
-    vectors. Classes differ mainly in their means, and the means of synthetic texts are biased. One text in `UNMOVED`
-    stays: where texts are as good as private rows, moving all of them loses accuracy.
+    Each class moves from the mean of `texts`, which are related to a density, to its expected mean, scaled by the mean
+    length of its vectors. Classes differ mainly in their means, and the means of synthetic texts are biased. One text
+    in `UNMOVED` stays: where texts are as good as private rows, moving all of them loses accuracy. The weights of a
+    class add up to its expected share of the private rows.
     """
-    expected, points, of_texts = _open(tools, shift, written).with_density
-    lengths, shifted = np.linalg.norm(vectors, axis=1), np.array(vectors, dtype=np.float64)
-    for label in np.unique(labels):
+    expected, points, of_texts = texts.with_density
+    lengths, moved, weights = (
+        np.linalg.norm(vectors, axis=1),
+        np.array(vectors, dtype=np.float64),
+        np.empty(len(labels)),
+    )
+    for number, label in enumerate(expected.labels):
         own = labels == label
-        move = (expected.of(str(label)) - points[of_texts == label].mean(axis=0)) * lengths[own].mean()
-        shifted[moved_rows(own)] += move
-    return shifted.astype(np.float32)
+        if own.any():
+            move = (expected.means[number] - points[of_texts == label].mean(axis=0)) * lengths[own].mean()
+            moved[moved_rows(own)] += move
+            weights[own] = expected.rows[number] / own.sum()
+    return moved.astype(np.float32), weights / weights.mean()
 
 
 def moved_rows(own: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the positions of the texts of a class that move, from the mask (n,) of its texts."""
     places = np.flatnonzero(own)
     return places[np.arange(len(places)) % UNMOVED > 0]
-
-
-def shift_parameters(shift: ArtifactRef | None) -> dict[str, object]:
-    """Return the parameters of a shift for the key of a step."""
-    return {"shift": shift.sha256, "unmoved": UNMOVED} if shift else {"shift": ""}
 
 
 def nearest_means(tools: Tools, density: ArtifactRef, vectors: Matrix) -> NDArray[Any]:
@@ -222,7 +222,7 @@ def weigh_by_density(texts: Texts, plms: Sequence[str], weighting: Weighting) ->
     return table.assign(weight=powers / powers.sum())
 
 
-def _open(tools: Tools, release: ArtifactRef, written: Sequence[Written]) -> Texts:
+def open_texts(tools: Tools, release: ArtifactRef, written: Sequence[Written]) -> Texts:
     """Return texts with the features and expected means of a release."""
     return relate_to_density(read_texts(tools, written), _density(tools, release))
 

@@ -128,13 +128,6 @@ class WaspConfig(RunConfig):
         return super().opens_rows and (self.opening is None or self.opening.opens)
 
     @property
-    def adapts(self) -> bool:
-        """True if the student learns from vectors that the density moves; under `auto` others learn soft labels."""
-        choice = self.student
-        automatic = choice.adaptation == "auto" and self.method.guidance == "auto" and choice.kind == "linear"
-        return (choice.adaptation == "density" or automatic) and self.releases_density
-
-    @property
     def labels_texts(self) -> bool:
         """True if texts get soft labels, by choice or because `auto` opens the rows."""
         return super().labels_texts or (self.text_labels == "auto" and self.opening is not None and self.opens_rows)
@@ -148,11 +141,9 @@ class WaspConfig(RunConfig):
         """Return the configuration of the same run without private rows, if they stay closed."""
         if self.opens_rows:
             return self
-        student = self.student.model_copy(update={"adaptation": "none"} if self.student.adaptation == "density" else {})
         reference = "none" if self.evaluation.fid_reference == "private" else self.evaluation.fid_reference
         evaluation = self.evaluation.model_copy(update={"fid_reference": reference})
-        parts = {"student": student, "evaluation": evaluation}
-        return self.model_copy(update={"private": None, **parts})
+        return self.model_copy(update={"private": None, "evaluation": evaluation})
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:

@@ -52,9 +52,8 @@ class DensityRelease(SumRelease):
 
     def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
         """Return the noise and the uses of the density."""
-        config, noise, moves = self.config, self.noise, self.config.adapts
-        opening = config.opening
-        values = {"moves": moves, "samples": config.method.samples}
+        opening, noise = self.config.opening, self.noise
+        values = {"samples": self.config.method.samples}
         lines = [
             *(opening_lines(opening) if opening is not None else []),
             "releases      1 density of the private rows per class (the average of their vectors), for all iterations; "
@@ -62,8 +61,8 @@ class DensityRelease(SumRelease):
             f"noise         sigma {noise.scale:.4f}, of features of length 1",
             "reuse         a later run with the same rows and privacy settings reuses this release without a charge",
         ]
-        if moves:
-            lines.append("student       is trained on vectors that the density shifts, class by class")
+        if self.config.labels_texts:
+            lines.append("labels        each text gets the probability of each class by the release; students learn it")
         return ReleasePlan({"density": values, "opening": opening.to_json() if opening else None}, tuple(lines))
 
     def warnings(self, card: TaskCard) -> list[str]:

@@ -12,7 +12,6 @@ from tasks.core.refs import Weights, Written
 from tasks.steps.density import estimate_density
 from tasks.steps.generate import WriteJob
 from tasks.steps.selection import WeighJob
-from tasks.steps.students.evaluation import TrainJob
 
 
 class WaspRun(Run):
@@ -55,13 +54,6 @@ class WaspRun(Run):
         if self.density is None:
             self.density = self.release(estimate_density, self.payer, self.prepared.noise.sums[0], self.needed, votable)
         return self.density
-
-    def train_job(self, written: Sequence[Written]) -> TrainJob:
-        """Return the training job, with the density if the student adapts to it."""
-        job = super().train_job(written)
-        if self.config.adapts:
-            self.trained = job = replace(job, shift=self.density)
-        return job
 
     @property
     def least_share(self) -> float:

@@ -23,7 +23,6 @@ from tasks.metrics.metrics import map_2d, thinned
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
 from tasks.private.diagnostics.diagnose import fid_against_private
 from tasks.reporting.run_record import MapPoints
-from tasks.steps.density import shift_parameters, shift_vectors
 from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, TrainingRows, settings
@@ -60,9 +59,7 @@ class MeasureJob:
 class TrainJob:
     """The texts that train the student and the real rows that test it.
 
-    `unlabelled`: public rows that the student adapts to. `shift`: the density that moves the training vectors. `soft`:
-    soft labels of the texts. A student that learns from moved vectors keeps the labels that texts were written for: the
-    move already contains what soft labels add.
+    `unlabelled`: public rows that the student adapts to. `soft`: soft labels of the texts.
     """
 
     written: tuple[Written, ...]
@@ -70,21 +67,18 @@ class TrainJob:
     labels: tuple[str, ...]
     test: Reference | None
     unlabelled: Reference | None = None
-    shift: ArtifactRef | None = None
     soft: ArtifactRef | None = None
 
     @property
     def reads(self) -> str:
         """The further source of the student besides the exported texts; empty if it does not adapt."""
-        if self.shift is not None:
-            return "the noisy release"
         return "public rows" if self.unlabelled is not None else ""
 
     @property
     def on_texts(self) -> TrainJob:
         """The job of a new student, trained on the exported texts and their labels alone."""
         plain = replace(self.student, adaptation="none")
-        return replace(self, student=plain, unlabelled=None, shift=None)
+        return replace(self, student=plain, unlabelled=None)
 
 
 @step("measure t={job.iteration}", value=as_json)
@@ -121,8 +115,6 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     parameters["test"] = _content(job.test)
     if job.unlabelled is not None:
         parameters["unlabelled"] = job.unlabelled.content
-    if job.shift is not None:
-        parameters |= shift_parameters(job.shift)
     if job.soft is not None:
         parameters["soft"] = job.soft.sha256
     if job.student.kind != "finetune":
@@ -188,11 +180,9 @@ def _value(metric: Metric, rows: MetricInput | None) -> float | None:
 
 
 def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str, Any]:
-    samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft if job.shift is None else None)
+    samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
     labels, soft = learned_labels(samples, job.labels)
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
-    if job.shift is not None and vectors is not None:
-        vectors = shift_vectors(tools, job.shift, job.written, samples["label"].to_numpy(dtype=str), vectors)
     rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
     if job.unlabelled is not None:
         frame, unlabelled = reference_rows(tools, job.unlabelled)

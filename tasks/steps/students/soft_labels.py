@@ -13,8 +13,8 @@ from tasks.core.refs import Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.step import step
 from tasks.core.tools import Tools
-from tasks.density.soft_labels import DIGITS, harden, soft_labels
-from tasks.steps.density import shift_parameters, shift_vectors
+from tasks.density.soft_labels import DIGITS, STRENGTH, harden, soft_labels
+from tasks.steps.density import UNMOVED, move_to_release, open_texts
 from tasks.steps.texts import content, read_samples, read_vectors
 
 if TYPE_CHECKING:
@@ -26,23 +26,26 @@ SOFT = "label_soft"
 
 @step("label softly")
 def label_softly(
-    tools: Tools, classes: tuple[str, ...], shift: ArtifactRef | None, hard: bool, written: Sequence[Written]
+    tools: Tools, classes: tuple[str, ...], density: ArtifactRef | None, hard: bool, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
     """Write soft_labels.parquet: sample_id, label and `label_soft` of every text.
 
-    `shift`: the density that moves the vectors; None: no private row is involved. `hard`: the most likely class also
+    `density`: the release that the labels follow; None: no private row is involved. `hard`: the most likely class also
     replaces the label.
     """
     path = f"runs/{tools.run_id}/soft_labels.parquet"
-    parameters: dict[str, object] = {"labels": list(classes), "hard": hard, "shares": False}
-    parameters |= {"embedder": tools.embedder.identity, **shift_parameters(shift)}
+    parameters: dict[str, object] = {"labels": list(classes), "hard": hard}
+    parameters |= {"embedder": tools.embedder.identity, "strength": STRENGTH}
+    parameters |= {"density": density.sha256, "unmoved": UNMOVED} if density else {"density": ""}
     key = step_key("soft_labels", parameters, {"samples": content([entry.samples for entry in written])})
 
     def make() -> ArtifactRef:
         samples, vectors = read_samples(tools, written), np.asarray(read_vectors(tools, written))
         labels = samples["label"].to_numpy(dtype=str)
-        moved = vectors if shift is None else shift_vectors(tools, shift, written, labels, vectors)
-        probabilities = np.round(soft_labels(vectors, moved, labels, classes), DIGITS)
+        moved, weights = vectors, None
+        if density is not None:
+            moved, weights = move_to_release(open_texts(tools, density, written), labels, vectors)
+        probabilities = np.round(soft_labels(vectors, moved, labels, classes, weights), DIGITS)
         table = samples[["sample_id", "label"]].assign(**{SOFT: probabilities.tolist()})
         if hard:
             table["label"] = harden(probabilities, classes)

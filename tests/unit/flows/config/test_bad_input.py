@@ -67,6 +67,7 @@ def test_a_removed_value_says_what_to_write(place: str, value: str) -> None:
         "embedder.connector": {"embedder": {"connector": value}},
         "execution.task_runner": {"execution": {"task_runner": value}},
         "parties.embeddings": {"parties": {"embeddings": value}},
+        "student.adaptation": {"student": {"adaptation": value}},
     }
     with pytest.raises(
         ConfigError, match=rf"{place}: '{value}' was removed in 0\.3\. {REMOVED_VALUES[place, value][:5]}"

@@ -59,8 +59,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         # guidance
         ({"private": {"declared_rows": 120}, "method": {"guidance": "auto", "iterations": 1}}, "Set iterations to 2"),
         ({"private": None}, "private: set either the private rows"),
-        ({"student": {"kind": "linear", "adaptation": "density"}}, "this run releases none"),
-        ({"method": KERNEL, "student": {"kind": "finetune", "adaptation": "density"}}, "Set kind to linear or mlp"),
+        ({"student": {"kind": "linear", "adaptation": "density"}}, "Write text_labels: soft"),
         ({"method": KERNEL | {"iterations": 1}}, "Set iterations to 2 or more"),
         ({"method": KERNEL | {"votes": 1}}, "votes: 1 has no effect with guidance: kernel"),
         ({"method": KERNEL, "privacy": {"calibration": "paper"}}, "Set method.guidance: votes"),

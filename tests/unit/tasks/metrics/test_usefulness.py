@@ -22,7 +22,8 @@ from tasks.metrics.registry import compared_names
 from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, Usefulness
 from tasks.steps.density import nearest_means
 from tasks.steps.students.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
-from tasks.steps.students.evaluation import TrainJob, score_texts, train_and_test
+from tasks.steps.students.evaluation import TrainJob, correct_of, score_texts, train_and_test
+from tasks.steps.students.soft_labels import SOFT, label_softly
 from tasks.steps.texts import embed_samples
 from tasks.students.spec import StudentSpec
 from tests.support.runs.pipeline import SMALL
@@ -149,6 +150,10 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
+def score(desk: Desk, job: TrainJob) -> dict[str, Any]:
+    return dict(desk.tools.artifacts.read_json(train_and_test(desk.tools, job)[0]))
+
+
 @pytest.mark.parametrize("kind", ["linear", "finetune"])
 def test_both_sides_learn_from_equally_many_texts_with_one_student(desk: Desk, kind: str) -> None:
     job = desk.job(desk.written("wrong", 8, shift=1), desk.written("right", 20), kind)
@@ -180,24 +185,25 @@ def test_zero_shot_texts_are_thinned_to_what_the_run_kept_whatever_shares_privat
     assert read_baseline(values) == (None, None, TOO_FEW), "one class is no baseline"
 
 
-def test_the_student_that_reads_a_density_is_not_the_one_of_the_exported_texts(desk: Desk) -> None:
-    """Texts of wrong classes, a density of the right ones: only what reads the density is right."""
+def test_labels_by_a_density_mend_texts_of_wrong_classes(desk: Desk) -> None:
+    """Texts of wrong classes, a density of the right ones, with more rows of the first class or not."""
     wrong = desk.written("wrong", 20, shift=1)
     labels, vectors = desk.rows["label"].to_numpy(dtype=str), desk.tools.embedder.embed(desk.rows["text"].tolist())
-    sums = np.stack([features_of(vectors[labels == label]).sum(axis=0) for label in desk.labels])
-    table = pd.DataFrame({"sum": np.rint(sums * 2**20).astype(np.int64).ravel()})
-    info = {"labels": list(desk.labels), "steps": 2**20, "scale_int": 1}
-    release = desk.tools.artifacts.write_table(
-        "runs/r/guidance/release.parquet", table, step_key("guidance", {}, {}), info
-    )
-    assert (nearest_means(desk.tools, release, vectors) == labels).mean() > 0.5
-
     job = TrainJob((wrong,), StudentSpec("linear"), desk.labels, desk.test)
-    texts, moved = (desk.tools.artifacts.read_json(train_and_test(desk.tools, each)[0]) for each in (
-        job, replace(job, shift=release)))  # fmt: skip
-    assert moved["test"] == texts["test"]
-    assert "adapted" not in texts
-    assert moved["adapted"] > 100 > 300 * texts["test"]["accuracy"]
+    correct, first = [correct_of(score(desk, job)["test"])], []
+    for often in (1, 9):
+        more = np.array([often, *[1] * (len(desk.labels) - 1)])
+        sums = np.stack([features_of(vectors[labels == label]).sum(axis=0) for label in desk.labels]) * more[:, None]
+        table = pd.DataFrame({"sum": np.rint(sums * 2**20).astype(np.int64).ravel()})
+        info = {"labels": list(desk.labels), "steps": 2**20, "scale_int": 1}
+        path = f"runs/r/guidance-{often}/release.parquet"
+        release = desk.tools.artifacts.write_table(path, table, step_key("guidance", {"often": often}, {}), info)
+        assert (nearest_means(desk.tools, release, vectors) == labels).mean() > 0.5
+        soft, _ = label_softly(desk.tools, desk.labels, release, False, (wrong,))
+        correct.append(correct_of(score(desk, replace(job, soft=soft))["test"]))
+        first.append(np.stack(desk.tools.artifacts.read_table(soft)[SOFT])[:, 0].mean())
+    assert correct[1] > 100 > correct[0]
+    assert first[1] > 1.5 * first[0]
 
     share = [0.9] + [0.1 / (len(desk.labels) - 1)] * (len(desk.labels) - 1)
     one_class = desk.rows.assign(label_soft=[share] * len(desk.rows))
