@@ -167,20 +167,29 @@ def advise(  # noqa: PLR0913 - the options of the command
     classes: Annotated[int | None, typer.Option(help="Number of classes.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Epsilon of one release.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of the release.")] = 1e-5,
+    range_: Annotated[bool, typer.Option("--range", help="Compare epsilon 0.5 to 8 instead.")] = False,
     verbose: Verbose = False,
 ) -> Output:
     """Show the expected worth of opening private rows; open none, spend nothing."""
     file = file_of(name, config, "advise") if name or config else None
     home = state_folder()  # Prefect, which the next imports load, needs it
     from flows.engine.datasets import with_declared_rows
+    from flows.engine.plan import numbers_of
     from flows.methods.wasp.releases import calibrated
-    from flows.releases.opening import Opening, advice_text, measured_line
+    from flows.releases.opening import LEVELS, Opening, advice_text, measured_line, range_text
     from tasks.accounting.density import calibrate_density
     from tasks.accounting.sensitivity import VotePrivacy
 
+    if range_:
+        changes = [[*(set_ or []), f"privacy.epsilon={level}"] for level in LEVELS]
+        at = zip(changes, LEVELS, strict=True)
+        levels = [advise(name, config, changed, rows, classes, level, delta) for changed, level in at]
+        return Output({"range": levels}, lambda value: range_text(value["range"]))
+    budget = None
     if file is not None:
         loaded = with_declared_rows(_load("wasp", file, set_), lambda: open_ledger(home))
         rows, classes, epsilon, noise = loaded.declared_rows, loaded.classes, loaded.privacy.epsilon, calibrated(loaded)
+        budget = numbers_of(loaded)["budget"]
     else:
         rows, classes, epsilon = _positive(rows=rows, classes=classes, epsilon=epsilon)
         _positive(delta=delta)
@@ -189,7 +198,7 @@ def advise(  # noqa: PLR0913 - the options of the command
         noise = calibrate_density(VotePrivacy(epsilon, delta, 1))
     opening = Opening(rows, classes, noise.sigma)
     needed = None if opening.opens else opening.needed_epsilon(epsilon, noise)
-    value = opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed}
+    value = opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed, "budget": budget}
     measured = [measured_line(value)] if verbose else []
     return Output(value, lambda value: "\n".join([advice_text(value), *measured]))
 

@@ -9,6 +9,7 @@ never falls as the index grows. More rows or a larger epsilon therefore never cl
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,9 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from flows.engine.method import Release, ReleaseOutcome, ReleasePlan
+from flows.engine.text import table
 from tasks.accounting.composition import gaussian_sigma
+from tasks.reporting.text import certainty
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
@@ -31,6 +34,9 @@ CLOSED: Final = 8.0
 
 WORTH: Final = 0.01
 """Expected gain in accuracy below which the rows stay closed."""
+
+LEVELS = 0.5, 1.0, 2.0, 4.0, 8.0
+"""Epsilons that `wasp advise --range` compares."""
 
 MOST_EPSILON = 64.0
 """Largest epsilon that a plan suggests."""
@@ -248,6 +254,20 @@ def advice_text(value: dict[str, Any]) -> str:
         close = "set           private: null   (texts without private rows, epsilon 0)"
         follow = [remedy_line(opening, value["needed_epsilon"]), close]
     return "\n".join([*opening_lines(opening), *follow])
+
+
+def range_text(levels: Sequence[dict[str, Any]]) -> str:
+    """Return the output of `wasp advise --range`: a row for each epsilon, with the rest of the cap."""
+    rows = []
+    for value in levels:
+        opening, budget = Opening(value["rows"], value["classes"], value["sigma"]), value["budget"]
+        gain = _range(opening.gains) if opening.opens else "closed"
+        cap = "" if budget is None or budget["cap"] is None else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
+        cap += ", refused" if budget and budget["refusal"] else ""
+        sure = certainty(value["epsilon"] if opening.opens else 0)
+        rows.append([f"{value['epsilon']:g}", gain, f"{100 * sure:.2f} %", cap])
+    note = f"Points of accuracy over texts alone; {forecast_lines(opening)[1].strip()}"
+    return f"{table(rows, ['epsilon', 'exported texts', 'attacker, from 50 %', 'cap'])}\n{note}"
 
 
 @dataclass(frozen=True, slots=True)

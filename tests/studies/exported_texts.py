@@ -212,7 +212,7 @@ def report(cells: pd.DataFrame, folder: Path) -> None:
         if index >= CLOSED:
             texts, file = float(mean[["head hard", "head soft"]].max()), float(mean["head file"])
             cell = {"data": name, "classes": classes, "rows": rows, "epsilon": epsilon, "index": round(index, 2)}
-            cell |= {"zero_shot": round(texts, 3), "file": round(file, 3), "gain": round(float(gains[-2].mean()), 3)}
+            cell |= {"zero_shot": round(texts, 3), "file": round(file, 3), "gain": round(float(gains[-2].mean()), 4)}
             measured.append(f"- {yaml.safe_dump(cell, default_flow_style=True, sort_keys=False, width=1000)}")
     sure = adjusted([float(ttest_1samp(gain, 0.0).pvalue) for gain in gains])
     lines, shown = [], iter(zip(gains, sure, strict=True))

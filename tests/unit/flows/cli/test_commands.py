@@ -1,6 +1,7 @@
 """The manifests of runs, as the commands read them."""
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -48,6 +49,9 @@ def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(home:
     plan = show()
     assert plan.exit_code == BudgetError.exit_code == 3
     assert "3 of 3 left; this run adds 4. The cap leaves epsilon 3, so the run will be refused" in plan.to_text(plan)
+    levels = start.advise(config=tmp_path / "small.yaml", range_=True)
+    caps = re.findall(r"^ +(\d) .* 3 of 3 left(, refused)?$", levels.to_text(levels), re.MULTILINE)
+    assert caps == [("2", ""), ("4", ", refused"), ("8", ", refused")]
     assert "Dataset 'desk': needs epsilon 4" in "".join(plan.problems)
 
     ledger.set_cap("desk", 4.0, 1e-5, "owner", "agreed")

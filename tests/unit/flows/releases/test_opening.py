@@ -101,6 +101,9 @@ def test_the_advice_ends_with_the_lines_of_a_configuration() -> None:
     closed = advice_text(start.advise(**numbers | {"rows": 100}))
     assert "to open them: 299 rows, or at most 3 classes, or privacy.epsilon 3.4" in closed
     assert "private: null" in closed
+    levels = start.advise(rows=300, classes=10, range_=True)
+    assert [line.split()[1] for line in levels.to_text(levels).splitlines()[2:7]] == ["closed", "-1", "-1", "+0", "+2"]
+    assert [f"{row['epsilon']:g}" for row in levels["range"] if row["opens"]] == ["1", "2", "4", "8"]
 
 
 @pytest.mark.parametrize(
