@@ -62,7 +62,10 @@ def show(run_id: str) -> Output:
     summary, removed = read_summary(artifacts, manifest), lost(artifacts, manifest["run_id"])
     if summary is not None and removed is not None:
         summary |= {"removed": str(removed)}
-    values = {"state": _state(home, manifest), "summary": summary, "removed": removed and str(removed)}
+    stored = artifacts.finished(f"runs/{manifest['run_id']}/**/*")
+    by_time = sorted(stored.items(), key=lambda entry: entry[1].get("created", ""))
+    files = {path: entry.get("step", "damaged") for path, entry in by_time}
+    values = {"state": _state(home, manifest), "summary": summary, "removed": removed and str(removed), "files": files}
     return Output(manifest | values, lambda value: text.shown(value, find_flow(value["flow"]).text().summary))
 
 

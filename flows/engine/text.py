@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import sys
@@ -274,10 +275,13 @@ def _result(run: dict[str, Any]) -> list[str]:
 
 def shown(value: dict[str, Any], finished: Callable[[dict[str, Any]], str] = summary) -> str:
     """Return the text about one run; `finished` formats the summary of a finished run."""
+    patterns = {re.sub(r"(\w+)=[^/]+", r"\1=*", path): step for path, step in value["files"].items()}
+    files = [table([[step, path] for path, step in patterns.items()], ["step", "file"])] if patterns else []
     if value.get("summary"):
-        return finished(value["summary"])
+        return "\n\n".join([finished(value["summary"]), *files])
     lines = [f"run     {value['run_id']}", f"state   {value['state']}"]
-    return "\n".join(lines + [f"{name:<7} {value[name]}" for name in ("error", "removed") if value.get(name)])
+    lines += [f"{name:<7} {value[name]}" for name in ("error", "removed") if value.get(name)]
+    return "\n\n".join(["\n".join(lines), *files])
 
 
 def predictions(value: dict[str, Any]) -> str:

@@ -159,6 +159,7 @@ def test_show_prints_the_table_of_iterations_and_what_to_type_next(finished) -> 
         "accuracy    new classifier of the exported texts",
         "wasp budget",
         summary["report"],
+        f"runs/{summary['run_id']}/iteration=*/plm=*/samples.parquet",
     ):
         assert word in shown
 
