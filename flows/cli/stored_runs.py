@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from flows.catalog import find_flow, flow_names
+from flows.catalog import find_flow, flow_names, method_names
 from flows.cli.common import Output
 from flows.runtime.manifest import held_here, is_held, is_held_here, read_book
 from flows.runtime.state_folder import ended_in_order, state_folder, state_path
@@ -195,11 +196,11 @@ def abandon(run_id: str) -> Output:
     return Output(values, lambda value: f"returned to dataset {value['dataset']}")
 
 
-def find_manifest(run_id: str) -> dict[str, Any]:
-    """Return the manifest of a run; ConfigError if there is none."""
+def find_manifest(run_id: str, flows: Container[str] = flow_names()) -> dict[str, Any]:
+    """Return the manifest of a run; ConfigError if there is none. `latest` is the last one of `flows`."""
     artifacts = open_artifacts(state_folder())
     if run_id == LATEST:
-        manifests = [manifest for manifest in artifacts.list_runs() if "started" in manifest]
+        manifests = [run for run in artifacts.list_runs() if "started" in run and run.get("flow") in flows]
         run_id = max(manifests, key=lambda manifest: str(manifest["started"]), default={"run_id": LATEST})["run_id"]
     manifest = read_book(artifacts, run_id) if Path(run_id).name == run_id else {}
     if not manifest:
@@ -209,7 +210,7 @@ def find_manifest(run_id: str) -> dict[str, Any]:
 
 def resumable_manifest(run_id: str) -> dict[str, Any]:
     """Return the manifest of a run; ConfigError if its flow does not support resuming."""
-    manifest = find_manifest(run_id)
+    manifest = find_manifest(run_id, method_names())
     if not find_flow(manifest["flow"]).continued:
         raise ConfigError(
             f"Run {run_id}: runs of the flow '{manifest['flow']}' cannot be resumed, exported or abandoned. "
