@@ -148,24 +148,15 @@ def move_to_release(texts: Texts, labels: NDArray[Any], vectors: Matrix) -> tupl
     class add up to its expected share of the private rows.
     """
     expected, points, of_texts = texts.with_density
-    lengths, moved, weights = (
-        np.linalg.norm(vectors, axis=1),
-        np.array(vectors, dtype=np.float64),
-        np.empty(len(labels)),
-    )
+    moved, weights = np.array(vectors, dtype=np.float64), np.zeros(len(labels))
+    lengths = np.linalg.norm(moved, axis=1)
     for number, label in enumerate(expected.labels):
-        own = labels == label
-        if own.any():
-            move = (expected.means[number] - points[of_texts == label].mean(axis=0)) * lengths[own].mean()
-            moved[moved_rows(own)] += move
-            weights[own] = expected.rows[number] / own.sum()
+        own = np.flatnonzero(labels == label)
+        if len(own):
+            move = expected.means[number] - points[of_texts == label].mean(axis=0)
+            moved[own[np.arange(len(own)) % UNMOVED > 0]] += move * lengths[own].mean()
+            weights[own] = expected.rows[number] / len(own)
     return moved.astype(np.float32), weights / weights.mean()
-
-
-def moved_rows(own: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the positions of the texts of a class that move, from the mask (n,) of its texts."""
-    places = np.flatnonzero(own)
-    return places[np.arange(len(places)) % UNMOVED > 0]
 
 
 def nearest_means(tools: Tools, density: ArtifactRef, vectors: Matrix) -> NDArray[Any]:

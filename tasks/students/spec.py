@@ -27,8 +27,7 @@ class StudentSpec:
     (synthetic) training rows, never from real rows; a share of 0 trains all epochs and keeps the last. max_length:
     tokens of a text. boost: adjust the rows' weights after every pass (tasks/students/boosting.py). head: sentence
     encoders start from a fitted head, or, as other models do, from a random one. adaptation: `coral` also fits the
-    scores to unlabelled texts (tasks/students/coral.py); not for `linear`. `density` learns from shifted vectors (see
-    TrainJob); not for `finetune`.
+    scores to unlabelled texts (tasks/students/coral.py); not for `linear`.
     """
 
     kind: Kind = "finetune"
@@ -42,7 +41,7 @@ class StudentSpec:
     seed: int = 0
     boost: bool = False
     head: Literal["fitted", "random"] = "fitted"
-    adaptation: Literal["none", "coral", "density"] = "none"
+    adaptation: Literal["none", "coral"] = "none"
 
 
 def settings(spec: StudentSpec) -> dict[str, object]:
