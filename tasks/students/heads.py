@@ -27,7 +27,7 @@ from tasks.students.loop import (
     softmax,
     train_network,
 )
-from tasks.students.spec import Predict, Prediction
+from tasks.students.spec import LEAST_PART, Predict, Prediction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,8 +39,6 @@ Layers = list[tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
 
 _FILE = "head.npz"
 PROBE_STRENGTH = 3.0
-LEAST_PART = 0.005
-"""Smallest probability of a soft label that a linear head learns; smaller ones only cost time."""
 _STRENGTHS = (0.1, 1.0, 3.0, 10.0, 100.0)
 _HIDDEN = (256, 128)
 
@@ -87,11 +85,15 @@ def fit_logistic(
 
     Shapes (classes, dimension) and (classes,). `strength` is the inverse L2 penalty for vectors of spread 1 (root mean
     square distance from their mean). The penalty scales with the spread: the fit does not depend on the embedder's
-    scale. A class without rows gets zero weights and a bias well below the others, which still allows fine-tuning.
+    scale. A class without rows gets zero weights and a bias well below the others, which still allows fine-tuning; so
+    does every class but the only one with rows.
     """
     from sklearn.linear_model import LogisticRegression
 
     present = np.unique(targets)
+    if len(present) == 1:
+        alone = np.where(np.arange(classes) == present[0], 0.0, -10.0)
+        return np.zeros((classes, vectors.shape[1]), dtype=np.float32), alone.astype(np.float32)
     center = vectors.mean(axis=0)
     scaled = vectors - center
     spread = max(float(np.sqrt((scaled**2).sum(axis=1).mean())), 1e-12)

@@ -54,6 +54,10 @@ def settings(spec: StudentSpec) -> dict[str, object]:
     return values | {"precision": "auto", "device": "auto"}
 
 
+LEAST_PART = 0.005
+"""Smallest probability of a soft label that a linear head learns; smaller ones only cost time."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingRows:
     """Training data of a student.
@@ -89,7 +93,8 @@ class TrainingRows:
         for row, label in enumerate(self.labels):
             if label not in number:
                 raise InputError(f"Training row {row}: label '{label}' is not a class of the task: {list(number)}.")
-        if len(set(self.labels)) < 2:
+        learned = set(self.labels) if self.soft is None else np.flatnonzero((self.soft >= LEAST_PART).any(axis=0))
+        if len(learned) < 2:
             only = f"have the one label '{self.labels[0]}'" if self.labels else "are empty"
             raise InputError(f"The training rows {only}. A student needs rows of two classes: generate more classes.")
         return np.array([number[label] for label in self.labels], dtype=np.int64)

@@ -44,7 +44,8 @@ from tasks.private.releases.sums import add_noise
 from tasks.private.voting.ballot import Ballot
 from tasks.steps.density import Texts, move_to_release, relate_to_density
 from tasks.steps.generate import WriteJob, WritingRequest, generate
-from tasks.students.heads import LEAST_PART, PROBE_STRENGTH, fit_logistic
+from tasks.students.heads import PROBE_STRENGTH, fit_logistic
+from tasks.students.spec import LEAST_PART
 from tests.support.paths import DATA
 
 SETS = {

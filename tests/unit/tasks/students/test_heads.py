@@ -10,7 +10,7 @@ import pytest
 from connectors.interfaces.errors import InputError
 from tasks.students.boosting import adjust_weights, beta_of
 from tasks.students.coral import choose_unlabelled, coral
-from tasks.students.heads import probe_accuracy
+from tasks.students.heads import fit_logistic, probe_accuracy
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student
 from tests.support.data.student_rows import CLASSES, clouds, vector_rows
@@ -91,6 +91,13 @@ def test_a_student_learns_soft_labels_instead_of_wrong_ones(kind, tmp_path):
         reached[name] = load_student(tmp_path / name)([""] * 300, vectors)
     assert evaluate(truth, reached["soft"].labels, CLASSES)["accuracy"] > 0.95
     assert evaluate(truth, reached["hard"].labels, CLASSES)["accuracy"] < 0.05
+    mostly = np.eye(len(CLASSES))[[0] * len(soft)]
+    leaning = TrainingRows(rows.texts, CLASSES[:1] * len(soft), CLASSES, rows.vectors, soft=0.6 * mostly + 0.4 * soft)
+    train_student(StudentSpec(kind=kind), leaning, tmp_path / "leaning")
+    assert set(load_student(tmp_path / "leaning")([""] * 300, vectors).labels) == {CLASSES[0]}, "the likeliest of all"
+    weight, bias = fit_logistic(rows.vectors, np.full(len(soft), 1), np.ones(len(soft)), len(CLASSES), 1.0)
+    assert not weight.any()
+    assert bias.argmax() == 1
     train_student(StudentSpec(kind=kind), rows, tmp_path / "sure")
     sure = load_student(tmp_path / "sure")([""] * 300, vectors)
     assert reached["soft"].probabilities.max(axis=1).mean() < sure.probabilities.max(axis=1).mean()
