@@ -31,7 +31,8 @@ def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig
         (60, 4.0, "support_desk", True),
         (120, 4.0, "support_desk", True),
         (120, 1.0, "support_desk", False),
-        (100, 4.0, "imdb", False),
+        (80, 4.0, "imdb", False),
+        (100, 4.0, "imdb", True),
         (1, float("inf"), "support_desk", True),
     ],
 )
