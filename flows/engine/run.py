@@ -276,14 +276,6 @@ class Run:
         """Specification of the student."""
         return StudentSpec(seed=self.config.execution.seed, **self.config.student.settings)
 
-    def train_job(self, written: Sequence[Written]) -> TrainJob:
-        """Return the training job on all texts."""
-        prepared, labels = self.prepared, self.prepared.card.label_names
-        unlabelled = prepared.public if self.config.student.adaptation == "coral" else None
-        job = TrainJob(tuple(written), self.student_spec, labels, prepared.test, unlabelled, soft=self.soft)
-        self.trained = job
-        return job
-
     def spent(self) -> list[Entry]:
         """Return the ledger entries that paid for the releases so far, in this run or in an earlier one.
 
@@ -344,11 +336,15 @@ class Run:
 
     def train(self, written: Sequence[Written]) -> RunResults:
         """Collect the texts of the result, train and test the student on them; return the results of the run."""
+        prepared, classes = self.prepared, self.prepared.card.label_names
         if self.config.labels_texts:
-            classes, hard = self.prepared.card.label_names, self.config.text_labels == "hard"
-            self.soft = run_step(label_softly, self.tools, classes, self.density, hard, written)
+            self.soft = run_step(
+                label_softly, self.tools, classes, self.density, self.config.text_labels == "hard", written
+            )
         synthetic = run_step(collect, self.tools, written, self.soft)
-        student = run_step(train_and_test, self.tools, self.train_job(written))
+        unlabelled = prepared.public if self.config.student.adaptation == "coral" else None
+        self.trained = TrainJob(tuple(written), self.student_spec, classes, prepared.test, unlabelled, self.soft)
+        student = run_step(train_and_test, self.tools, self.trained)
         return RunResults(student, tuple(written), synthetic)
 
 
