@@ -70,8 +70,7 @@ def _printing(function: Callable[..., Output]) -> Callable[..., None]:
     @wraps(function)
     def call(*arguments: Any, as_json: bool, **options: Any) -> None:
         output = function(*arguments, **options)
-        print(json.dumps(output, allow_nan=False) if as_json else output.to_text(output))
-        print_problems(output.problems)
+        show(output, as_json)
         if output.exit_code:
             raise SystemExit(output.exit_code)
 
@@ -82,6 +81,12 @@ def _printing(function: Callable[..., Output]) -> Callable[..., None]:
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
+
+
+def show(output: Output, as_json: bool = False) -> None:
+    """Print the result of a command as text or JSON, and its problems."""
+    print(json.dumps(output, allow_nan=False) if as_json else output.to_text(output))
+    print_problems(output.problems)
 
 
 def print_problems(problems: Sequence[str]) -> None:

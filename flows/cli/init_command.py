@@ -8,17 +8,19 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 import yaml
 
 from connectors.artifacts.atomic_files import write_text_whole
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, WaspError
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.headers import read_header
 from flows.cli import dataset
+from flows.cli.budget import check_cap
 from flows.cli.model_choice import choose_models
 from flows.config.extends import FLOW_KEY
 from flows.config.files import check_config
@@ -58,7 +60,7 @@ PERSON_NAME = re.compile("patient|person|subject|user|customer|client|member|aut
 class Source:
     """Options of `wasp init` that locate the rows. None: guessed, or requested on a terminal."""
 
-    data: str
+    data: str | None
     query: str | None
     text: str | None
     label: str | None
@@ -136,11 +138,76 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
         "persons": records.persons,
         "declared_rows": view.declared_rows,
         "language": language,
-        "models": [f"{model['connector']}:{model['model']}" for model in models],
+        "models": [_called(model) for model in models],
         "models_because": reason,
         "cap": registered["cap"],
         "warnings": [*notice, *registered["warnings"]],
     } | dataset.seen_by_owner(records)
+
+
+def converse(name: str | None, source: Source, choices: Choices) -> tuple[str, Source, Choices]:
+    """Ask the owner of the rows for the options of `wasp init` that are not set; return name and options.
+
+    Raises ConfigError without a terminal.
+    """
+    if not sys.stdin.isatty():
+        raise ConfigError("NAME, --data: one is not set. Write both, or run wasp init on a terminal, which asks")
+    data = source.data or _ask("File of your rows (CSV, JSON Lines or Parquet)", "", _path_with_header)
+    source = replace(source, data=data)
+    if name is None:
+        name = _ask("Name of the dataset", Path(data).stem, lambda name: dataset.check_new(name, None, 1e-5))
+    text, label = (source.text, source.label) if source.text and source.label else _columns(source, _path(data))
+    share = source.test_share
+    if share is None:
+        answer = _ask("Part to hold out as test rows, 0 for none", "0.15", _check_share)
+        share = float(answer) or None
+    models, reason = choose_models(choices.models, choices.endpoint)
+    print(f"models: {', '.join(_called(model) for model in models)} ({reason})")
+    requested = choices.models
+    if not requested and choices.endpoint is None:
+        others = "Enter for these, or others as CONNECTOR:MODEL, separated by spaces"
+        requested = _ask(others, "", lambda answer: choose_models(answer.split()) if answer else None).split()
+    cap = choices.cap
+    if cap is None:
+        cap = float(_ask("Cap: largest total epsilon of all runs", f"{DEFAULT_CAP[0]:g}", _check_cap))
+    changed = replace(choices, models=requested, cap=cap, epsilon=min(choices.epsilon, cap))
+    return name, replace(source, text=text, label=label, test_share=share), changed
+
+
+def _ask(question: str, default: str, check: Callable[[str], object]) -> str:
+    """Return the answer of a person; repeat the question with the reason while `check` raises an error."""
+
+    def checked(answer: str) -> str:
+        try:
+            check(answer)
+        except (WaspError, ValueError) as error:
+            raise typer.BadParameter(str(error)) from None
+        return answer.strip()
+
+    answer: str = typer.prompt(question, default=default, show_default=bool(default), value_proc=checked)
+    return answer
+
+
+def _path(data: str) -> str:
+    return place(data, str(Path.cwd()))
+
+
+def _path_with_header(data: str) -> None:
+    if not data or read_header(RowsRef(_path(data))) is None:
+        raise ConfigError("this source has no header. For a database, start again with --data, --query and the columns")
+
+
+def _check_share(answer: str) -> None:
+    if not (share := float(answer)) == 0 and not 0.01 <= share <= 0.5:
+        raise ConfigError(f"{share:g} is not between 0.01 and 0.5. Write a part such as 0.15, or 0")
+
+
+def _check_cap(answer: str) -> None:
+    check_cap(float(answer), 1e-5, "record", "the cap")
+
+
+def _called(model: Mapping[str, Any]) -> str:
+    return f"{model['connector']}:{model['model']}"
 
 
 def _declarations(choices: Choices, classes: Sequence[str], records: Survey) -> tuple[int, str]:
@@ -159,8 +226,6 @@ def _declarations(choices: Choices, classes: Sequence[str], records: Survey) -> 
             f"{', '.join(missing)}: not set. These values become public, so the owner of the rows declares them. Write "
             "the options, run wasp init on a terminal, which proposes them, or accept what it would propose with --yes"
         )
-    import typer
-
     print("These values were read from your rows, and become public with every run:")
     print(f"  classes   {', '.join(classes)}")
     print(f"  number    {declared} {'rows' if records.persons is None else 'persons'}, rounded")
@@ -228,8 +293,6 @@ def _person(requested: str | None, records: Survey) -> tuple[str | None, list[st
     if not numbers:
         return None, []
     if sys.stdin.isatty():
-        import typer
-
         print(f"repeated  {'; '.join(numbers)}")
         answer = typer.prompt("Column with one value per person, or none", default=likely or NO_PERSON)
         return (None if answer == NO_PERSON else answer), []
@@ -301,7 +364,7 @@ def editor_schema(model: Any) -> dict[str, Any]:
 
 
 def _view(source: Source) -> DatasetView:
-    path = place(source.data, str(Path.cwd()))
+    path = _path(source.data or "")
     text, label = source.text, source.label
     if text is None or label is None:
         text, label = _columns(source, path)
@@ -320,8 +383,6 @@ def _columns(source: Source, path: str) -> tuple[str, str]:
         source.label or _known(header.columns, LABEL_COLUMNS),
     )
     if sys.stdin.isatty():
-        import typer
-
         print(f"columns: {', '.join(header.columns)}")
         text = source.text or typer.prompt("Text column", default=text or None)
         label = source.label or typer.prompt("Label column", default=label or None)

@@ -12,7 +12,7 @@ import typer
 
 from connectors.interfaces.errors import BudgetError, ConfigError
 from flows.catalog import find_flow, flow_names
-from flows.cli.common import Changes, ConfigFile, ConfigName, LocalParties, Output, Verbose
+from flows.cli.common import Changes, ConfigFile, ConfigName, LocalParties, Output, Verbose, show
 from flows.cli.stored_runs import find_manifest, read_summary, resumable_manifest, runs
 from flows.config.extends import file_of, flow_and_file, flow_of
 from flows.runtime.manifest import in_use
@@ -31,8 +31,10 @@ FlowOption = Annotated[str | None, typer.Option("--flow", help="Flow of the file
 
 
 def init(  # noqa: PLR0913 - the options of the command
-    name: str,
-    data: Annotated[str, typer.Option(help="CSV, JSON Lines or Parquet file, database URL, or env:NAME.")],
+    name: Annotated[str | None, typer.Argument(help="Name of the dataset and of its files.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="CSV, JSON Lines or Parquet file, database URL, or env:NAME.")
+    ] = None,
     text: Annotated[str | None, typer.Option(help="Text column. Default: by its name.")] = None,
     label: Annotated[str | None, typer.Option(help="Label column. Default: by its name.")] = None,
     person: Annotated[
@@ -64,15 +66,29 @@ def init(  # noqa: PLR0913 - the options of the command
     epsilon: Annotated[float, typer.Option(help="Epsilon of a run.")] = 4.0,
     epsilon_cap: Annotated[float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")] = None,
 ) -> Output:
-    """Register your own data and write a configuration and a task file for it."""
+    """Register your own data and write a configuration and a task file; without NAME or --data, ask for all."""
     from flows.cli import init_command
 
     source = init_command.Source(data, query, text, label, person, test_share)
     choices = init_command.Choices(
         class_ or [], item, model or [], declared_rows, epsilon, epsilon_cap, endpoint, language, yes
     )
+    is_guided = name is None or data is None
+    if name is None or data is None:
+        name, source, choices = init_command.converse(name, source, choices)
     result = init_command.init(name, source, choices)
-    return Output(init_command.public_part(result), lambda _: init_command.described(result))
+    output = Output(init_command.public_part(result), lambda _: init_command.described(result))
+    return _then_offered(output, name) if is_guided else output
+
+
+def _then_offered(output: Output, name: str) -> Output:
+    """Print the result of `wasp init`, then offer the plan and a preview of the new configuration."""
+    print(output.to_text(output))
+    if typer.confirm("\nShow the plan? It spends nothing", default=True):
+        show(plan(name))
+    if typer.confirm("\nPreview two texts per model and class? No private record is used", default=True):
+        show(preview(name, rows=2))
+    return Output(output, lambda _: f"\nnext      wasp run {name}")
 
 
 def schema(kind: Annotated[str, typer.Argument(help=f"task, or a flow: {', '.join(flow_names())}.")] = "wasp") -> None:

@@ -185,3 +185,26 @@ def test_the_held_out_rows_are_chosen_by_content_and_by_person(
     assert "pain" not in capsys.readouterr().out
     assert called(clinic, monkeypatch, "plan", "triage", *FAST) == 0
     assert "no test rows" not in capsys.readouterr().out
+
+
+def test_a_conversation_on_a_terminal_ends_with_plan_and_preview(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = ("nosuch.csv", "notes.csv", "triage", "", "kind", "0.9", "0.2", "gpt-4o", "ngram:letters", "-1", "3")
+    monkeypatch.setattr("sys.stdin", Terminal("\n".join([*answers, "patient", "y", "y", "y", ""])))
+    assert called(clinic, monkeypatch, "init") == 0
+    out = capsys.readouterr().out
+    for reason in ("nosuch.csv", "0.9 is not between", "'gpt-4o' is not CONNECTOR:MODEL", "-1 is not greater than 0"):
+        assert reason in out
+    order = ("dataset   triage", "protects  each person", "opening       index", "epsilon spent: 0", "wasp run triage")
+    assert sorted(order, key=out.rindex) == list(order)
+    values = yaml.safe_load((clinic / "triage.yaml").read_text())
+    assert values["privacy"] == {"epsilon": 3.0, "delta": 1e-5, "protects": "person"}
+    assert values["test"] == {"path": "triage_test.parquet"}
+
+
+def test_a_script_without_name_or_data_is_told_both(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(clinic, monkeypatch, "init") == 2
+    assert "NAME, --data: one is not set. Write both" in capsys.readouterr().err
