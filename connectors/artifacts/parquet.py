@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from connectors.artifacts.columns import DESCRIPTIONS
 from connectors.artifacts.manifests import require_content
 from connectors.interfaces.errors import ArtifactError
 
@@ -26,7 +27,7 @@ def to_arrow(table: pd.DataFrame, path: str) -> Any:
     """Return the Arrow table of a frame, without its index and the columns in `path`.
 
     All pandas text types become one Arrow type, and pandas' metadata (with its version) is dropped. Otherwise equal
-    tables would have different bytes.
+    tables would have different bytes. Each known column has its description.
     """
     import pyarrow as pa
 
@@ -34,8 +35,13 @@ def to_arrow(table: pd.DataFrame, path: str) -> Any:
         arrow = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise ArtifactError(f"The table for {path} cannot be written as Parquet: {error}") from error
-    plain = [f.with_type(pa.string()) if pa.types.is_large_string(f.type) else f for f in arrow.schema]
+    plain = [_described(f.with_type(pa.string()) if pa.types.is_large_string(f.type) else f) for f in arrow.schema]
     return _without_path_columns(arrow.cast(pa.schema(plain)), path)
+
+
+def _described(column: Any) -> Any:
+    text = DESCRIPTIONS.get(column.name)
+    return column.with_metadata({"description": text}) if text else column
 
 
 def _without_path_columns(arrow: Any, path: str) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
+import pandas as pd
 import pyarrow.parquet as pq
 from prefect.states import Completed
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
 PLOTS |= {"balance": balance_plot}
+CLASS_SCORES = "class_scores.csv"
 SAMPLES_SHOWN = 2
 
 
@@ -319,8 +321,6 @@ def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None) -> None:
     if scores:
         final |= {"student/macro_f1": scores.macro_f1}
         final |= {f"student/{name}": score for name, score in scores.weighted.items()}
-    if scores and synthetic is not None:
-        final |= scores.by_class
     final |= report.usefulness.metrics() if report.usefulness else {}
     final |= {"discriminator/accuracy": report.discriminator.student.value} if report.discriminator else {}
     results: dict[str, Any] = {"note": describe(run, report), "link": f"[Run in Prefect]({url})" if url else ""}
@@ -328,6 +328,10 @@ def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None) -> None:
     results["datasets"] = {Path(run.prepared.test.where.path).stem: "test"} if run.prepared.test else {}
     results["datasets"] |= {run.tools.private.name: "private"} if run.config.private is not None else {}
     files: list[str] = []
+    if scores and scores.per_class:
+        table = pd.DataFrame(dict(scores.per_class)).T.astype({"rows": int}).round(4).to_csv(index_label="class")
+        run.tools.artifacts.write_text(f"runs/{report.run_id}/{CLASS_SCORES}", table)
+        files.append(CLASS_SCORES)
     if synthetic is not None:
         run.tools.artifacts.fetch(synthetic.path)
         table = PurePosixPath(synthetic.path).name

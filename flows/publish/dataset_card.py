@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from connectors.artifacts.columns import DESCRIPTIONS
 from flows.publish.recipe import classifier_use, describe_recipe, recipe
 from flows.storage.audit_findings import AuditLine, describe_audits
 from tasks.core.refs import Overlap
@@ -21,17 +22,9 @@ from tasks.text.prompts import TaskCard
 if TYPE_CHECKING:
     from flows.engine.prepare import Approval
 
-COLUMNS: Mapping[str, tuple[str, str]] = {
-    "sample_id": ("integer", "number of the text in its run"),
-    "text": ("text", "text written by a language model"),
-    "label": ("text", "requested class"),
-    "attribute": ("text", "requested variation, empty if none"),
-    "plm": ("text", "language model that wrote the text"),
-    "iteration": ("integer", "iteration of the run that created the text"),
-}
-"""The columns of synthetic.parquet and synthetic.jsonl: type and meaning."""
-SOFT_COLUMN = ("numbers", "probability of each class for this text, in the order of the labels")
-"""The column label_soft, if the run labelled its texts softly."""
+KINDS = {"sample_id": "integer", "iteration": "integer", "label_soft": "numbers"}
+COLUMNS = ("sample_id", "text", "label", "attribute", "plm", "iteration")
+"""The columns of synthetic.parquet and synthetic.jsonl; `label_soft` is added if the run labelled its texts softly."""
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
@@ -68,7 +61,8 @@ class BundleFacts:
     @property
     def columns(self) -> Mapping[str, tuple[str, str]]:
         """Columns of the rows: type and meaning."""
-        return {**COLUMNS, "label_soft": SOFT_COLUMN} if self.soft else COLUMNS
+        names = [*COLUMNS, *["label_soft"] * self.soft]
+        return {name: (KINDS.get(name, "text"), DESCRIPTIONS[name]) for name in names}
 
     @property
     def title(self) -> str:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 
 from connectors.artifacts.atomic_files import file_sha256, write_folder_whole
+from connectors.artifacts.parquet import to_arrow
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError, PlaceError
 from connectors.ledger.state import EXPORT, Entry
@@ -93,7 +95,7 @@ def export_run(
     secret = open_signing_key(home)
 
     def fill(scratch: Path) -> None:
-        rows.to_parquet(scratch / "synthetic.parquet", compression="zstd", index=False)
+        pq.write_table(to_arrow(rows, "synthetic.parquet"), scratch / "synthetic.parquet", compression="zstd")
         rows.to_json(scratch / "synthetic.jsonl", orient="records", lines=True, force_ascii=False)
         shutil.copytree(student, scratch / "student")
         _name_encoder(scratch / "student" / "student.json", manifest["config"])

@@ -55,6 +55,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Rewrite links of a page: to pages where there is one, else to the path as code."""
     path = page.file.src_uri
+    if path == "reference/files.md":
+        markdown = markdown.replace("\nCOLUMNS\n", f"\n{reference.columns()}\n")
     source = INCLUDED.get(path, f"docs/{path}")
     pages = {origin: name for name, origin in INCLUDED.items()}
 

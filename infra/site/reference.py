@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from connectors.artifacts.columns import DESCRIPTIONS
 from flows.catalog import find_flow, flow_names
 from flows.config.environment import PREFIX, Environment
 from flows.config.form import with_rare
@@ -105,6 +106,12 @@ def commands() -> str:
         "[FAQ](../faq.md#exit-codes)."
     )
     return f"{title}\n\n{about}\n{rest}"
+
+
+def columns() -> str:
+    """Return a table of the columns of all Parquet files."""
+    lines = [f"| `{name}` | {_cell(text)} |" for name, text in DESCRIPTIONS.items()]
+    return "\n".join(["| column | content |", "|---|---|", *lines])
 
 
 def metrics() -> str:

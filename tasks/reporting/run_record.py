@@ -56,9 +56,6 @@ class ClassShare:
     test: float | None
 
 
-CLASSES_TRACKED = 50
-
-
 @dataclass(frozen=True, slots=True)
 class Scores:
     """Scores of the student on test rows.
@@ -80,14 +77,6 @@ class Scores:
     def weighted(self) -> dict[str, float]:
         """Precision, recall and F1 over classes weighted by their size, by metric name."""
         return weighted_scores(self.per_class)
-
-    @property
-    def by_class(self) -> dict[str, float]:
-        """Scores of the first classes by metric name, limited for experiment tracking."""
-        named = list(self.per_class.items())[:CLASSES_TRACKED]
-        return {
-            f"student_{what}/{name}": values[what] for name, values in named for what in ("precision", "recall", "f1")
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from transformers import AutoTokenizer
 
@@ -89,6 +90,17 @@ def test_a_run_ends_whole_within_its_budget_as_planned(finish: Finish, method: s
         assert len(rows) == texts
         assert not rows.duplicated(["text", "label"]).any()
         assert method == "kd_tutor" or rows["label"].value_counts().nunique() == 1, "whatever the private rows are"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_column_of_every_table_is_described_in_its_file(finish: Finish, method: str) -> None:
+    done = finish(method)
+    columns = {
+        (file.name, column.name): column.metadata
+        for file in folder_of(done).rglob("*.parquet")
+        for column in pq.read_schema(file)
+    }
+    assert [name for name, about in columns.items() if name[1] != "vector" and not about] == []
 
 
 @pytest.mark.parametrize("method", METHODS)
