@@ -13,6 +13,12 @@ for name in PREFECT_SERVER_ENCRYPTION_KEY PREFECT_SERVER_UI_API_URL PREFECT_UI_U
     [ -n "$value" ] || unset "$name"
 done
 
+# The key of the ledger from a secret, where machines share no state folder.
+key="${WASP_HOME-}/private/ledger.key"
+if [ -r "${LEDGER_KEY_FILE-}" ] && [ ! -e "$key" ]; then
+    (umask 077 && mkdir -p "$(dirname "$key")" && cp "$LEDGER_KEY_FILE" "$key")
+fi
+
 case "${1-} ${2-}" in
     "prefect server" | "mlflow server") server=$1 ;;
     *) server= ;;

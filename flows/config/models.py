@@ -87,6 +87,12 @@ class Plm(Strict):
         json_schema_extra={"pattern": REFERENCE},
         description="Reference to the API key, never the key itself: env:NAME, prefect:BLOCK (Secret block), or none.",
     )
+    deployment: str | None = Field(
+        None,
+        pattern="^write-texts/.+$",
+        description="Prefect deployment whose workers write this model's texts, such as write-texts/llama. Empty: the "
+        "run itself.",
+    )
     concurrency: int | None = Field(None, ge=1, le=256, description="Maximum concurrent calls per endpoint.")
     price: Price | None = Field(
         None,
@@ -151,7 +157,7 @@ class Plm(Strict):
     @property
     def connector_options(self) -> dict[str, Any]:
         """Options for the connector, including the fields above that are set."""
-        excluded = {"name", "connector", "model", "options", "style"}
+        excluded = {"name", "connector", "model", "options", "style", "deployment"}
         fields = self.model_dump(mode="json", exclude=excluded, exclude_none=True)
         if self.listed_price is not None:
             fields["price"] = self.listed_price.price.model_dump(mode="json", exclude_none=True)

@@ -26,6 +26,7 @@ from flows.config.rows import PrivateRows, VocabularyChoice
 from flows.config.task_files import load_task
 from flows.engine.datasets import private_ref, require_apart, require_person
 from flows.engine.server import require_listed_keys, require_noise, require_public, require_public_files
+from flows.runtime.deployment_runs import require_deployment
 from flows.runtime.stores import open_ledger
 from tasks.core.headers import check_header
 from tasks.private.data.rows import check_source
@@ -155,6 +156,8 @@ def _check_model(plm: Plm, root: str | None) -> None:
     spec = model_spec(plm, root)
     require_listed_keys(spec)
     check_model(spec)
+    if plm.deployment is not None:
+        require_deployment(f"plms '{plm.name}'", plm.deployment)
 
 
 def _check_student(field: str, kind: str, model: str) -> None:

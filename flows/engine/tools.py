@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import TypeAdapter
 
 from connectors.artifacts.remote_files import RemoteFiles
 from connectors.embedders.vocabularies import read_terms
@@ -28,6 +30,7 @@ from flows.config.base import AnyConfig
 from flows.config.models import Plm
 from flows.config.paths import dataset_name, embedder_of, model_spec, place, vocabulary_of
 from flows.engine.datasets import private_ref
+from flows.runtime.deployment_runs import run_to_end
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import COORDINATOR_KEY
 from flows.runtime.stores import (
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from connectors.models.base.cost_limit import Purse
     from connectors.tracking.mlflow_run import MlflowRun
     from tasks.private.data.rows import Zone
+    from tasks.steps.generate import WriteJob
 
 Value = TypeVar("Value")
 
@@ -181,6 +185,21 @@ class RunTools:
         """Return a model whose completions are cached, so no request is sent twice."""
         scope = self.name.run_id if self.name else ""
         return self._once(f"model {name} {scope}", partial(self._open_model, name))
+
+    def delegate(self, job: WriteJob) -> bool:
+        """Let a model's own workers write its texts; False if it has none."""
+        plm = next(model for model in self.config.models if model.name == job.plm)
+        if plm.deployment is None:
+            return False
+        alone = [model.model_copy(update={"deployment": None}) for model in self.config.plms]
+        parameters = {
+            "config": self.config.model_copy(update={"plms": alone}).model_dump(mode="json", exclude_none=True),
+            "run": asdict(self.called),
+            "stores": asdict(shared(self.home)),
+            "job": TypeAdapter(type(job)).dump_python(job, mode="json"),
+        }
+        run_to_end(f"plms '{plm.name}'", plm.deployment, parameters)
+        return True
 
     def weights(self, name: str) -> Weights:
         """Return the files of a PLM; ConfigError unless the model is local."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tasks.private.data.rows import Zone
+    from tasks.steps.generate import WriteJob
 
 
 class RowTools(Protocol):
@@ -76,6 +77,9 @@ class Tools(RowTools, Protocol):
 
     def model(self, name: str) -> LanguageModel:
         """Return the PLM of that name, wrapped in the completion cache."""
+
+    def delegate(self, job: WriteJob) -> bool:
+        """Let a model's own workers write the artifact of a job; False if it has none, and this process writes."""
 
     def weights(self, name: str) -> Weights:
         """Return the files of a model that runs locally; ConfigError for a remote model."""

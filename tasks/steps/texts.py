@@ -11,10 +11,10 @@ from operator import attrgetter
 import numpy as np
 import pandas as pd
 
-from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Matrix
-from connectors.interfaces.errors import FinalError, TemporaryError
+from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
@@ -41,28 +41,15 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
     vote. The same applies if too few texts of a model were usable: each stop of the run adds rounds of requests.
     """
     model = tools.model(job.plm)
-    key = step_key(
-        "generate",
-        {
-            "plm": job.plm,
-            "model": model.identity,
-            "plm_index": job.plm_index,
-            "iteration": job.iteration,
-            "count": job.count,
-            "offset": job.offset,
-            "card": job.card,
-            "examples_per_prompt": job.examples_per_prompt,
-            "contrast": job.contrast,
-            "seed": job.seed,
-            **_in_manner(job),
-        },
-        {"examples": job.examples.sha256 if job.examples else "none", "earlier": content(job.earlier)},
-    )
+    key = _generation_key(model.identity, job)
     folder = "/".join(["runs", tools.run_id, f"iteration={job.iteration}", *([job.part] * bool(job.part))])
     folder += f"/plm={job.plm}"
-    stops = stops_of(tools, f"{folder}/samples.parquet")
+    path = f"{folder}/samples.parquet"
+    stops = stops_of(tools, path)
 
     def make() -> ArtifactRef:
+        if tools.delegate(job):
+            return _require_delegated(tools.artifacts.find(path, key), job.plm)
         request = _request(tools, job)
         request = replace(request, attempts=(request.attempts + 1) * (stops + 1) - 1)
         verb = "vary" if job.parents else "write"
@@ -78,7 +65,7 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
         calls = {host: traffic.since(before.get(host, Traffic())) for host, traffic in traffic_of(model).items()}
         info = _info(made) | {"down": down, "stops": stops}
         info |= {"traffic": {host: asdict(traffic) for host, traffic in calls.items()}} if calls else {}
-        return tools.artifacts.write_table(f"{folder}/samples.parquet", made.rows, key, info)
+        return tools.artifacts.write_table(path, made.rows, key, info)
 
     def stale(ref: ArtifactRef) -> str:
         info = tools.artifacts.info(ref)
@@ -88,7 +75,36 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
             return "recomputed because too few texts were usable"
         return "recomputed because the model was down" if info["down"] else ""
 
-    return make_once(tools.artifacts, f"{folder}/samples.parquet", key, make, stale)
+    return make_once(tools.artifacts, path, key, make, stale)
+
+
+def _generation_key(model: str, job: WriteJob) -> StepKey:
+    return step_key(
+        "generate",
+        {
+            "plm": job.plm,
+            "model": model,
+            "plm_index": job.plm_index,
+            "iteration": job.iteration,
+            "count": job.count,
+            "offset": job.offset,
+            "card": job.card,
+            "examples_per_prompt": job.examples_per_prompt,
+            "contrast": job.contrast,
+            "seed": job.seed,
+            **_in_manner(job),
+        },
+        {"examples": job.examples.sha256 if job.examples else "none", "earlier": content(job.earlier)},
+    )
+
+
+def _require_delegated(written: ArtifactRef | None, plm: str) -> ArtifactRef:
+    if written is None:
+        raise ConfigError(
+            f"plms '{plm}': its workers wrote other texts than this run needs: model, settings or version of wasp "
+            "differ. Install the same on both, then resume"
+        )
+    return written
 
 
 @step("embed {written.plm} t={written.iteration}", artifact=attrgetter("vectors"))

@@ -14,7 +14,8 @@ import pytest
 
 from connectors.security.record_hashes import open_secret
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import SMALL, Pipeline, last_json
+from tests.support.runs.served_flow import ask
 from tests.support.servers.ports import free_port
 from tests.support.servers.postgres import execute, postgres_server
 from tests.support.servers.s3 import S3Server, s3_server
@@ -75,6 +76,37 @@ def test_a_run_on_a_cluster_has_the_result_of_threads_that_read_its_noise_back(a
     threads = cluster.with_same_ledger(tmp_path / "threads")
     assert result(threads, **TINY) == expected
     assert threads.released() == ["vote-0"]
+
+
+def test_each_model_writes_on_the_worker_of_its_own_pool(own_server: tuple[str, Path], tmp_path: Path) -> None:
+    api, folder = own_server
+    pipeline = Pipeline(tmp_path / "home", api)
+    here = pipeline.environment | {"PYTHONPATH": str(ROOT), "PREFECT_HOME": str(folder)}
+
+    def prefect(*words: str) -> None:
+        subprocess.run([sys.executable, "-m", "prefect", "--no-prompt", *words], cwd=ROOT, env=here, check=True)
+
+    plms = [plm | {"deployment": f"write-texts/{plm['name']}"} for plm in SMALL["plms"]]
+    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config(**TINY, plms=plms)))
+    assert refused.returncode == 2
+    assert "the Prefect server has no deployment write-texts/clerk" in refused.stderr
+    workers = []
+    try:
+        for name in ("clerk", "novelist"):
+            prefect("work-pool", "create", name, "--type", "process")
+            prefect("deploy", "flows.engine.remote_writing.write_texts", "--name", name, "--pool", name)
+            start = [sys.executable, "-m", "prefect", "worker", "start", "--pool", name, "--name", f"worker of {name}"]
+            workers.append(subprocess.Popen(start, cwd=ROOT, env=here))
+        summary = pipeline.run(**TINY, plms=plms)
+    finally:
+        for worker in workers:
+            worker.terminate()
+            worker.wait(timeout=60)
+    runs = ask(api, "/flow_runs/filter", {"flows": {"name": {"any_": ["write-texts"]}}})
+    written = sorted((run["name"], run["work_pool_name"], run["state"]["name"]) for run in runs)
+    assert written == [(f"write {name} t={t}", name, "Completed") for name in ("clerk", "novelist") for t in (0, 1)]
+    alone = pipeline.with_same_ledger(tmp_path / "alone")
+    assert {name: alone.run(**TINY)[name] for name in SAME} == {name: summary[name] for name in SAME}
 
 
 @contextmanager

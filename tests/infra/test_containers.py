@@ -181,6 +181,15 @@ def test_a_client_gets_the_access_data_of_both_servers(start):
     assert "PREFECT_SERVER_API_AUTH_STRING" not in found
 
 
+def test_the_key_of_the_ledger_comes_from_a_secret_and_never_replaces_one(start, tmp_path):
+    secret, key = tmp_path / "secret", tmp_path / "home" / "private" / "ledger.key"
+    for content in (b"a" * 32, b"b" * 32):
+        secret.write_bytes(content)
+        shown(start("prefect", "worker", "start", WASP_HOME=str(tmp_path / "home"), LEDGER_KEY_FILE=str(secret)))
+    assert (key.read_bytes(), key.stat().st_mode & 0o777) == (b"a" * 32, 0o600)
+    assert key.parent.stat().st_mode & 0o777 == (tmp_path / "home").stat().st_mode & 0o777 == 0o700
+
+
 def test_the_prefect_server_asks_for_the_password(start):
     found = shown(start("prefect", "server", "start", **AUTH))
     assert found["environment"]["PREFECT_SERVER_API_AUTH_STRING"] == "nurse:colon:in-password"

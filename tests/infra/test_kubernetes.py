@@ -14,6 +14,7 @@ import yaml
 from tests.support.infra_files import INFRA, SECRETS, plain_environment
 
 HELM = INFRA / "helm"
+MANIFESTS = ("wasp", "deployments", "postgres", "team")
 CHARTS = ("prefect-server", "prefect-worker", "mlflow")
 POOLS = {"cpu": HELM / "work-pool-cpu.json", "gpu": HELM / "work-pool-gpu.json"}
 OLDEST = "1.29"
@@ -49,7 +50,7 @@ def accepted(manifest: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "manifest", manifests("wasp", "postgres"), ids=lambda one: f"{one['kind']}-{one['metadata']['name']}"
+    "manifest", manifests(*MANIFESTS), ids=lambda one: f"{one['kind']}-{one['metadata'].get('name')}"
 )
 def test_kubernetes_accepts_the_manifests(manifest):
     accepted(manifest)
@@ -80,7 +81,7 @@ def test_secrets_are_made_of_the_env_file_whatever_characters_they_have(secrets)
 
 
 def test_every_secret_that_is_named_is_made_with_that_key(secrets):
-    everything = [*(values(chart) for chart in CHARTS), *manifests("wasp", "postgres"), *map(template, POOLS)]
+    everything = [*(values(chart) for chart in CHARTS), *manifests(*MANIFESTS), *map(template, POOLS)]
     named = {pair for one in everything for pair in key_references(one)}
     assert len(named) >= 6
     assert [pair for pair in named if pair[1] not in secrets.get(pair[0], {})] == []
@@ -135,7 +136,7 @@ def test_kubernetes_accepts_the_job_that_prefect_makes_of_the_template(kind, tmp
     [container] = pod["containers"]
     assert container["args"] == ["prefect", "flow-run", "execute"]
     assert "EXTRA" not in {entry["name"] for entry in container["env"]}, "a run chooses no environment"
-    assert container["image"].endswith(f"wasp-synth:{kind}")
+    assert container["image"].endswith(f"wasp-synth:0.2.0-{kind}")
     assert container["resources"]["limits"].get("nvidia.com/gpu") == (1 if kind == "gpu" else None)
     assert pod["securityContext"]["runAsUser"] == 1001
     assert pod["automountServiceAccountToken"] is False

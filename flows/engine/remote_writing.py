@@ -1,0 +1,32 @@
+"""The flow of a model's own workers: each model can have a work pool, for example of machines with its GPU.
+
+Run and workers share artifacts, ledger and its key (docs/guides/machines.md); texts travel through the artifact store,
+never through Prefect.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+from pydantic import TypeAdapter
+
+from connectors.interfaces.redaction import guard_logs
+from flows.catalog import find_flow
+from flows.config.files import check_config
+from flows.engine.tools import RunName, reopened
+from flows.runtime.stores import SharedStores
+from tasks.steps.generate import WriteJob
+from tasks.steps.texts import write_samples
+
+
+@flow(flow_run_name="write {job[plm]} t={job[iteration]}")
+def write_texts(config: dict[str, Any], run: dict[str, str], stores: dict[str, str], job: dict[str, Any]) -> str:
+    """Write the texts of one model in one iteration to the artifact store of a run, which starts this flow.
+
+    Returns why: computed now, or reused.
+    """
+    guard_logs()
+    checked: Any = check_config(find_flow(run["flow"]).config, config, "config")
+    tools = reopened(checked, RunName(**run), SharedStores(**stores))
+    return write_samples(tools, TypeAdapter(WriteJob).validate_python(job))[1]
