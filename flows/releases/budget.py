@@ -21,7 +21,6 @@ from tasks.accounting.sums import SumNoise, calibrate_sums
 from tasks.accounting.teachers import (
     TeacherPrivacy,
     epsilon_share,
-    paper_part,
     remaining_epsilon,
 )
 
@@ -130,7 +129,7 @@ def _calibrated(config: RunConfig, promise: TeacherPrivacy) -> SumNoise[TeacherP
     if exact or math.isinf(promise.epsilon):
         return calibrate_sums(replace(promise, kind="none"))
     if config.teaches_alone and config.privacy.calibration == "paper":
-        return paper_part(promise)
+        promise = replace(promise, printed=True)
     return calibrate_sums(promise)
 
 

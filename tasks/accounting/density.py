@@ -37,6 +37,7 @@ class DensityPrivacy:
     part: ClassVar = GUIDANCE
     steps: ClassVar = FEATURE_STEPS
     calibration: ClassVar = "tight"
+    printed_scale: ClassVar = None
     limits: ClassVar = {"protects": ("record", "person")}
     sizes: ClassVar = ("rows_per_person",)
 
@@ -85,5 +86,4 @@ def calibrate_density(privacy: VotePrivacy) -> Noise:
     averaged = privacy.protects == "record" or privacy.aggregation == "mean"
     need(averaged, "joined_by", "mean: a person adds the average of their rows", privacy.aggregation)
     of_density = (privacy.epsilon, privacy.delta, privacy.adjacency, privacy.protects, privacy.rows_per_person)
-    release = calibrate_sums(DensityPrivacy(*of_density))
-    return noise_of_sums(privacy, (release,), release.epsilon_exact)
+    return noise_of_sums(privacy, calibrate_sums(DensityPrivacy(*of_density)))

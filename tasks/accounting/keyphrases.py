@@ -12,13 +12,12 @@ Both parts release sums over documents, which avoids a division by a private cou
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
-from tasks.accounting.composition import Adjacency, epsilon_of, gaussian_epsilon, mu_of
-from tasks.accounting.sensitivity import Protects, VotePrivacy, need
-from tasks.accounting.sums import Kind, SumNoise, calibrate_sums, sums_noise
-from tasks.accounting.votes import Noise, calibrate, noise_of_sums
+from tasks.accounting.composition import Adjacency, gaussian_epsilon, mu_of
+from tasks.accounting.sensitivity import Protects, need
+from tasks.accounting.sums import Kind
 
 Part = Literal["vocabulary", "density"]
 Setting = Literal["gaussian", "pure", "paper"]
@@ -102,11 +101,14 @@ class PartPrivacy:
         return math.sqrt(2) * 2 * pairs * points + self.width / (2 * FEATURE_STEPS)
 
     @property
-    def printed_scale(self) -> float:
+    def printed_scale(self) -> float | None:
         """The scale that the paper prints: S / epsilon for the vocabulary, 2 sqrt(2) I / epsilon for the density.
 
-        The density's is the literature's for exchanging one point; members share epsilon equally.
+        The density's is the literature's for exchanging one point; members share epsilon equally. None for the least
+        noise.
         """
+        if self.setting != "paper":
+            return None
         if self.part == "vocabulary":
             return self.terms / self.epsilon
         return 2 * math.sqrt(2) * 2 * self.frequencies * self.members / self.epsilon
@@ -123,29 +125,6 @@ class PartPrivacy:
             what = f"one document adds one average of {self.width // 2} pairs (cos, sin), rounded"
         again = "; replacing it moves as much again" if self.adjacency == "replace_one" else ""
         return f"{what}: {norm} norm {self.sensitivity:.6g}{again}"
-
-
-def calibrate_part(privacy: PartPrivacy) -> SumNoise[PartPrivacy]:
-    """Return the least noise for the promise of one part, or for ``paper`` the printed noise, and its exact cost.
-
-    Raises ConfigError for numbers that promise nothing.
-    """
-    least = calibrate_sums(privacy)
-    return least if privacy.setting != "paper" else sums_noise(privacy, privacy.printed_scale)
-
-
-def calibrate_words(vocabulary: PartPrivacy, votes: VotePrivacy, epsilon: float) -> Noise:
-    """Return the joint noise of a vocabulary and the votes after it."""
-    terms, ballot = calibrate_part(vocabulary), calibrate(votes)
-    exact = epsilon_of([terms.event, *[ballot.event] * ballot.releases], ballot.delta)
-    return replace(ballot, epsilon_stated=epsilon, epsilon_exact=exact, beside=(terms,))
-
-
-def calibrate_keyphrases(vocabulary: PartPrivacy, density: PartPrivacy, epsilon: float, delta: float) -> Noise:
-    """Return the noise of both parts, with joint epsilon `epsilon` at `delta`."""
-    sums = calibrate_part(vocabulary), calibrate_part(density)
-    exact = epsilon_of([release.event for release in sums], delta)
-    return noise_of_sums(VotePrivacy(epsilon, delta, 2, adjacency=density.adjacency), sums, exact)
 
 
 def split_epsilon(epsilon: float, delta: float, setting: Setting, vocabulary: float | None) -> tuple[float, float]:

@@ -8,13 +8,12 @@ record moves the sums; its proof is in the docstring of `sensitivity`. Votes sha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import (
-    Adjacency,
     Event,
     discrete_gaussian_event,
     discrete_laplace_event,
@@ -22,7 +21,13 @@ from tasks.accounting.composition import (
     gaussian_sigma,
     non_private_event,
 )
-from tasks.accounting.sensitivity import Protects, need
+from tasks.accounting.sensitivity import need
+
+if TYPE_CHECKING:
+    from tasks.accounting.density import DensityPrivacy
+    from tasks.accounting.keyphrases import PartPrivacy
+    from tasks.accounting.teachers import TeacherPrivacy
+    from tasks.accounting.votes import Noise
 
 Kind = Literal["gaussian", "laplace", "none"]
 
@@ -30,59 +35,19 @@ LEAST_SCALE_INT: Final = 16.0
 """Below this the noise has only a few integer values and protects nobody."""
 
 
-class SumPrivacy(Protocol):
-    """The promise of one release of sums, and how far one record moves it; every number is public."""
+SumPrivacy: TypeAlias = "DensityPrivacy | PartPrivacy | TeacherPrivacy"
+"""The promise of one release of sums; every number is public. A further kind has the same members:
 
-    @property
-    def part(self) -> str:
-        """Name of the release, its slot in the ledger."""
+- `part`: name of the release, its slot in the ledger; `calibration`: "tight", or a setting of a paper
+- `epsilon`, `delta` of the release (Laplace noise does not use delta), `adjacency`, `protects`
+- `kind`: Gaussian or Laplace noise, or none: NOT PRIVATE; `steps`: integer steps of one count or feature
+- `sensitivity`: by how much one record moves all sums together (L2 norm, or L1 norm for Laplace noise); `reason`: why
+- `printed_scale`: the noise of a paper, None for the least noise
+- `limits`: allowed values of further fields; `sizes`: fields that are whole numbers from 1
+"""
 
-    @property
-    def epsilon(self) -> float:
-        """Epsilon of the release."""
-
-    @property
-    def delta(self) -> float:
-        """Delta; Laplace noise does not use it."""
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """A record is added or removed, or replaced."""
-
-    @property
-    def protects(self) -> Protects:
-        """One record, or all records of a person."""
-
-    @property
-    def kind(self) -> Kind:
-        """Gaussian or Laplace noise, or none: NOT PRIVATE."""
-
-    @property
-    def calibration(self) -> str:
-        """Name of the calibration: "tight", or a setting of a paper."""
-
-    @property
-    def steps(self) -> int:
-        """Integer steps of one count or feature."""
-
-    @property
-    def sensitivity(self) -> float:
-        """By how much one record moves all sums together: L2 norm, or L1 norm for Laplace noise."""
-
-    @property
-    def reason(self) -> str:
-        """Why it moves them no further."""
-
-    @property
-    def limits(self) -> Mapping[str, tuple[str, ...]]:
-        """Allowed values of further fields."""
-
-    @property
-    def sizes(self) -> tuple[str, ...]:
-        """Fields that are whole numbers from 1."""
-
-
-AnyPrivacy = TypeVar("AnyPrivacy", bound=SumPrivacy)
+AnyPrivacy = TypeVar("AnyPrivacy", bound="SumPrivacy")
+AnyNoise = TypeVar("AnyNoise", "Noise", "SumNoise[Any]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,21 +122,23 @@ class SumNoise(Generic[AnyPrivacy]):
 
 
 def calibrate_sums(privacy: AnyPrivacy) -> SumNoise[AnyPrivacy]:
-    """Return the least noise that keeps the promise of a release, and its exact cost.
+    """Return the least noise that keeps the promise of a release, or the printed noise of a paper, and its exact cost.
 
     Kind none: no noise, marked non-private. Raises ConfigError for numbers that promise nothing.
     """
     _check(privacy)
     if privacy.kind == "none":
         return SumNoise(privacy, 0.0, math.inf)
+    if privacy.printed_scale is not None:
+        return _sums_noise(privacy, privacy.printed_scale)
     if privacy.kind == "laplace":
-        return sums_noise(privacy, privacy.sensitivity / privacy.epsilon)
+        return _sums_noise(privacy, privacy.sensitivity / privacy.epsilon)
     least = gaussian_sigma(privacy.epsilon, privacy.delta, privacy.sensitivity)
-    return least_noise(least, privacy.epsilon, lambda sigma: sums_noise(privacy, sigma))
+    return least_noise(least, privacy.epsilon, lambda sigma: _sums_noise(privacy, sigma))
 
 
-def sums_noise(privacy: AnyPrivacy, scale: float) -> SumNoise[AnyPrivacy]:
-    """Return noise of a given scale with its exact cost, which may exceed the stated epsilon, as a paper's noise."""
+def _sums_noise(privacy: AnyPrivacy, scale: float) -> SumNoise[AnyPrivacy]:
+    """Return noise of a scale with its exact cost, which exceeds the stated epsilon under the noise of some papers."""
     grid = scale * privacy.steps
     # Laplace noise on whole counts is exact, however few values it has.
     need(privacy.steps == 1 or grid >= LEAST_SCALE_INT, "epsilon", "a smaller number", privacy.epsilon)
@@ -181,17 +148,6 @@ def sums_noise(privacy: AnyPrivacy, scale: float) -> SumNoise[AnyPrivacy]:
     exact = privacy.sensitivity / scale
     only_rounded = math.isclose(exact, privacy.epsilon, rel_tol=1e-12)
     return SumNoise(privacy, scale, privacy.epsilon if only_rounded else exact)
-
-
-AnyNoise = TypeVar("AnyNoise", bound="HasCost")
-
-
-class HasCost(Protocol):
-    """The noise of sums or of votes."""
-
-    @property
-    def epsilon_exact(self) -> float:
-        """Its exact cost."""
 
 
 def least_noise(least: float, epsilon: float, noise_of: Callable[[float], AnyNoise]) -> AnyNoise:

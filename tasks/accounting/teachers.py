@@ -16,7 +16,7 @@ from typing import ClassVar, Final, Literal
 
 from tasks.accounting.composition import Adjacency, gaussian_epsilon, gaussian_sigma, mu_of
 from tasks.accounting.sensitivity import Protects, need
-from tasks.accounting.sums import Kind, SumNoise, sums_noise
+from tasks.accounting.sums import Kind, SumNoise
 
 Part = Literal["labels", "answers"]
 
@@ -37,7 +37,8 @@ PAPER_SIGMA: Final = 6.0
 class TeacherPrivacy:
     """The privacy promise of one release for a row; every number is public.
 
-    `numbers`: classes of the counts, or queries. `kind`: gaussian; laplace (delta 0); none: NOT PRIVATE.
+    `numbers`: classes of the counts, or queries. `kind`: gaussian; laplace (delta 0); none: NOT PRIVATE. `printed`: the
+    noise of the paper instead of the least.
     """
 
     part: Part
@@ -46,6 +47,7 @@ class TeacherPrivacy:
     numbers: int
     kind: Kind = "gaussian"
     adjacency: Adjacency = "add_remove"
+    printed: bool = False
     protects: ClassVar[Protects] = "record"
     calibration: ClassVar = "tight"
     limits: ClassVar = {"part": PARTS, "kind": ("gaussian", "laplace", "none")}
@@ -84,6 +86,17 @@ class TeacherPrivacy:
         return norm * queries * (2.0 if exchanged else 1.0)
 
     @property
+    def printed_scale(self) -> float | None:
+        """The noise that the paper prints, None for the least noise.
+
+        Answers: sigma 6 for any number of queries. Labels: made for a distance of sqrt(2) between counts, for both
+        adjacencies.
+        """
+        if not self.printed:
+            return None
+        return PAPER_SIGMA if self.part == "answers" else gaussian_sigma(self.epsilon, self.delta, math.sqrt(2))
+
+    @property
     def reason(self) -> str:
         """Why one row moves a whole release no further."""
         norm = "L1" if self.kind == "laplace" else "L2"
@@ -93,17 +106,6 @@ class TeacherPrivacy:
             what = f"one row changes one teacher, whose two probabilities move in each of {self.numbers} queries"
         again = "; replacing it changes two" if self.adjacency == "replace_one" else ""
         return f"{what}: {norm} norm {self.sensitivity:.6g}{again}"
-
-
-def paper_part(privacy: TeacherPrivacy) -> SumNoise[TeacherPrivacy]:
-    """Return the noise that the paper prints, and its exact cost.
-
-    Answers: sigma 6 for any number of queries. Labels: made for a distance of sqrt(2) between counts, for both
-    adjacencies.
-    """
-    if privacy.part == "answers":
-        return sums_noise(privacy, PAPER_SIGMA)
-    return sums_noise(privacy, gaussian_sigma(privacy.epsilon, privacy.delta, math.sqrt(2)))
 
 
 def affordable_answers(sigma: float, epsilon: float, delta: float) -> int:

@@ -153,10 +153,10 @@ def calibrate(privacy: VotePrivacy) -> Noise:
     return least_noise(least, privacy.epsilon, lambda sigma: _noise(privacy, sigma))
 
 
-def noise_of_sums(privacy: VotePrivacy, sums: tuple[SumNoise[Any], ...], epsilon_exact: float) -> Noise:
-    """Return the noise of a run whose method makes the releases `sums`, with joint cost `epsilon_exact`."""
-    last = sums[-1]
-    promise, kind = (privacy.epsilon, epsilon_exact, privacy.delta), last.privacy.calibration
+def noise_of_sums(privacy: VotePrivacy, *sums: SumNoise[Any]) -> Noise:
+    """Return the noise of a run with the promise `privacy` whose method makes the releases `sums`."""
+    last, exact = sums[-1], epsilon_of([release.event for release in sums], privacy.delta)
+    promise, kind = (privacy.epsilon, exact, privacy.delta), last.privacy.calibration
     return Noise(privacy, last.scale, last.steps, last.sensitivity, *promise, kind, sums)
 
 

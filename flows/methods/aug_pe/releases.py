@@ -9,7 +9,10 @@ from flows.engine.method import Release, Releases
 from flows.releases.budget import share_budget
 from flows.releases.sums import SumRelease
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
-from tasks.accounting.keyphrases import calibrate_words, split_epsilon
+from tasks.accounting.composition import epsilon_of
+from tasks.accounting.keyphrases import split_epsilon
+from tasks.accounting.sums import calibrate_sums
+from tasks.accounting.votes import calibrate
 
 if TYPE_CHECKING:
     from flows.methods.aug_pe.config import AugPeConfig
@@ -32,5 +35,7 @@ def _noise(config: AugPeConfig) -> Noise:
         return vote_noise(config)
     privacy = config.privacy
     _, remaining = split_epsilon(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
-    votes = replace(vote_privacy_of(config), epsilon=remaining)
-    return calibrate_words(config.vocabulary_privacy, votes, privacy.epsilon)
+    votes = calibrate(replace(vote_privacy_of(config), epsilon=remaining))
+    terms = calibrate_sums(config.vocabulary_privacy)
+    exact = epsilon_of([terms.event, *[votes.event] * votes.releases], votes.delta)
+    return replace(votes, epsilon_stated=privacy.epsilon, epsilon_exact=exact, beside=(terms,))

@@ -14,7 +14,10 @@ from flows.config.task_files import load_task
 from flows.engine.method import Release, ReleasePlan, Releases
 from flows.releases.budget import share_budget
 from flows.releases.sums import SumRelease, vocabulary_content
-from tasks.accounting.keyphrases import calibrate_keyphrases, split_epsilon
+from tasks.accounting.keyphrases import split_epsilon
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.sums import calibrate_sums
+from tasks.accounting.votes import noise_of_sums
 from tasks.steps.keyphrases import public_vocabulary
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding
 
@@ -67,9 +70,9 @@ def keyphrase_releases(config: DpKpsConfig) -> Releases:
 def _noise(config: DpKpsConfig) -> Noise:
     privacy = config.privacy
     first, second = split_epsilon(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
-    return calibrate_keyphrases(
-        config.part("vocabulary", first), config.part("density", second), privacy.epsilon, privacy.delta
-    )
+    vocabulary, density = config.part("vocabulary", first), config.part("density", second)
+    promise = VotePrivacy(privacy.epsilon, privacy.delta, 2, adjacency=density.adjacency)
+    return noise_of_sums(promise, calibrate_sums(vocabulary), calibrate_sums(density))
 
 
 def keyphrase_warnings(config: DpKpsConfig, releases: Releases) -> list[str]:  # noqa: ARG001

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import epsilon_of, filter_epsilon, gaussian_sigma
-from tasks.accounting.keyphrases import PartPrivacy, calibrate_part, split_epsilon
+from tasks.accounting.keyphrases import PartPrivacy, split_epsilon
 from tasks.accounting.sensitivity import VotePrivacy, person_factor, vote_scale, vote_sensitivity
 from tasks.accounting.sums import calibrate_sums
 from tasks.accounting.teachers import (
@@ -22,7 +22,6 @@ from tasks.accounting.teachers import (
     TeacherPrivacy,
     affordable_answers,
     epsilon_share,
-    paper_part,
     remaining_epsilon,
     survival,
 )
@@ -234,7 +233,7 @@ def test_laplace_scales_are_those_of_the_golden_vectors() -> None:
     for row in rows("laplace_scale"):
         adjacency = "replace_one" if "replace" in row["setting"] else "add_remove"
         privacy = PartPrivacy("vocabulary", row["eps"], setting="pure", terms=10, adjacency=adjacency)
-        assert calibrate_part(privacy).scale == pytest.approx(row["scale"], rel=1e-12)
+        assert calibrate_sums(privacy).scale == pytest.approx(row["scale"], rel=1e-12)
 
 
 def test_the_density_is_as_sensitive_as_the_design_says() -> None:
@@ -247,7 +246,7 @@ def test_the_density_is_as_sensitive_as_the_design_says() -> None:
 
 def test_gaussian_noise_is_ten_times_smaller_than_the_printed_one() -> None:
     printed, gaussian, pure = (
-        calibrate_part(PartPrivacy("density", 5.0, setting=setting, frequencies=500))
+        calibrate_sums(PartPrivacy("density", 5.0, setting=setting, frequencies=500))
         for setting in ("paper", "gaussian", "pure")
     )
     # standard deviations of the kernel's sum: Laplace sqrt(2) b, D paired or I = 2 D printed features, over D
@@ -258,7 +257,7 @@ def test_gaussian_noise_is_ten_times_smaller_than_the_printed_one() -> None:
 
 
 def test_the_printed_density_costs_a_document_half_of_m_times_its_epsilon() -> None:
-    noise = calibrate_part(PartPrivacy("density", 5.0, setting="paper", keyphrases=8))
+    noise = calibrate_sums(PartPrivacy("density", 5.0, setting="paper", keyphrases=8))
     assert noise.epsilon_exact == pytest.approx(8 * 5.0 / 2, rel=1e-3)
     assert noise.charge.event["epsilon"] == pytest.approx(noise.epsilon_exact)
 
@@ -274,7 +273,7 @@ def test_the_epsilons_of_two_parts_are_the_whole(epsilon: float, share: float | 
         assert first + second == pytest.approx(epsilon)
         return
     parts = [PartPrivacy("vocabulary", first), PartPrivacy("density", second, frequencies=10)]
-    together = epsilon_of([calibrate_part(part).event for part in parts], 1e-5)
+    together = epsilon_of([calibrate_sums(part).event for part in parts], 1e-5)
     assert together == pytest.approx(epsilon, rel=1e-4)
     assert together <= epsilon * (1 + 1e-6)
 
@@ -287,7 +286,7 @@ def test_a_vocabulary_cannot_have_the_whole() -> None:
 # --- noise of label counts and teachers' answers: the design's vectors, the proof of sensitivity, what a budget leaves
 def test_the_papers_sigma_costs_what_the_design_found_and_ours_is_made_for_all_queries() -> None:
     for row in rows("gnmax"):
-        paper = paper_part(TeacherPrivacy("answers", 4.0, row["delta"], row["n_queries"]))
+        paper = calibrate_sums(TeacherPrivacy("answers", 4.0, row["delta"], row["n_queries"], printed=True))
         assert paper.scale == 6.0
         assert paper.epsilon_exact == pytest.approx(row["eps"], rel=1e-5)
     for row in rows("gnmax", "max_queries_sigma6"):
@@ -304,7 +303,7 @@ def test_label_counts_need_the_noise_of_the_design() -> None:
     assert calibrate_sums(counts).scale == pytest.approx(9.9265, rel=1e-4)
     exchanged = calibrate_sums(TeacherPrivacy("labels", 0.4, 1e-6, 40, adjacency="replace_one"))
     assert exchanged.scale == pytest.approx(14.038, rel=1e-4)
-    assert paper_part(counts).scale == pytest.approx(exchanged.scale, rel=1e-4)
+    assert calibrate_sums(replace(counts, printed=True)).scale == pytest.approx(exchanged.scale, rel=1e-4)
 
 
 @pytest.mark.statistical

@@ -11,10 +11,10 @@ import pytest
 
 from tasks.accounting.density import DensityPrivacy
 from tasks.accounting.federated import Parties, SharedNoise
-from tasks.accounting.keyphrases import PartPrivacy, calibrate_part
+from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.sums import calibrate_sums
-from tasks.accounting.teachers import TeacherPrivacy, paper_part
+from tasks.accounting.teachers import TeacherPrivacy
 from tasks.accounting.votes import Noise, calibrate
 from tasks.audit.attacks import canary_election, run_attack, vote_attack, vote_case
 from tasks.audit.bounds import epsilon_bound, largest_rate, lower_bound
@@ -37,7 +37,7 @@ def density(**privacy: Any) -> SumsCase:
 
 def phrases(part: Any, setting: Any, **privacy: Any) -> SumsCase:
     sizes = {"terms": 3, "frequencies": 3, "keyphrases": 4} | privacy
-    return part_case(calibrate_part(PartPrivacy(part, 4.0, setting=setting, **sizes)))
+    return part_case(calibrate_sums(PartPrivacy(part, 4.0, setting=setting, **sizes)))
 
 
 def teachers(part: Any, kind: Any = "gaussian") -> SumsCase:
@@ -169,7 +169,7 @@ def test_noise_that_two_bins_share_is_noticed_in_few_releases(trials: int) -> No
 
 @pytest.mark.statistical
 def test_the_printed_density_does_not_keep_its_epsilon_for_a_document_of_ten_keyphrases() -> None:
-    noise = calibrate_part(PartPrivacy("density", 2.0, setting="paper", keyphrases=10, frequencies=1))
+    noise = calibrate_sums(PartPrivacy("density", 2.0, setting="paper", keyphrases=10, frequencies=1))
     strength = part_case(noise).attack(1000)[0]
     assert strength.bound > 2 * noise.epsilon_stated
     assert strength.passed, "what the ledger is charged, M times eps / 2, does hold"
@@ -178,7 +178,7 @@ def test_the_printed_density_does_not_keep_its_epsilon_for_a_document_of_ten_key
 
 @pytest.mark.statistical
 def test_the_papers_sigma_is_proven_to_cost_more_than_its_epsilon_for_many_queries() -> None:
-    printed = paper_part(TeacherPrivacy("answers", 4.0, 1e-6, 400))
+    printed = calibrate_sums(TeacherPrivacy("answers", 4.0, 1e-6, 400, printed=True))
     for noise in (printed, few_numbers(printed)):
         found = part_case(noise).attack(FEW)
         assert all(one.passed for one in found), "it keeps what is accounted"
@@ -188,11 +188,11 @@ def test_the_papers_sigma_is_proven_to_cost_more_than_its_epsilon_for_many_queri
 @pytest.mark.parametrize("setting", ["gaussian", "pure", "paper"])
 @pytest.mark.parametrize("part", ["vocabulary", "density"])
 def test_few_terms_frequencies_or_queries_have_the_noise_of_many(part: Any, setting: Any) -> None:
-    noise = calibrate_part(PartPrivacy(part, 4.0, setting=setting, frequencies=50, members=2))
+    noise = calibrate_sums(PartPrivacy(part, 4.0, setting=setting, frequencies=50, members=2))
     few = few_numbers(noise)
     assert few.scale / few.sensitivity == pytest.approx(noise.scale / noise.sensitivity)
     assert few.privacy.width == 2
-    alone = calibrate_part(few.privacy)
+    alone = calibrate_sums(few.privacy)
     assert (few.scale, few.sensitivity) == pytest.approx((alone.scale, alone.sensitivity), rel=1e-3)
     attack = part_attack(noise)
     assert attack.name == f"dp_kps {part} {setting}"

@@ -18,7 +18,8 @@ from flows.methods.dp_kps.releases import check_sizes
 from flows.methods.dp_kps.run import DpKpsRun
 from flows.runtime.manifest import open_book
 from tasks.accounting.composition import epsilon_of, mu_of
-from tasks.accounting.keyphrases import PartPrivacy, calibrate_part
+from tasks.accounting.keyphrases import PartPrivacy
+from tasks.accounting.sums import calibrate_sums
 from tasks.keyphrases.kernels import Shape, members_of
 from tasks.keyphrases.phrases import vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice
@@ -127,18 +128,18 @@ def test_another_private_row_is_another_release_and_the_same_draw_is_never_noise
 
 
 def test_a_term_counts_once_per_document_and_only_the_first_ones_count() -> None:
-    steps = calibrate_part(PartPrivacy("vocabulary", 2.0)).steps
+    steps = calibrate_sums(PartPrivacy("vocabulary", 2.0)).steps
     for setting, document, counts in (
         ("pure", [3, 3, 5, 7], [0, 0, 0, 1, 0, 1, 0, 0]),
         ("paper", [3, 3, 5, 7], [0, 0, 0, 2, 0, 0, 0, 0]),
         ("gaussian", [99, 3], [0, 0, 0, steps, 0, 0, 0, 0]),
     ):
-        noise = calibrate_part(PartPrivacy("vocabulary", 2.0, setting=setting, terms=2))
+        noise = calibrate_sums(PartPrivacy("vocabulary", 2.0, setting=setting, terms=2))
         assert clean_vocabulary([document], 8, noise).sums[0].tolist() == counts
 
 
 def test_features_of_another_width_are_refused() -> None:
-    noise = calibrate_part(PartPrivacy("density", 2.0, frequencies=3))
+    noise = calibrate_sums(PartPrivacy("density", 2.0, frequencies=3))
     with pytest.raises(ConfigError, match="6 features of each document, but it has 5"):
         clean_density(np.zeros((1, 5)), [0], 1, noise)
 
@@ -151,7 +152,7 @@ def test_what_a_document_adds_hangs_on_it_alone_and_keeps_to_the_bound() -> None
         shape = Shape("iterative", 5, 12, 0.4, setting != "paper")
         members = members_of(shape, vectors, 0)
         privacy = PartPrivacy("density", 3.0, setting=setting, keyphrases=4, frequencies=12, members=len(members))
-        bound = calibrate_part(privacy).sensitivity
+        bound = calibrate_sums(privacy).sensitivity
         together = list(keyphrases._features(documents, vocabulary.matcher, members, privacy))
         for document, row in zip(documents, together, strict=True):
             (alone,) = keyphrases._features([document], vocabulary.matcher, members, privacy)

@@ -18,7 +18,7 @@ from connectors.interfaces.ledger import BudgetPlan
 from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
 from tasks.accounting.density import DensityPrivacy, calibrate_density
-from tasks.accounting.keyphrases import PartPrivacy, calibrate_part
+from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.sums import SumNoise, calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy
@@ -90,8 +90,7 @@ class Kind:
     removable: bool = True
 
     def noise(self, **changes: Any) -> SumNoise[Any]:
-        calibrate = calibrate_part if isinstance(self.privacy, PartPrivacy) else calibrate_sums
-        return calibrate(replace(self.privacy, **changes))
+        return calibrate_sums(replace(self.privacy, **changes))
 
 
 def terms(setting: Any) -> Kind:
