@@ -82,7 +82,7 @@ class Run:
         self.releases: list[ArtifactRef] = []
         self.generated: list[Written] = []
         self.page = RunPage()
-        self.dropped = Dropped()
+        self.dropped: Dropped = {}
 
     @property
     def plms(self) -> tuple[str, ...]:

@@ -6,20 +6,17 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from connectors.artifacts.remote_files import RemoteFiles
 from connectors.artifacts.store import Artifacts
-from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
 from connectors.interfaces.federation import ROUNDS, own_folder
-from connectors.interfaces.rows import PrivateRef
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.security.signing import open_signing_key, public_line, public_pem
 from flows.config.files import load_config
@@ -37,16 +34,13 @@ from flows.runtime.stores import open_ledger, open_zone
 from tasks.federation.masked_round import RoundId
 from tasks.steps.federation.party import (
     Keys,
-    Member,
+    Party,
     PartyRound,
     ended_runs,
     open_calls,
     register_rows,
     return_reservation,
 )
-
-if TYPE_CHECKING:
-    from tasks.private.data.rows import Zone
 
 POLL_SECONDS = 1.0, 3.0
 """Seconds between two looks at the exchange: a folder, a store."""
@@ -96,20 +90,6 @@ class PartyConfig(Strict):
     )
 
 
-@dataclass(frozen=True)
-class Party:
-    """A party and its opened connectors (implements RowTools)."""
-
-    home: Path
-    member: Member
-    exchange: RemoteFiles
-    artifacts: Artifacts
-    ledger: PrivacyLedger
-    embedder: Embedder
-    private: PrivateRef
-    zone: Zone
-
-
 def load_party(path: Path) -> Party:
     """Open the party of a configuration file; its state folder and its key are created on first use.
 
@@ -120,41 +100,39 @@ def load_party(path: Path) -> Party:
     home = Path(place(config.home, folder)).expanduser()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_closed(home)
-    ledger = open_ledger(home)
+    ledger, secret = open_ledger(home), open_signing_key(home, PARTY_KEY)
+    registry, coordinator = _registered(config.name, secret, Path(place(config.registry, folder)).expanduser())
     return Party(
         home=home,
-        member=_member(config, Path(place(config.registry, folder)).expanduser(), home, ledger),
         exchange=RemoteFiles(place(config.exchange, folder), own_folder(config.name)),
         artifacts=Artifacts(home),
         ledger=ledger,
         embedder=embedder_of(config.embedder),
         private=private_ref(config.private, lambda: ledger, folder),
         zone=open_zone(home),
-    )
-
-
-def _member(config: PartyConfig, registry_file: Path, home: Path, ledger: PrivacyLedger) -> Member:
-    secret = open_signing_key(home, PARTY_KEY)
-    line = f"{config.name}: {public_line(secret)}"
-    try:
-        registry, coordinator = read_registry(registry_file)
-    except ConfigError as error:
-        raise ConfigError(f"{error} This party's line is {line}") from None
-    if registry.get(config.name) != public_pem(secret):
-        raise ConfigError(f"registry: {registry_file} lacks this party's key. Write its line: {line}")
-    if coordinator is None:
-        raise ConfigError(f"registry: {registry_file} has no line 'coordinator'. Get the file from the coordinator.")
-    return Member(
-        **config.model_dump(include={"name", "minimum", "colluding", "declared_rows"}),
         secret=secret,
         registry=registry,
         coordinator=coordinator,
         epsilon_at_most=math.inf if config.epsilon_at_most is None else config.epsilon_at_most,
         delta=config.cap.delta,
-        labels=None if config.labels is None else tuple(config.labels),
         who=who(),
         settle=partial(_set_group_and_cap, config, ledger),
+        **config.model_dump(include={"name", "minimum", "colluding", "declared_rows", "labels"}),
     )
+
+
+def _registered(name: str, secret: bytes, path: Path) -> tuple[dict[str, bytes], bytes]:
+    """Return the public keys of all parties and of the coordinator; ConfigError if this party's or the latter lacks."""
+    line = f"{name}: {public_line(secret)}"
+    try:
+        registry, coordinator = read_registry(path)
+    except ConfigError as error:
+        raise ConfigError(f"{error} This party's line is {line}") from None
+    if registry.get(name) != public_pem(secret):
+        raise ConfigError(f"registry: {path} lacks this party's key. Write its line: {line}")
+    if coordinator is None:
+        raise ConfigError(f"registry: {path} has no line 'coordinator'. Get the file from the coordinator.")
+    return registry, coordinator
 
 
 def _set_group_and_cap(config: PartyConfig, ledger: PrivacyLedger, dataset: str) -> None:
@@ -173,8 +151,8 @@ def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) ->
 
     Raises an error if the rows or the exchange cannot be used, or if another process serves this party.
     """
-    with held_here(party.home, f"party-{party.member.name}"):
-        register_rows(party, party.member)  # rows that cannot be used end the start, never a round
+    with held_here(party.home, f"party-{party.name}"):
+        register_rows(party)  # rows that cannot be used end the start, never a round
         rounds = Rounds(party)
         rounds.answer(party.exchange.below(ROUNDS))
         rounds.report("waiting for rounds. Stop with Ctrl+C.")
@@ -212,7 +190,7 @@ class Rounds:
     def _take_part(self, at: RoundId, call: str) -> None:
         party = self.party
         try:
-            outcome = self.run(PartyRound(party, party.exchange, party.member, at, call, self.keys))
+            outcome = self.run(PartyRound(party, at, call, self.keys))
         except (PartyError, ArtifactError) as error:
             outcome = str(error)
         self.report(f"{at.folder}: {outcome}")
@@ -223,5 +201,5 @@ class Rounds:
 
     def report(self, text: str) -> None:
         """Print a line for the owner."""
-        sys.stderr.write(f"party {self.party.member.name}: {text}\n")
+        sys.stderr.write(f"party {self.party.name}: {text}\n")
         sys.stderr.flush()

@@ -32,8 +32,6 @@ class File:
     """Names of a round's files in the exchange."""
 
     PLAN: Final = "signed-plan"
-    EARLIER_PLAN: Final = "plan"
-    """The plan in rounds of version 0.2, whose messages differ."""
     CALL: Final = "call-"
     """Beginning of a file by which a coordinator's process calls the parties of an attempt."""
     KEYS: Final = "keys"

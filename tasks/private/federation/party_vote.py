@@ -20,7 +20,7 @@ from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.voting.ballot import Ballot, Candidates
-from tasks.private.voting.release import never_draw, private_vectors
+from tasks.private.voting.release import ballot_of, never_draw
 from tasks.private.voting.votes import clean_votes, require_fitting
 
 if TYPE_CHECKING:
@@ -88,7 +88,4 @@ def _draw(tools: RowTools, job: PartyJob, candidates: Candidates, mask: Mask) ->
 
 
 def _ballot(tools: RowTools, job: PartyJob) -> Ballot:
-    rows = open_rows(tools.zone, tools.private, job.fingerprint)
-    privacy, vectors = job.plan.privacy, private_vectors(tools, rows)
-    persons = rows.persons if privacy.protects == "person" else None
-    return Ballot(vectors, rows.labels, privacy.votes, persons, tools.zone.choice, privacy.sides)
+    return ballot_of(tools, open_rows(tools.zone, tools.private, job.fingerprint), job.plan.privacy)

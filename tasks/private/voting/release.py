@@ -50,7 +50,7 @@ def release_votes(
     return tools.ledger.release_once(payer.request(tools.run_id, slot, key.key, vote_charge(noise)), draw)
 
 
-def ballot_of(tools: Tools, rows: OpenedRows, privacy: VotePrivacy) -> Ballot:
+def ballot_of(tools: RowTools, rows: OpenedRows, privacy: VotePrivacy) -> Ballot:
     """Return the rows as they vote."""
     persons = rows.persons if privacy.protects == "person" else None
     vectors = private_vectors(tools, rows)

@@ -50,11 +50,8 @@ REPORT_SECONDS: Final = 30.0
 """Seconds of waiting after which the missing parties are reported, again and again."""
 
 
-@dataclass(slots=True)
-class Dropped:
-    """Parties that this process dropped from its run, with reasons; a resumed run retries them."""
-
-    parties: dict[str, str] = field(default_factory=dict)
+Dropped = dict[str, str]
+"""Parties that this process dropped from its run, with reasons; a resumed run retries them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +155,7 @@ class Coordinator:
         noise = self.job.noise
         sigma = 0.0 if noise.total.non_private else noise.sum_int(len(plan.parties))
         votes = NoisyVotes(texts.ids, near, far[0] if far else None, noise.total.scale, sigma)
-        facts = {"parties": list(plan.parties), "dropped": dict(self.dropped.parties), "attempt": plan.attempt}
+        facts = {"parties": list(plan.parties), "dropped": dict(self.dropped), "attempt": plan.attempt}
         return votes, facts
 
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
@@ -230,26 +227,20 @@ class Coordinator:
 
     # --- attempts
     def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> RoundPlan:
-        """Return the plan of the open attempt, or publish the next one.
-
-        Raises FinalError for a round of version 0.2 in which parties may have paid.
-        """
+        """Return the plan of the open attempt, or publish the next one."""
         tools, job, first = self.tools, self.job, RoundId(self.tools.run_id, self.job.spec.iteration, 0)
         names = tools.exchange.below(first.folder.rpartition("/")[0])
-        plans = [name.rpartition("/") for name in names]
-        opened = [RoundId.from_folder(folder) for folder, _, file in plans if file in (File.PLAN, File.EARLIER_PLAN)]
+        opened = [
+            RoundId.from_folder(folder)
+            for folder, _, file in (name.rpartition("/") for name in names)
+            if file == File.PLAN
+        ]
         last = max(opened, key=lambda at: at.attempt, default=replace(first, attempt=-1))
         data = tools.exchange.read(f"{last.folder}/{File.PLAN}")
-        is_aborted = f"{last.folder}/{File.ABORT}" in names
-        if data is None and f"{last.folder}/{File.GO}" in names and not (is_aborted or job.spec.payer.respend):
-            raise FinalError(
-                f"Round {last.folder}: version 0.2 began it, and parties may have paid. Finish the run with version "
-                f"0.2, or start a new round, which charges those parties again: wasp resume {last.run_id} --respend"
-            )
         plan = None
         with suppress(PlanSignatureError, ArtifactError):
             plan = None if data is None else RoundPlan.from_message(data, last, job.federation.coordinator)
-        if plan is not None and plan.step == self.step and not is_aborted:
+        if plan is not None and plan.step == self.step and f"{last.folder}/{File.ABORT}" not in names:
             return plan
         if plan is not None:
             self._abort(plan)
@@ -258,7 +249,7 @@ class Coordinator:
     def publish(self, at: RoundId, written: Sequence[Written], texts: Candidates) -> RoundPlan:
         """Publish plan and texts of an attempt; texts that an earlier round published are reused."""
         tools, job, noise, files = self.tools, self.job, self.job.noise, self.tools.exchange
-        parties = tuple(party for party in sorted(job.federation.registry) if party not in self.dropped.parties)
+        parties = tuple(party for party in sorted(job.federation.registry) if party not in self.dropped)
         pieces = []
         for entry in written:
             ids = tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy()
@@ -295,14 +286,14 @@ class Coordinator:
                 "round. With --respend it starts a new round, which charges those parties again."
             )
         self.report(f"iteration {plan.iteration}, attempt {plan.attempt + 1} failed: {names}")
-        self.dropped.parties |= {party: why for party, why in gone.items() if party not in self.lost}
+        self.dropped |= {party: why for party, why in gone.items() if party not in self.lost}
         self.lost.clear()
-        left, minimum = len(self.job.federation.registry) - len(self.dropped.parties), self.job.noise.parties.minimum
+        left, minimum = len(self.job.federation.registry) - len(self.dropped), self.job.noise.parties.minimum
         self._abort(plan)
         if left < minimum:
             end_run(self.tools.exchange, plan.run_id)
             self.tools.ledger.finish(self.job.spec.payer.dataset, plan.run_id)
-            names = "; ".join(f"{party}: {why}" for party, why in sorted(self.dropped.parties.items()))
+            names = "; ".join(f"{party}: {why}" for party, why in sorted(self.dropped.items()))
             raise FinalError(
                 f"Parties: {left} remain, {minimum} are required ({names}). Iteration {plan.iteration} released "
                 "nothing, and every party returns its reservation for this run. When they respond: wasp resume "

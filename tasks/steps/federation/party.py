@@ -12,9 +12,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Final
 
+from connectors.interfaces.artifacts import ArtifactStore
 from connectors.interfaces.content_keys import digest
+from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import (
     BudgetError,
     ConfigError,
@@ -26,10 +29,10 @@ from connectors.interfaces.errors import (
     WaspError,
 )
 from connectors.interfaces.federation import ROUNDS, Exchange
-from connectors.interfaces.ledger import BudgetPlan
+from connectors.interfaces.ledger import BudgetPlan, Ledger
+from connectors.interfaces.rows import PrivateRef
 from tasks.accounting.federated import Parties, require_enough, run_epsilon, shared_charge
 from tasks.core.reuse import step_key
-from tasks.core.tools import RowTools
 from tasks.federation.masked_round import (
     File,
     PlanMismatchError,
@@ -46,7 +49,7 @@ from tasks.federation.messages import (
     wait_until,
 )
 from tasks.private.data.quarantine import write_error_for_owner
-from tasks.private.data.rows import identify
+from tasks.private.data.rows import Zone, identify
 from tasks.private.federation.masking import RoundKey, masked
 from tasks.private.federation.party_vote import PartyJob, prepare, release_masked, sent_before
 from tasks.private.voting.ballot import Candidates
@@ -94,16 +97,24 @@ def explain_refusal(code: str) -> str:
     return next((text for _, known, text in REFUSED if known == code), REFUSED[-1][2])
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One party: name, long-term key (32 bytes), public keys (PEM) of parties and coordinator, limits of its owner.
+@dataclass(frozen=True)
+class Party:
+    """One party with its opened connectors (implements RowTools), its keys and the limits of its owner.
 
+    `home`: its state folder. `secret`: its long-term key (32 bytes); `registry`, `coordinator`: public keys (PEM).
     `minimum`: fewest parties in a sum. `colluding`: fewest colluding parties that the noise must tolerate.
     `epsilon_at_most`: largest epsilon of one run, at `delta`. `declared_rows`: largest number of rows, a public number.
     `labels`: classes that the party votes on, None for all. `settle` writes the cap and group of its rows to its
     ledger; `who` is the user of its reservations.
     """
 
+    home: Path
+    exchange: Exchange
+    artifacts: ArtifactStore
+    ledger: Ledger
+    embedder: Embedder
+    private: PrivateRef
+    zone: Zone
     name: str
     secret: bytes = field(repr=False)
     registry: Mapping[str, bytes]
@@ -113,7 +124,7 @@ class Member:
     epsilon_at_most: float
     delta: float
     declared_rows: int
-    labels: tuple[str, ...] | None
+    labels: list[str] | None
     who: str
     settle: Callable[[str], None]
 
@@ -123,26 +134,26 @@ def registry_digest(registry: Mapping[str, bytes], parties: Sequence[str]) -> st
     return digest({name: registry.get(name, b"").decode() for name in parties})
 
 
-def check_plan(tools: RowTools, member: Member, plan: RoundPlan) -> None:
+def check_plan(party: Party, plan: RoundPlan) -> None:
     """Raise ConfigError with all problems if this party rejects a round's plan.
 
     The decision depends on the plan and the owner's file alone, never on the rows.
     """
-    where, privacy, noise = tools.private.where, plan.privacy, plan.noise
+    where, privacy, noise = party.private.where, plan.privacy, plan.noise
     require_enough(Parties(plan.number, plan.minimum, plan.colluding), len(plan.parties))
-    require_range(plan.round, member.declared_rows, noise.total.scale, noise.share_int)
-    epsilon = run_epsilon(noise, member.delta)
-    unknown = [label for label in plan.labels if member.labels is not None and label not in member.labels]
+    require_range(plan.round, party.declared_rows, noise.total.scale, noise.share_int)
+    epsilon = run_epsilon(noise, party.delta)
+    unknown = [label for label in plan.labels if party.labels is not None and label not in party.labels]
     wrong = {
-        "it does not include this party": member.name not in plan.parties,
-        "it has a different registry of parties": plan.registry != registry_digest(member.registry, plan.parties),
-        f"it only protects against {plan.colluding} colluding parties": plan.colluding < member.colluding,
-        f"it sums {plan.minimum} parties, minimum is {member.minimum}": plan.minimum < member.minimum,
-        f"its epsilon is {epsilon:.4g}, epsilon_at_most is {member.epsilon_at_most:g}": epsilon
-        > member.epsilon_at_most * (1 + 1e-9),
+        "it does not include this party": party.name not in plan.parties,
+        "it has a different registry of parties": plan.registry != registry_digest(party.registry, plan.parties),
+        f"it only protects against {plan.colluding} colluding parties": plan.colluding < party.colluding,
+        f"it sums {plan.minimum} parties, minimum is {party.minimum}": plan.minimum < party.minimum,
+        f"its epsilon is {epsilon:.4g}, epsilon_at_most is {party.epsilon_at_most:g}": epsilon
+        > party.epsilon_at_most * (1 + 1e-9),
         f"it has iteration {plan.iteration} of {privacy.releases}": plan.iteration >= privacy.releases,
         f"labels lacks its class '{unknown[0] if unknown else ''}'": bool(unknown),
-        f"its embedder is {plan.embedder}, not {tools.embedder.identity}": plan.embedder != tools.embedder.identity,
+        f"its embedder is {plan.embedder}, not {party.embedder.identity}": plan.embedder != party.embedder.identity,
         "it protects persons and private.person is empty": privacy.protects == "person" and where.person is None,
         "private.rows without private.of requires adjacency replace_one": where.lets_rows_in
         and privacy.adjacency == "add_remove",
@@ -159,9 +170,7 @@ class PartyRound:
     `keys`: those of the rounds of this process; they exist only in memory.
     """
 
-    tools: RowTools
-    exchange: Exchange
-    member: Member
+    party: Party
     at: RoundId
     call: str
     keys: Keys
@@ -178,45 +187,45 @@ class PartyRound:
             return "aborted"
         except Exception as error:  # noqa: BLE001  (the error and its causes can describe rows)
             code = error_code(error)
-            write_error_for_owner(self.tools.zone.folder, error)
+            write_error_for_owner(self.party.zone.folder, error)
         # Outside the except block: an error that leaves this method must not have a cause.
         self._send(File.REFUSALS, f"{self.call} {code}".encode())
-        raise PartyError(self.member.name, f"does not take part: {explain_refusal(code)}.")
+        raise PartyError(self.party.name, f"does not take part: {explain_refusal(code)}.")
 
     def _take_part(self) -> str:
-        if self.exchange.exists(self._mine(File.UPLOADS)):
+        if self.party.exchange.exists(self._mine(File.UPLOADS)):
             return "sent before"
-        data = self.exchange.read(f"{self.at.folder}/{File.PLAN}") or b""
-        plan = RoundPlan.from_message(data, self.at, self.member.coordinator)
+        data = self.party.exchange.read(f"{self.at.folder}/{File.PLAN}") or b""
+        plan = RoundPlan.from_message(data, self.at, self.party.coordinator)
         self._stop_if_aborted()
-        check_plan(self.tools, self.member, plan)
-        dataset, fingerprint = register_rows(self.tools, self.member)
+        check_plan(self.party, plan)
+        dataset, fingerprint = register_rows(self.party)
         charges = (shared_charge(plan.noise),) * plan.privacy.releases
         budget = BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, charges)
-        self.tools.ledger.reserve(dataset, budget, self.member.who)
+        self.party.ledger.reserve(dataset, budget, self.party.who)
         announcements = self._listed()
         job = self._job(plan, dataset, fingerprint, announcements)
-        stored = sent_before(self.tools, job) if announcements is not None else None
+        stored = sent_before(self.party, job) if announcements is not None else None
         if stored is not None:
             self._send(File.UPLOADS, stored)
             return "sent before"
         candidates = self._candidates(plan)
         key = self._key(plan)
-        prepare(self.tools, job)
-        self.exchange.write(self._mine(File.KEYS), key.announcement)
+        prepare(self.party, job)
+        self.party.exchange.write(self._mine(File.KEYS), key.announcement)
         self._wait(File.LIST, plan)
         announcements = self._listed() or {}
-        transcript = check_announcements(plan.round, announcements, self.member.registry)
-        if announcements[self.member.name] != key.announcement:
+        transcript = check_announcements(plan.round, announcements, self.party.registry)
+        if announcements[self.party.name] != key.announcement:
             raise KeyLostError("Round key: another process of this party announced its own. Run one process.")
         job = self._job(plan, dataset, fingerprint, announcements)
         self._send(File.READY, transcript)
         self._wait(File.GO, plan)
         mask = partial(masked, key=key, transcript=transcript, announcements=announcements)
-        output = release_masked(self.tools, job, candidates, mask)
+        output = release_masked(self.party, job, candidates, mask)
         self.keys.pop(self.at, None)
         if plan.iteration + 1 == plan.privacy.releases:
-            return_reservation(self.tools, plan.run_id)  # the last vote of the run
+            return_reservation(self.party, plan.run_id)  # the last vote of the run
         self._send(File.UPLOADS, output)
         return "masked"
 
@@ -224,9 +233,9 @@ class PartyRound:
         """Return the key of the round; create it if this process has not."""
         key = self.keys.get(self.at)
         if key is None or key.round != plan.round:
-            if self.exchange.exists(f"{self.at.folder}/{File.LIST}"):
+            if self.party.exchange.exists(f"{self.at.folder}/{File.LIST}"):
                 raise KeyLostError("Round key: the process that created it has ended. A new attempt creates a new key.")
-            key = self.keys[self.at] = RoundKey.generate(self.member.name, plan.round, self.member.secret)
+            key = self.keys[self.at] = RoundKey.generate(self.party.name, plan.round, self.party.secret)
         return key
 
     def _job(
@@ -235,14 +244,14 @@ class PartyRound:
         """Return the vote; its key in the ledger depends on the release and on the round keys."""
         transcript = transcript_of(plan.round, announcements).hex() if announcements else ""
         key = step_key("party_vote", {"step": plan.step}, {"transcript": transcript}).key
-        return PartyJob(plan, dataset, fingerprint, key, self.member.declared_rows)
+        return PartyJob(plan, dataset, fingerprint, key, self.party.declared_rows)
 
     def _candidates(self, plan: RoundPlan) -> Candidates:
-        texts = unpack(plan.pieces, self.exchange)
+        texts = unpack(plan.pieces, self.party.exchange)
         wrong = {
             "their number differs from the plan": len(texts.ids) * plan.privacy.sides != plan.length,
             "a class is not in the plan": not set(map(str, texts.labels)) <= set(plan.labels),
-            "their vectors have another length": texts.vectors.shape[1] != self.tools.embedder.dimension,
+            "their vectors have another length": texts.vectors.shape[1] != self.party.embedder.dimension,
         }
         problems = [problem for problem, applies in wrong.items() if applies]
         if problems:
@@ -251,33 +260,33 @@ class PartyRound:
 
     def _listed(self) -> dict[str, bytes] | None:
         """Return the published messages with the keys of all parties."""
-        data = self.exchange.read(f"{self.at.folder}/{File.LIST}")
+        data = self.party.exchange.read(f"{self.at.folder}/{File.LIST}")
         return None if data is None else {party: bytes.fromhex(key) for party, key in json.loads(data).items()}
 
     def _wait(self, name: str, plan: RoundPlan) -> None:
         """Wait for a file of the coordinator."""
 
         def is_there(waited: float) -> bool:
-            if self.exchange.exists(f"{self.at.folder}/{name}"):
+            if self.party.exchange.exists(f"{self.at.folder}/{name}"):
                 return True
             self._stop_if_aborted()
             if waited > TIMEOUT_FACTOR * 60 * plan.minutes:
                 raise WaspError("Coordinator: it did not continue the round before the timeout. Nothing was sent.")
             return False
 
-        wait_until(self.exchange, is_there)
+        wait_until(self.party.exchange, is_there)
 
     def _stop_if_aborted(self) -> None:
-        if self.exchange.exists(f"{self.at.folder}/{File.ABORT}"):
+        if self.party.exchange.exists(f"{self.at.folder}/{File.ABORT}"):
             raise AbortedError
 
     def _send(self, kind: str, payload: bytes) -> None:
-        self.exchange.write(
-            self._mine(kind), sign_message(self.member.secret, kind, self.at, self.member.name, payload)
+        self.party.exchange.write(
+            self._mine(kind), sign_message(self.party.secret, kind, self.at, self.party.name, payload)
         )
 
     def _mine(self, kind: str) -> str:
-        return self.at.message(kind, self.member.name)
+        return self.at.message(kind, self.party.name)
 
 
 def open_calls(names: Sequence[str]) -> dict[RoundId, str]:
@@ -295,22 +304,22 @@ def ended_runs(names: Sequence[str]) -> set[str]:
     return {name.split("/")[1] for name in names if name.endswith(f"/{File.ENDED}") and name.count("/") == 2}
 
 
-def register_rows(tools: RowTools, member: Member) -> tuple[str, str]:
+def register_rows(party: Party) -> tuple[str, str]:
     """Register the party's rows in its ledger; return dataset and fingerprint.
 
     No plan takes part in it: a party that starts with its rows rejects no plan because of them. A row of a class that a
     plan lacks has no candidates and votes for none. Raises PrivateInputError, PlaceError or LedgerError.
     """
-    identity = identify(tools.zone, tools.private, None, ())
-    dataset = tools.ledger.register(
-        tools.private.name, identity.fingerprint, identity.records, key=tools.zone.key, marks=identity.marks
+    identity = identify(party.zone, party.private, None, ())
+    dataset = party.ledger.register(
+        party.private.name, identity.fingerprint, identity.records, key=party.zone.key, marks=identity.marks
     )
-    member.settle(dataset)
+    party.settle(dataset)
     return dataset, identity.fingerprint
 
 
-def return_reservation(tools: RowTools, run_id: str) -> None:
+def return_reservation(party: Party, run_id: str) -> None:
     """Return this party's reservation for a finished run, if there is one."""
-    dataset = tools.ledger.known(tools.private.name)
+    dataset = party.ledger.known(party.private.name)
     if dataset is not None:
-        tools.ledger.finish(dataset, run_id)
+        party.ledger.finish(dataset, run_id)

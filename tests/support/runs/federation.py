@@ -19,18 +19,18 @@ from connectors.ledger.state import RELEASING
 from connectors.rows.reader import read_rows
 from flows.engine.prepare import Prepared
 from flows.federation.partition import PartyFile, partition
-from flows.federation.party import Party, Rounds, load_party
+from flows.federation.party import Rounds, load_party
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Payer, Written
 from tasks.federation.masked_round import RoundId
-from tasks.federation.partition import Partition
 from tasks.private.data.rows import identify, open_rows
+from tasks.private.federation.party_rows import Partition
 from tasks.private.voting.ballot import Ballot
 from tasks.private.voting.release import private_vectors
 from tasks.private.voting.votes import NoisyVotes, clean_votes
 from tasks.steps.federation import coordinator
 from tasks.steps.federation.coordinator import Dropped, FederatedVote
-from tasks.steps.federation.party import PartyRound
+from tasks.steps.federation.party import Party, PartyRound
 from tasks.steps.selection import candidates
 from tasks.steps.vote import VoteSpec
 from tests.support.runs.pipeline import SMALL
@@ -97,7 +97,7 @@ class Answering(Rounds):
         self.said, self.act = said, act or PartyRound.take_part
 
     def run(self, round_: PartyRound) -> str:
-        place = (self.party.member.name, round_.at)
+        place = (self.party.name, round_.at)
         try:
             self.said[place] = self.act(round_)
         except PartyError as error:
@@ -124,9 +124,14 @@ class Lying:
             self.true.write(name, data)
 
 
+def over(round_: PartyRound, exchange: Any) -> PartyRound:
+    """Return the same part in a round by another exchange."""
+    return replace(round_, party=replace(round_.party, exchange=exchange))
+
+
 def lying(party: str, change: Callable[[str, bytes], bytes | None]) -> dict[str, Act]:
     """Let one party's messages be changed."""
-    return {party: lambda round_: replace(round_, exchange=Lying(round_.exchange, change)).take_part()}
+    return {party: lambda round_: over(round_, Lying(round_.party.exchange, change)).take_part()}
 
 
 def killed_at(party: str, stage: str) -> dict[str, Act]:
@@ -135,12 +140,12 @@ def killed_at(party: str, stage: str) -> dict[str, Act]:
     def act(round_: PartyRound) -> str:
         def change(name: str, data: bytes) -> bytes:
             if name.endswith("/ready"):
-                round_.exchange.write(name, data)
+                round_.party.exchange.write(name, data)
             if name.endswith("/keys" if stage == "joined" else "/ready"):
                 raise Killed
             return data
 
-        return replace(round_, exchange=Lying(round_.exchange, change)).take_part()
+        return over(round_, Lying(round_.party.exchange, change)).take_part()
 
     return {party: act}
 
@@ -211,7 +216,7 @@ class Federated:
         job_ = self.job(iteration, **job)
         with Threads(self.parties, acts) as threads:
             ref, _ = coordinator.federated_vote(
-                self.run.tools, job_, written, dropped or Dropped(), self.reports.append
+                self.run.tools, job_, written, dropped if dropped is not None else {}, self.reports.append
             )
         table, info = self.run.tools.artifacts.read_table(ref), self.run.tools.artifacts.info(ref)
         columns = [table[name].to_numpy(dtype=np.int64) for name in ("sample_id", "near", "far")]

@@ -15,7 +15,7 @@ from flows.federation.partition import PartyFile, partition
 from flows.federation.party import PartyConfig, load_party, serve_party
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.manifest import open_book, read_book
-from tasks.federation.partition import Partition
+from tasks.private.federation.party_rows import Partition
 from tasks.steps.federation.party import register_rows
 from tests.support.runs.federation import open_federated, write_rows
 from tests.support.runs.pipeline import values
@@ -73,8 +73,8 @@ def test_numbers_that_do_not_fit_the_registry_are_refused(parties: Path) -> None
 def test_a_partition_makes_parties_that_only_have_to_be_started(parties: Path) -> None:
     for file in sorted(parties.glob("*/party.yaml")):
         party = load_party(file)
-        assert party.member.name == file.parent.name
-        register_rows(party, party.member)
+        assert party.name == file.parent.name
+        register_rows(party)
         status = party.ledger.status(party.ledger.known(party.private.name))
         assert (status.cap, status.cap_protects, party.private.where.person) == (2.5, "person", "person")
         assert (file.parent / "state/private/party.key").stat().st_mode & 0o777 == 0o600
@@ -136,4 +136,4 @@ def test_one_process_serves_a_party(parties: Path) -> None:
         return True
 
     serve_party(party, second_process)
-    assert yaml.safe_load((parties / "parties.yaml").read_text())["party-1"] == public_line(party.member.secret)
+    assert yaml.safe_load((parties / "parties.yaml").read_text())["party-1"] == public_line(party.secret)

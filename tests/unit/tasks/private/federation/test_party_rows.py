@@ -11,8 +11,7 @@ from connectors.interfaces.errors import ConfigError, PrivateInputError
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
 from tasks.core.allocation import unbalanced
-from tasks.federation.partition import Partition, split_rows
-from tasks.private.federation.party_rows import NAME, write_parties
+from tasks.private.federation.party_rows import NAME, Partition, split_rows, write_parties
 
 LABELS = ["a"] * 400 + ["b"] * 250 + ["c"] * 50
 
@@ -81,7 +80,6 @@ def test_only_the_owner_may_read_and_each_party_is_told_its_name(tmp_path: Path)
     [
         ({"parties": 1}, "2 or more"),
         ({"alpha": float("inf")}, "positive number"),
-        ({"seed": -1}, "others from 0"),
         ({"class_alpha": 0.3}, "and take"),
         ({"parties": 701}, "fewer parties"),
         ({"parties": 300, "alpha": 0.01}, "Raise alpha"),

@@ -16,7 +16,7 @@ from flows.runtime.state_folder import COORDINATOR_KEY
 from tasks.federation.masked_round import File, RoundId, open_message, sign_message
 from tasks.federation.messages import RoundPlan
 from tasks.private.federation.masking import RoundKey
-from tasks.steps.federation.coordinator import Coordinator, Dropped
+from tasks.steps.federation.coordinator import Coordinator
 from tasks.steps.federation.party import PartyRound, check_plan
 from tasks.steps.selection import candidates
 from tests.support.runs.federation import (
@@ -28,6 +28,7 @@ from tests.support.runs.federation import (
     edit_party,
     lying,
     open_federated,
+    over,
 )
 
 TARGET, LIAR = "party-1", "party-2"
@@ -36,7 +37,7 @@ PRIVATE = {"privacy": {"epsilon": 4.0, "delta": 1e-5}, "cap": "4.0"}
 
 def first_plan(federated: Federated) -> RoundPlan:
     texts = candidates(federated.run.tools, [federated.texts(0)])
-    coordinator = Coordinator(federated.run.tools, federated.job(), "step", Dropped(), print)
+    coordinator = Coordinator(federated.run.tools, federated.job(), "step", {}, print)
     return coordinator.publish(RoundId(federated.run.tools.run_id, 0, 0), [federated.texts(0)], texts)
 
 
@@ -52,7 +53,7 @@ class Answer(Thread):
     def __init__(self, federated: Federated, at: RoundId) -> None:
         super().__init__(daemon=True)
         party = federated.parties[TARGET]
-        self.round, self.said = PartyRound(party, party.exchange, party.member, at, "call-1", {}), ""
+        self.round, self.said = PartyRound(party, at, "call-1", {}), ""
         self.start()
 
     def run(self) -> None:
@@ -62,7 +63,7 @@ class Answer(Thread):
             self.said = str(error)
 
     def until_key(self) -> None:
-        while self.is_alive() and not self.round.exchange.exists(self.round.at.message(File.KEYS, TARGET)):
+        while self.is_alive() and not self.round.party.exchange.exists(self.round.at.message(File.KEYS, TARGET)):
             self.join(0.02)
 
 
@@ -133,7 +134,7 @@ def test_parties_that_get_different_plans_end_the_round_with_the_reason(tmp_path
             return changed(RoundPlan.from_message(data, self.at, public), epsilon=100.0).to_message(secret)
 
     def act(round_: PartyRound) -> str:
-        return replace(round_, exchange=Two(round_.exchange, round_.at)).take_part()
+        return over(round_, Two(round_.party.exchange, round_.at)).take_part()
 
     with pytest.raises(FinalError, match="received another plan of this round"):
         federated.vote({name: act for name in federated.parties if name != TARGET})
@@ -148,8 +149,7 @@ def test_a_party_compares_the_plans_of_all_itself(tmp_path: Path) -> None:
     target.until_key()
     weaker = changed(plan, epsilon=100.0).round
     keys = {
-        name: RoundKey.generate(name, weaker, party.member.secret).announcement
-        for name, party in federated.parties.items()
+        name: RoundKey.generate(name, weaker, party.secret).announcement for name, party in federated.parties.items()
     }
     keys[TARGET] = federated.files.read(plan.id.message(File.KEYS, TARGET))
     listed = json.dumps({name: key.hex() for name, key in keys.items()})
@@ -165,7 +165,7 @@ def test_a_plan_that_the_coordinator_did_not_sign_is_refused(tmp_path: Path) -> 
     stranger = tmp_path / "stranger"
     stranger.mkdir(mode=0o700)
     assert answer(federated, changed(plan, attempt=1), open_signing_key(stranger, COORDINATOR_KEY)) == "SIGNER"
-    assert answer(federated, changed(plan, attempt=2), federated.parties[LIAR].member.secret) == "SIGNER"
+    assert answer(federated, changed(plan, attempt=2), federated.parties[LIAR].secret) == "SIGNER"
     assert answer(federated, changed(plan, attempt=3)) == ""
     at = changed(plan, attempt=4).id  # the plan of another round is refused although it is signed
     federated.files.write(f"{at.folder}/{File.PLAN}", plan.to_message(federated.run.tools.coordinator_key))
@@ -209,19 +209,19 @@ def test_the_owners_file_says_which_plans_a_party_accepts(tmp_path: Path, change
     plan, party = first_plan(federated), federated.parties[TARGET]
     if refused:
         with pytest.raises(ConfigError, match="Nothing was sent|declared_rows"):
-            check_plan(party, party.member, plan)
+            check_plan(party, plan)
         return
-    check_plan(party, party.member, plan)
+    check_plan(party, plan)
     if "epsilon_at_most" in changes:  # a plan with a small epsilon at a large delta has little noise
         with pytest.raises(ConfigError, match="epsilon_at_most is 4"):
-            check_plan(party, party.member, changed(plan, delta=0.1))
+            check_plan(party, changed(plan, delta=0.1))
 
 
 # --- parties that lie
 def test_values_out_of_range_are_bounded_by_the_sum(tmp_path: Path) -> None:
     """Nobody can see that one party's masked numbers are wrong: the sum is wrong, and private all the same."""
     federated = open_federated(tmp_path / "f")
-    at, secret = RoundId(federated.run.tools.run_id, 0, 0), federated.parties[LIAR].member.secret
+    at, secret = RoundId(federated.run.tools.run_id, 0, 0), federated.parties[LIAR].secret
     wild = sign_message(secret, "masked", at, LIAR, (np.arange(24, dtype="<u4") * 2**27).tobytes())
     votes, _, _ = federated.vote(lying(LIAR, lambda name, data: wild if name.endswith("/masked") else data))
     assert np.abs(both_sides(votes)).max() < 2**31
@@ -247,7 +247,7 @@ def test_values_out_of_range_are_bounded_by_the_sum(tmp_path: Path) -> None:
 )
 def test_a_wrong_message_is_refused_by_name(tmp_path: Path, kind: str, message: Any, said: str) -> None:
     federated = open_federated(tmp_path / "f")
-    secrets = (federated.parties[name].member.secret for name in (LIAR, "party-1"))
+    secrets = (federated.parties[name].secret for name in (LIAR, "party-1"))
     wrong = message(*secrets, RoundId(federated.run.tools.run_id, 0, 0))
     with pytest.raises(FinalError, match=f"{LIAR}: {said}"):
         federated.vote(lying(LIAR, lambda name, data: wrong if name.endswith(f"/{kind}") else data))

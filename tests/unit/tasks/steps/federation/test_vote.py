@@ -169,17 +169,6 @@ def test_a_coordinator_killed_before_it_wrote_the_sum_forms_the_same_one_again(
     assert (third, info["read_back"]) == (votes, True), "read back from the coordinator's ledger"
 
 
-def test_a_round_that_version_0_2_began_is_refused_if_parties_may_have_paid(tmp_path: Path) -> None:
-    federated = open_federated(tmp_path / "f")
-    folder = RoundId(federated.run.tools.run_id, 0, 0).folder
-    for name in ("plan", File.GO):
-        federated.files.write(f"{folder}/{name}", b"{}")
-    with pytest.raises(FinalError, match=r"version 0\.2 began it.*--respend"):
-        federated.vote()
-    federated.files.remove([f"{folder}/{File.GO}"])
-    assert federated.vote()[1]["attempt"] == 1
-
-
 # --- who refuses
 def test_a_party_refuses_on_its_own_cap_and_tells_no_number(tmp_path: Path) -> None:
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, cap="1")
