@@ -84,7 +84,9 @@ def add_teacher_releases(config: RunConfig, own: Callable[[RunConfig], Noise]) -
     alone = config.teaches_alone and not trained
     rest = epsilon if alone else remaining_epsilon(epsilon, own_delta, spent, _basic(config))
     privacy = config.privacy.model_copy(update={"epsilon": rest, "delta": own_delta})
-    noise = own(config.model_copy(update={"privacy": privacy})).with_own_delta(own_delta)
+    noise = own(config.model_copy(update={"privacy": privacy}))
+    if isinstance(noise, TrainingNoise) and not noise.non_private:
+        noise = replace(noise, own=(noise.epsilon_exact, own_delta))
     noise = replace(noise, beside=(*parts, *noise.beside), delta=delta, epsilon_stated=config.epsilon)
     exact = epsilon_of([charge.event for charge in noise.charges], delta)
     return replace(noise, epsilon_exact=_rounded(exact, config.epsilon))

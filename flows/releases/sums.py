@@ -18,7 +18,7 @@ from tasks.accounting.sums import SumNoise
 from tasks.audit.parts import KINDS, SumKind, part_attack
 from tasks.reporting.run_record import Touched
 from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
-from tasks.steps.label_counts import count_labels, read_shares
+from tasks.steps.teachers import count_labels, read_shares
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge

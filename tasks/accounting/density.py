@@ -13,7 +13,7 @@ from tasks.accounting.composition import Adjacency
 from tasks.accounting.sensitivity import Protects, VotePrivacy, need
 from tasks.accounting.sums import Kind, calibrate_sums
 from tasks.accounting.votes import Noise, noise_of_sums
-from tasks.core.slots import GUIDANCE
+from tasks.core.refs import GUIDANCE
 
 COUNTING: Final = 0.1
 """Part of a row's squared length in its constant feature."""

@@ -8,7 +8,7 @@ accountant assumes that every step is seen, which covers checkpoints as well.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -70,10 +70,6 @@ class TrainingNoise(Noise):
     def noise_multiplier(self) -> float:
         """The multiplier that the accountants were asked for, without a rounding by the clipping norm."""
         return self.multiplier
-
-    def with_own_delta(self, delta: float) -> TrainingNoise:
-        """Return the noise of a training with a delta of its own next to other releases."""
-        return self if self.non_private else replace(self, own=(self.epsilon_exact, delta))
 
     @property
     def claim(self) -> dict[str, Any]:

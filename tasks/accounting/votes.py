@@ -94,10 +94,6 @@ class Noise:
             "releases": self.releases,
         }
 
-    def with_own_delta(self, delta: float) -> Noise:  # noqa: ARG002  (trainings)
-        """Return the noise of a method that shares its delta with other releases."""
-        return self
-
     @property
     def event(self) -> Event:
         """One release as an accounting event."""

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.ledger import Charge, ReleaseRequest
 from connectors.interfaces.rows import RowsRef
 
+TRAINING: Final = "training"
+"""Ledger name of a training by DP-SGD."""
+PLAIN_TRAINING: Final = "train-0"
+"""Ledger name of a training without noise on the private records: an exposure."""
+GUIDANCE: Final = "guidance"
+"""Ledger name of the density of the private records."""
 AHEAD = "ahead="
 """Prefix of the part of texts that are only evaluated and never join the data set."""
 

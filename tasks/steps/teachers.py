@@ -1,6 +1,6 @@
-"""Steps of the teachers: train and query each one, and release all answers.
+"""Steps of tutor and teachers: noisy label counts; train and query each teacher, and release all answers.
 
-Song et al. 2024, Eq. 1. Only tasks/private/releases/teachers.py reads private rows.
+Song et al. 2024, Eq. 3 and Eq. 1. Only tasks/private/releases reads private rows.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
 from tasks.metrics.discriminator import LEAST_HELD_OUT
 from tasks.metrics.usefulness import Accuracy
+from tasks.private.releases.label_counts import release_labels
 from tasks.private.releases.sums import SumJob, sum_job
 from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import StudentSpec, settings
+from tasks.text.class_balance import Shares, shares_of
 from tasks.text.prompts import seed_of
 from tasks.text.usable_texts import require_usable
 
@@ -59,14 +61,6 @@ class TeacherSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """Indices of the generated queries and of the generated texts of a teacher, by sample id."""
-
-    queries: tuple[int, ...]
-    negatives: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class HeldOut:
     """Rows to test a discriminator on: the first half of `texts` are test rows, the second half generated texts."""
 
@@ -82,8 +76,22 @@ class HeldOut:
         return Accuracy(int((answers == self.is_private).sum()), len(answers))
 
 
-def shown_to(samples: int, number: int, spec: TeacherSpec) -> Shown:
-    """Return the queries among `samples` texts and the texts for teacher `number`.
+@paid_step("count labels")
+def count_labels(
+    tools: Tools, payer: Payer, noise: SumNoise[TeacherPrivacy], labels: tuple[str, ...]
+) -> tuple[ArtifactRef, str]:
+    """Release the number of private rows per class to labels/release.parquet."""
+    job = sum_job(tools, payer, noise, {"numbers": noise.privacy.numbers, "labels": list(labels)}, {})
+    return release_labels(tools, job, labels)
+
+
+def read_shares(tools: Tools, release: ArtifactRef) -> Shares:
+    """Return the tutor's class shares from a release of label counts."""
+    return shares_of(tools.artifacts.read_table(release)["sum"].to_numpy())
+
+
+def shown_to(samples: int, number: int, spec: TeacherSpec) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the queries among `samples` texts and the texts for teacher `number`: indices by sample id.
 
     The seed draws both, and they are disjoint. Raises InputError if there are too few texts.
     """
@@ -96,13 +104,13 @@ def shown_to(samples: int, number: int, spec: TeacherSpec) -> Shown:
     order = np.random.default_rng(seed_of("queries", spec.student.seed)).permutation(samples)
     rest = order[queries:]
     drawn = np.random.default_rng(seed_of("negatives", spec.student.seed, number)).permutation(rest)[: spec.negatives]
-    return Shown(tuple(sorted(order[:queries].tolist())), tuple(sorted(drawn.tolist())))
+    return tuple(sorted(order[:queries].tolist())), tuple(sorted(drawn.tolist()))
 
 
 def shown_to_any(samples: int, spec: TeacherSpec) -> set[int]:
     """Return the indices of all texts that are queries, or that a teacher learns from."""
     shown = [shown_to(samples, number, spec) for number in range(spec.teachers)]
-    return {*shown[0].queries, *(index for part in shown for index in part.negatives)}
+    return {index for parts in shown for part in parts for index in part}
 
 
 @paid_step("teacher {number}", value=lambda *_: None, stays=in_flow_process)
@@ -112,10 +120,10 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
         return None, "not needed: the answers of all teachers are already released"
     require_usable(tools, written)
     samples = read_samples(tools, written)
-    queries, shown = queries_of(tools, spec, written, samples), shown_to(len(samples), number, spec)
+    queries, (_, negatives) = queries_of(tools, spec, written, samples), shown_to(len(samples), number, spec)
     key = _teacher_key(tools, spec, number, written)
     job = TeacherJob(spec.payer.fingerprint, number, spec.teachers, spec.student, spec.student.seed, key)
-    teacher, why = train_teacher(tools, job, texts_of(tools, spec, written, samples, shown.negatives))
+    teacher, why = train_teacher(tools, job, texts_of(tools, spec, written, samples, negatives))
     ask_teacher(tools, teacher, queries, _answers_path(tools, spec, number, written))
     return teacher, why
 
@@ -208,7 +216,7 @@ def queries_of(tools: Tools, spec: TeacherSpec, written: Sequence[Written], samp
     A student that learns from both kinds can separate them; teachers that recognise every generated text give it one
     class alone. Raises InputError if there are too few public rows.
     """
-    generated = texts_of(tools, spec, written, samples, shown_to(len(samples), 0, spec).queries)
+    generated = texts_of(tools, spec, written, samples, shown_to(len(samples), 0, spec)[0])
     if spec.public is None:
         return generated
     frame, vectors = reference_rows(tools, spec.public)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -116,19 +115,12 @@ def embed_samples(tools: Tools, written: Written) -> tuple[Written, str]:
 
     def make() -> ArtifactRef:
         texts = tools.artifacts.read_table(samples)["text"].tolist()
-        with tools.progress(f"embed {_whose(samples.path)}", len(texts)) as advance:
+        with tools.progress(f"embed {written.plm} t={written.iteration}", len(texts)) as advance:
             blocks = embed_blocks(tools.embedder, texts, advance, tools.kept_vectors)
             return tools.artifacts.write_matrix(path, blocks, key)
 
     vectors, why = make_once(tools.artifacts, path, key, make)
     return replace(written, vectors=vectors), why
-
-
-def _whose(path: str) -> str:
-    """Return model and iteration of a table of texts, for progress: 'clerk t=2'."""
-    iteration, model = re.search(r"iteration=(\d+)", path), re.search(r"plm=([^/]+)/", path)
-    parts = [*([model[1]] if model else []), *([f"t={iteration[1]}"] if iteration else [])]
-    return " ".join(parts) or "texts"
 
 
 def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Matrix]:

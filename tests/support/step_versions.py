@@ -37,7 +37,7 @@ density: keyphrases/phrases keyphrases/kernels private/releases/keyphrases priva
 draw_phrases: keyphrases/sequences keyphrases/kernels steps/keyphrases
 phrases: steps/keyphrases keyphrases/phrases
 tune: private/training/dp_train private/noise/entropy private/training/tuned_writer private/data/rows steps/dp_sgd
-labels: private/releases/label_counts private/releases/sums NOISE private/data/rows steps/label_counts core/release
+labels: private/releases/label_counts private/releases/sums NOISE private/data/rows steps/teachers core/release
 teach: private/releases/teachers private/data/rows steps/teachers
 answers: private/releases/teachers private/releases/sums NOISE steps/teachers
 distill: steps/discriminator steps/teachers private/releases/teachers

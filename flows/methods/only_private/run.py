@@ -8,7 +8,7 @@ from connectors.ledger.state import RELEASING
 from flows.engine.run import Run
 from flows.engine.spending import exposure_of
 from flows.methods.only_private.config import OnlyPrivateConfig
-from tasks.core.slots import PLAIN_TRAINING
+from tasks.core.refs import PLAIN_TRAINING
 from tasks.reporting.run_record import Touched
 from tasks.steps.students.plain_student import PlainJob, student_folder
 from tasks.students.spec import StudentSpec

@@ -25,7 +25,7 @@ import numpy as np
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES
 from tasks.accounting.density import COUNTING
-from tasks.core.slots import GUIDANCE
+from tasks.core.refs import GUIDANCE
 from tasks.density.kernels import features_of
 from tasks.private.data.rows import open_rows
 from tasks.private.releases.sums import CleanSums, Sides, SumJob, require_part, write_sums

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,17 +21,9 @@ from connectors.interfaces.errors import LostArtifactsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from connectors.interfaces.artifacts import ArtifactStore
+
     Arrays = Mapping[str, NDArray[Any]]
-
-
-class PrivateStore(Protocol):
-    """Store for arrays of the private zone (part of `connectors.interfaces.artifacts.ArtifactStore`)."""
-
-    def write_private_arrays(self, path: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Write atomically."""
-
-    def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:
-        """Return the arrays, None if they do not exist."""
 
 
 @dataclass(slots=True)
@@ -42,20 +34,20 @@ class StepsTaken:
     including lost ones.
     """
 
-    store: PrivateStore
+    store: ArtifactStore
     folder: str
     token: str
     begun: int = 0
 
     @classmethod
-    def start(cls, store: PrivateStore, folder: str, token: str) -> StepsTaken:
+    def start(cls, store: ArtifactStore, folder: str, token: str) -> StepsTaken:
         """Create a training's count; the ledger entry follows in the same transaction."""
         taken = cls(store, folder, token)
         taken._count()
         return taken
 
     @classmethod
-    def find(cls, store: PrivateStore, folder: str, token: str) -> StepsTaken | None:
+    def find(cls, store: ArtifactStore, folder: str, token: str) -> StepsTaken | None:
         """Return the count of the training paid with `token`, None if not on this machine."""
         arrays = store.read_private_arrays(f"{folder}/steps.npz")
         if arrays is None or str(arrays["token"]) != token:

@@ -20,7 +20,7 @@ import numpy as np
 
 from connectors.interfaces.errors import ConfigError, LedgerError, LostArtifactsError, MissingPackageError
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
-from tasks.core.slots import TRAINING
+from tasks.core.refs import TRAINING
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately

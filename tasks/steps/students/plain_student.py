@@ -12,9 +12,8 @@ from typing import Any
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.ledger import Charge, ReleaseRequest
-from tasks.core.refs import Payer, Reference
+from tasks.core.refs import PLAIN_TRAINING, Payer, Reference
 from tasks.core.reuse import make_once, step_key
-from tasks.core.slots import PLAIN_TRAINING
 from tasks.core.step import as_json, paid_step
 from tasks.core.tools import Tools
 from tasks.private.training.plain_train import train_on_private_rows

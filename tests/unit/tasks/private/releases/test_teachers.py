@@ -19,7 +19,7 @@ from tasks.accounting.teachers import TeacherPrivacy
 from tasks.core.refs import Payer, Written
 from tasks.private.releases.sums import NoisySums
 from tasks.private.releases.teachers import TeacherJob, clean_answers, shard, shard_of
-from tasks.steps import discriminator, label_counts
+from tasks.steps import discriminator
 from tasks.steps import teachers as teaching
 from tasks.steps.discriminator import SelectSpec
 from tasks.students.spec import StudentSpec
@@ -98,7 +98,7 @@ def test_a_row_more_changes_the_answers_of_one_teacher_alone_bit_for_bit(tmp_pat
 def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: Path) -> None:
     run = opened(tmp_path)
     noise = run.prepared.noise
-    counted, _ = label_counts.count_labels(run.tools, run.payer, noise.beside[0], run.prepared.card.label_names)
+    counted, _ = teaching.count_labels(run.tools, run.payer, noise.beside[0], run.prepared.card.label_names)
     spec, written = taught(run)
     answered, _ = teaching.ask_teachers(run.tools, spec, written)
     entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
@@ -108,7 +108,7 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
     found = releases(run)
     assert found["labels"].sums.shape == (1, 6)
     assert found["answers"].sums.shape == (20, 2)
-    assert sum(label_counts.read_shares(run.tools, counted)) == pytest.approx(1.0)
+    assert sum(teaching.read_shares(run.tools, counted)) == pytest.approx(1.0)
     (run.tools.home / answered.path).unlink()
     again, why = teaching.ask_teachers(run.tools, spec, written)
     assert again.sha256 == answered.sha256
@@ -158,12 +158,11 @@ def test_teachers_never_learn_from_what_they_are_asked_about() -> None:
     answers = calibrate_sums(TeacherPrivacy("answers", 1.0, 1e-5, 20))
     spec = teaching.TeacherSpec(Payer("", ""), answers, StudentSpec("linear"), 4, 12)
     shown = [teaching.shown_to(48, number, spec) for number in range(4)]
-    assert {one.queries for one in shown} == {shown[0].queries}
-    for one in shown:
-        assert len(one.queries) == 20
-        assert len(one.negatives) == 12
-        assert not set(one.queries) & set(one.negatives)
-    assert len({one.negatives for one in shown}) == 4
+    assert {queries for queries, _ in shown} == {shown[0][0]}
+    for queries, negatives in shown:
+        assert (len(queries), len(negatives)) == (20, 12)
+        assert not set(queries) & set(negatives)
+    assert len({negatives for _, negatives in shown}) == 4
     with pytest.raises(InputError, match=r"discriminator\.queries"):
         teaching.shown_to(20, 0, spec)
 
