@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from connectors.interfaces.artifacts import ArtifactRef, ArtifactStore, StepKey
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VERSIONS = {
     "generate": 2,
@@ -69,3 +73,10 @@ def make_once(
     if cached is None or reason:
         return make(), reason or why
     return replace(cached, reused=True), why
+
+
+def table_once(
+    store: ArtifactStore, path: str, key: StepKey, table: Callable[[], pd.DataFrame]
+) -> tuple[ArtifactRef, str]:
+    """Return the table at `path` and why it was reused or made; `table` runs only on a cache miss."""
+    return make_once(store, path, key, lambda: store.write_table(path, table(), key))

@@ -19,7 +19,7 @@ from connectors.interfaces.embedding import Matrix
 from tasks.accounting.density import DensityPrivacy
 from tasks.accounting.sums import SumNoise
 from tasks.core.refs import Payer, Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import step_key, table_once
 from tasks.core.step import paid_step, step
 from tasks.core.tools import Tools
 from tasks.density.kernels import KERNEL, body, features_of
@@ -112,12 +112,7 @@ def select_examples(
     path = f"runs/{tools.run_id}/iteration={iteration}/selection.parquet"
     parameters: dict[str, object] = {"examples": number, "per_hub": 0, "kernel": KERNEL}
     key = step_key("select_matching", parameters, _inputs(release, written))
-
-    def make() -> ArtifactRef:
-        chosen = choose_examples(open_texts(tools, release, written), number)
-        return tools.artifacts.write_table(path, chosen, key)
-
-    return make_once(tools.artifacts, path, key, make)
+    return table_once(tools.artifacts, path, key, lambda: choose_examples(open_texts(tools, release, written), number))
 
 
 @step("weigh t={job.iteration}", value=selection.read_weights)
@@ -131,12 +126,8 @@ def weigh_models(
     weighting = Weighting("histogram", job.transform)
     parameters: dict[str, object] = {"weighting": weighting.to_json(), "kernel": KERNEL, "plms": list(job.plms)}
     key = step_key("weigh_matching", parameters, _inputs(release, written))
-
-    def make() -> ArtifactRef:
-        table = weigh_by_density(open_texts(tools, release, written), job.plms, weighting)
-        return tools.artifacts.write_table(path, table, key)
-
-    return make_once(tools.artifacts, path, key, make)
+    texts = partial(open_texts, tools, release, written)
+    return table_once(tools.artifacts, path, key, lambda: weigh_by_density(texts(), job.plms, weighting))
 
 
 def move_to_release(texts: Texts, labels: NDArray[Any], vectors: Matrix) -> tuple[Matrix, NDArray[np.float64]]:

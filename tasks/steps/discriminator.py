@@ -20,9 +20,10 @@ from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.step import step
 from tasks.core.tools import Tools
+from tasks.metrics.usefulness import Accuracy
 from tasks.private.releases.teachers import CLASSES, PublicTexts
 from tasks.steps.students.dp_classifier import shown_to_classifier
-from tasks.steps.teachers import HeldOut, TeacherSpec, embedder_of, held_out, queries_of, test_rows
+from tasks.steps.teachers import TeacherSpec, embedder_of, held_out, queries_of, test_rows
 from tasks.steps.texts import content, read_samples, read_vectors
 from tasks.students.recipe import ClassifySpec
 from tasks.students.spec import TrainingRows, settings
@@ -93,15 +94,16 @@ def measure_discriminator(
         rows = _test_rows(tools, spec, test, written)
         if rows is None:
             return tools.artifacts.write_json(path, {}, key)
-        correct = rows.correct(_probabilities(tools, discriminator, rows.texts) >= 0.5)
-        return tools.artifacts.write_json(path, asdict(correct), key)
+        is_private = np.arange(len(rows.texts)) < len(rows.texts) // 2  # the first half are test rows
+        right = int(((_probabilities(tools, discriminator, rows) >= 0.5) == is_private).sum())
+        return tools.artifacts.write_json(path, asdict(Accuracy(right, len(rows.texts))), key)
 
     return make_once(tools.artifacts, path, key, make)
 
 
 def _test_rows(
     tools: Tools, spec: TeacherSpec | ClassifySpec, test: Reference, written: Sequence[Written]
-) -> HeldOut | None:
+) -> PublicTexts | None:
     if isinstance(spec, TeacherSpec):
         return test_rows(tools, spec, written, test)
     shown = shown_to_classifier(sum(entry.samples.rows for entry in written), spec)

@@ -20,7 +20,7 @@ from connectors.interfaces.rows import TermsRef
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.sums import SumNoise
 from tasks.core.refs import Payer, Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import make_once, step_key, table_once
 from tasks.core.step import paid_step, step
 from tasks.core.tools import Tools
 from tasks.keyphrases.kernels import DensityMember, Shape, members_of
@@ -96,11 +96,7 @@ def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tu
     path = f"runs/{tools.run_id}/vocabulary/terms.parquet"
     parameters: dict[str, object] = {"kept": spec.kept, "threshold": spec.threshold}
     key = step_key("choose_terms", parameters, {"release": release.sha256})
-
-    def make() -> ArtifactRef:
-        return tools.artifacts.write_table(path, _chosen(tools, spec, release), key)
-
-    table, why = make_once(tools.artifacts, path, key, make)
+    table, why = table_once(tools.artifacts, path, key, lambda: _chosen(tools, spec, release))
     return Terms(table, _vectors(tools, table)), why
 
 
@@ -122,15 +118,15 @@ def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: Artifac
     parameters |= {"labels": list(spec.labels), "seed": spec.seed, "embedder": tools.term_embedder.identity}
     key = step_key("draw_phrases", parameters, {"terms": terms.table.sha256, "density": density.sha256})
 
-    def make() -> ArtifactRef:
+    def table() -> pd.DataFrame:
         sums = _sums(tools, spec, density)
         rng = np.random.default_rng(seed_of("sequences", spec.seed))
         with tools.progress("draw sequences", 1) as advance:
             drawn = draw_sequences(spec.shape, _members(tools, spec, terms), sums, spec.count, spec.choice, rng)
             advance(1)
-        return tools.artifacts.write_table(path, _table(tools, spec, terms, drawn), key)
+        return _table(tools, spec, terms, drawn)
 
-    return make_once(tools.artifacts, path, key, make)
+    return table_once(tools.artifacts, path, key, table)
 
 
 def _job(

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Weights, Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import step_key, table_once
 from tasks.core.tools import Tools
 from tasks.private.voting.ballot import Candidates
 from tasks.selection.examples import select
@@ -56,12 +57,8 @@ def select_examples(
     """Write the best and worst texts of each class (Eq. 7)."""
     path = f"runs/{tools.run_id}/iteration={iteration}/selection.parquet"
     key = step_key("select", {"examples": number}, {"release": release.sha256})
-
-    def make() -> ArtifactRef:
-        votes, samples = tools.artifacts.read_table(release), read_samples(tools, written)
-        return tools.artifacts.write_table(path, select(votes, samples, number), key)
-
-    return make_once(tools.artifacts, path, key, make)
+    read = tools.artifacts.read_table
+    return table_once(tools.artifacts, path, key, lambda: select(read(release), read_samples(tools, written), number))
 
 
 def weigh_models(
@@ -74,12 +71,11 @@ def weigh_models(
     parameters: dict[str, object] = {"weighting": weighting.to_json(), "previous": dict(job.previous)}
     key = step_key("weigh", parameters, {"release": release.sha256})
 
-    def make() -> ArtifactRef:
+    def table() -> pd.DataFrame:
         votes = tools.artifacts.read_table(release)
-        table = weigh(votes, read_writers(tools, written), job.plms, weighting, job.previous)
-        return tools.artifacts.write_table(path, table, key)
+        return weigh(votes, read_writers(tools, written), job.plms, weighting, job.previous)
 
-    return make_once(tools.artifacts, path, key, make)
+    return table_once(tools.artifacts, path, key, table)
 
 
 def read_weights(tools: Tools, ref: ArtifactRef) -> Weights:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from tasks.core.reuse import step_key
 from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
 from tasks.metrics.discriminator import LEAST_HELD_OUT
-from tasks.metrics.usefulness import Accuracy
 from tasks.private.releases.label_counts import release_labels
 from tasks.private.releases.sums import SumJob, sum_job
 from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
@@ -58,22 +57,6 @@ class TeacherSpec:
     def public_queries(self) -> int:
         """Number of queries that are public rows."""
         return 0 if self.public is None else self.queries // 2
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Rows to test a discriminator on: the first half of `texts` are test rows, the second half generated texts."""
-
-    texts: PublicTexts
-
-    @property
-    def is_private(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """The right answers: True for test rows."""
-        return np.arange(len(self.texts.texts)) < len(self.texts.texts) // 2
-
-    def correct(self, answers: np.ndarray[Any, Any]) -> Accuracy:
-        """Return the accuracy of answers, True for private."""
-        return Accuracy(int((answers == self.is_private).sum()), len(answers))
 
 
 @paid_step("count labels")
@@ -128,16 +111,16 @@ def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Writte
     return teacher, why
 
 
-def test_rows(tools: Tools, spec: TeacherSpec, written: Sequence[Written], test: Reference) -> HeldOut | None:
-    """Return test rows and generated texts that no teacher has seen; None if there are too few."""
+def test_rows(tools: Tools, spec: TeacherSpec, written: Sequence[Written], test: Reference) -> PublicTexts | None:
+    """Return test rows and generated texts that no teacher has seen, see `held_out`; None if there are too few."""
     used = shown_to_any(sum(entry.samples.rows for entry in written), spec)
     return held_out(tools, written, used, test, spec.student.seed, spec.student.kind != "finetune")
 
 
 def held_out(
     tools: Tools, written: Sequence[Written], used: Set[int], test: Reference, seed: int, by_vectors: bool
-) -> HeldOut | None:
-    """Return as many test rows as generated texts without those of `used`; None if there are too few of either.
+) -> PublicTexts | None:
+    """Return test rows, then as many generated texts without those of `used`; None if there are too few of either.
 
     `used`: indices of the texts, by sample id, that are queries or in a training set. The seed draws rows and texts.
     Song et al. 2024 measure on "our constructed test set" (Figures 3, 4) of unknown size; here both halves are equal.
@@ -152,7 +135,7 @@ def held_out(
     rows, texts = (np.sort(random.permutation(part)[:count]) for part in (np.arange(len(frame)), left))
     both = [*frame["text"].to_numpy()[rows].tolist(), *samples["text"].to_numpy()[texts].tolist()]
     vectors = np.concatenate([np.asarray(real)[rows], read_vectors(tools, written)[texts]]) if by_vectors else None
-    return HeldOut(PublicTexts(both, vectors))
+    return PublicTexts(both, vectors)
 
 
 @paid_step("ask teachers", stays=in_flow_process)

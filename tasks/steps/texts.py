@@ -16,7 +16,7 @@ from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from tasks.core.refs import Reference, Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import make_once, step_key, table_once
 from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import Vocabulary, as_text
@@ -149,11 +149,7 @@ def collect(tools: Tools, written: Sequence[Written], soft: ArtifactRef | None =
     path = f"runs/{tools.run_id}/synthetic.parquet"
     inputs = {"samples": content([entry.samples for entry in written])} | ({"soft": soft.sha256} if soft else {})
     key = step_key("collect", {}, inputs)
-
-    def make() -> ArtifactRef:
-        return tools.artifacts.write_table(path, with_soft_labels(tools, read_samples(tools, written), soft), key)
-
-    return make_once(tools.artifacts, path, key, make)
+    return table_once(tools.artifacts, path, key, lambda: with_soft_labels(tools, read_samples(tools, written), soft))
 
 
 def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:

@@ -15,7 +15,6 @@ import pandas as pd
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.ledger import StoredRelease
-from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise
 from tasks.core.refs import Payer, Written
 from tasks.core.release import write_release
@@ -81,7 +80,9 @@ def write_votes(
 
 def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written], more: Mapping[str, Any]) -> StepKey:
     """Return the key of a vote from noise, texts, rows and parameters `more`."""
-    noise = spec.noise
+    noise, persons = spec.noise, dict[str, Any]()
+    if noise.privacy.protects == "person":
+        persons = {"rows_per_person": noise.privacy.rows_per_person, "aggregation": noise.privacy.aggregation}
     parameters = {
         "event": noise.event,
         "sigma_int": noise.sigma_int,
@@ -89,7 +90,7 @@ def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written]
         "votes": noise.privacy.votes,
         "sides": noise.privacy.sides,
         "adjacency": noise.privacy.adjacency,
-        **_persons(noise.privacy),
+        **persons,
         "scope": spec.scope,
         "private": spec.payer.fingerprint,
         "embedder": tools.embedder.identity,
@@ -100,9 +101,3 @@ def vote_key(step: str, tools: Tools, spec: VoteSpec, written: Sequence[Written]
     if any(sources):
         inputs["stands on"] = digest(sources)
     return step_key(step, parameters, inputs)
-
-
-def _persons(privacy: VotePrivacy) -> dict[str, Any]:
-    if privacy.protects == "record":
-        return {}
-    return {"rows_per_person": privacy.rows_per_person, "aggregation": privacy.aggregation}

@@ -95,11 +95,7 @@ def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     added = added_versions()
     parameters |= {"metrics": added} if added else {}
     key = step_key("measure", parameters, {"samples": content([entry.samples for entry in job.written])})
-
-    def make() -> ArtifactRef:
-        return tools.artifacts.write_json(path, _values(tools, job), key)
-
-    return make_once(tools.artifacts, path, key, make)
+    return make_once(tools.artifacts, path, key, lambda: tools.artifacts.write_json(path, _values(tools, job), key))
 
 
 @step("train student", value=as_json)

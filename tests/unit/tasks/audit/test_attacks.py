@@ -16,9 +16,8 @@ from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.sums import calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy
 from tasks.accounting.votes import Noise, calibrate
-from tasks.audit.attacks import canary_election, run_attack, vote_attack, vote_case
+from tasks.audit.attacks import FederatedRun, canary_election, divide_ballot, run_attack, vote_attack, vote_case
 from tasks.audit.bounds import epsilon_bound, largest_rate, lower_bound
-from tasks.audit.federated import FederatedRun, divide_ballot
 from tasks.audit.parts import few_numbers, part_attack, part_case
 from tasks.audit.sums import SumsCase
 from tasks.private.voting.votes import clean_votes

@@ -205,13 +205,12 @@ def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(t
     run, spec, written = with_test_rows(tmp_path)
     used = teaching.shown_to_any(96, spec)
     rows = teaching.test_rows(run.tools, spec, written, run.prepared.test)
-    half = len(rows.texts.texts) // 2
+    half = len(rows.texts) // 2
     assert half == min(60, 96 - len(used))
     samples = discriminator.read_samples(run.tools, written)["text"].tolist()
-    assert not {samples[index] for index in used} & set(rows.texts.texts[half:])
-    assert set(rows.texts.texts[half:]) <= set(samples)
-    assert set(rows.texts.texts[:half]) <= {text for text, _ in texts(60, 9)}
-    assert rows.correct(rows.is_private).value == 1.0
+    assert not {samples[index] for index in used} & set(rows.texts[half:])
+    assert set(rows.texts[half:]) <= set(samples)
+    assert set(rows.texts[:half]) <= {text for text, _ in texts(60, 9)}
     test = run.prepared.test
     ref, _ = discriminator.measure_discriminator(run.tools, spec, test, written, student_of(run, spec, written))
     assert run.tools.artifacts.read_json(ref)["rows"] == 2 * half
