@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from prefect import Task, get_run_logger
 from prefect.client.schemas.objects import State
-from prefect.concurrency.sync import concurrency
 from prefect.futures import as_completed
 from prefect.states import Completed
 
@@ -34,7 +31,7 @@ def uses_remote_model(parameters: Mapping[str, Any]) -> bool:
 
     The run's cost limit, rate limit and API keys are in the flow's process.
     """
-    return _is_remote(parameters["tools"], parameters["job"].plm)
+    return bool(getattr(parameters["tools"].model(parameters["job"].plm), "destinations", ()))
 
 
 @task_step("generate {job.plm} t={job.iteration}", stays=uses_remote_model)
@@ -50,9 +47,8 @@ def vary(tools: Tools, job: WriteJob) -> Any:
 
 
 def write(tools: Tools, job: WriteJob) -> State[Any]:
-    """Generate texts with one PLM, using a slot of its shared limit; return them."""
-    with shared_limit(tools, job.plm):
-        ref, why = write_samples(tools, job)
+    """Generate texts with one PLM; return them."""
+    ref, why = write_samples(tools, job)
     down = tools.artifacts.info(ref)["down"]
     written = Written(job.plm, job.iteration, ref, down=down, part=job.part)
     if not down:
@@ -60,19 +56,3 @@ def write(tools: Tools, job: WriteJob) -> State[Any]:
     get_run_logger().warning("%s is down: %s", job.plm, down)
     # Not Failed: steps that follow would not start, and the other models make up for its texts.
     return Completed(name=MODEL_DOWN, message=f"{why}; {down}", data=written)
-
-
-def shared_limit(tools: Tools, plm: str) -> AbstractContextManager[None]:
-    """Take one slot of Prefect's global concurrency limit `plm-NAME`.
-
-    Runs share a paid model through this limit. A limit that does not exist has no effect. Local models take no slot,
-    because requesting one takes seconds.
-    """
-    if not _is_remote(tools, plm):
-        return nullcontext()
-    name = "plm-" + re.sub(r"[^a-z0-9]+", "-", plm.lower()).strip("-")
-    return concurrency(name, occupy=1, raise_on_lease_renewal_failure=False)
-
-
-def _is_remote(tools: Tools, plm: str) -> bool:
-    return bool(getattr(tools.model(plm), "destinations", ()))
