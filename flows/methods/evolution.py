@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from flows.engine.run import Run
 from tasks.core.refs import Written
-from tasks.selection.survivors import Survival
 from tasks.steps.evolution import SURVIVORS
 from tasks.steps.generate import WriteJob
 from tasks.text.class_balance import texts_per_class
@@ -19,27 +19,16 @@ VARIED = "varied"
 class EvolutionRun(Run):
     """The common part of runs of PrE-Text and Aug-PE."""
 
-    @property
-    def variation(self) -> Manner:
-        """Prompts or masks that vary texts."""
-        raise NotImplementedError
-
-    def survival(self) -> Survival:
-        """Return the number of survivors of each class and the rule of their selection."""
-        raise NotImplementedError
-
-    def variers(self, table: Written) -> tuple[str, ...]:
-        """Return the names of the models that vary the texts of a table."""
-        raise NotImplementedError
-
-    def vary_jobs(self, iteration: int, table: Written, copies: int) -> list[WriteJob]:
-        """Return jobs that write `copies` variations of every text of a table, each different from the text."""
+    def vary_jobs(
+        self, iteration: int, table: Written, copies: int, variers: Sequence[str], manner: Manner
+    ) -> list[WriteJob]:
+        """Return jobs in which `variers` write `copies` variations of every text of a table, each different from it."""
         job = replace(
             self.base_job,
             iteration=iteration,
             examples_per_prompt=0,
             earlier=(table.samples,),
-            manner=self.variation,
+            manner=manner,
             parents=(table.samples,),
             copies=copies,
             part=VARIED,
@@ -54,7 +43,7 @@ class EvolutionRun(Run):
                 only=plm if plm in own else "",
                 listed=plm in listed,
             )
-            for plm in self.variers(table)
+            for plm in variers
         ]
 
     def balanced(self, texts: int) -> dict[str, int]:

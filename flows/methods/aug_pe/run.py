@@ -100,8 +100,10 @@ class AugPeRun(EvolutionRun):
 
     def children_jobs(self, iteration: int, parents: Sequence[Written]) -> list[WriteJob]:
         """Return jobs in which each PLM varies its own texts."""
-        copies = self.config.method.variations
-        return [job for table in parents for job in self.vary_jobs(iteration, table, copies)]
+        copies, manner = self.config.method.variations, self.variation
+        return [
+            job for table in parents for job in self.vary_jobs(iteration, table, copies, self.variers(table), manner)
+        ]
 
     def more_jobs(self, iteration: int, winners: Written | None, written: Sequence[Written]) -> list[WriteJob]:
         """Return one job per PLM: new texts at first, then variations of the winners in turn."""

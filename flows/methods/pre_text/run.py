@@ -29,10 +29,10 @@ class PreTextRun(EvolutionRun):
 
     config: PreTextConfig
 
-    @property
-    def variation(self) -> Manner:
-        """Fill masks; the prompts of the filler do not name the class."""
-        return Manner(disclose=False, way="blanks", mask=MASKED, rounds=MASK_ROUNDS)
+    def filled(self, iteration: int, table: Written, copies: int) -> list[WriteJob]:
+        """Return jobs in which the filler fills masks; its prompts do not name the class."""
+        manner = Manner(disclose=False, way="blanks", mask=MASKED, rounds=MASK_ROUNDS)
+        return self.vary_jobs(iteration, table, copies, (self.config.filler.name,), manner)
 
     def look_ahead(self, iteration: int, population: Sequence[Written]) -> tuple[list[Written], list[Written]]:
         """Return the candidates of the vote, and the variations whose mean vectors represent them, if there are any."""
@@ -47,7 +47,7 @@ class PreTextRun(EvolutionRun):
 
     def look_ahead_jobs(self, iteration: int, table: Written) -> list[WriteJob]:
         """Return jobs for variations that only serve the look-ahead; they have separate model numbers."""
-        jobs = self.vary_jobs(iteration, table, self.config.method.look_ahead)
+        jobs = self.filled(iteration, table, self.config.method.look_ahead)
         part = f"{AHEAD}{table.plm}-{table.part}" if table.part else f"{AHEAD}{table.plm}"
         return [replace(job, part=part, plm_index=job.plm_index + len(self.models), earlier=()) for job in jobs]
 
@@ -60,10 +60,6 @@ class PreTextRun(EvolutionRun):
         method = self.config.method
         return Survival(self.balanced(method.population), "draw", THRESHOLD, self.config.execution.seed)
 
-    def variers(self, table: Written) -> tuple[str, ...]:  # noqa: ARG002  (it varies every table)
-        """Return the filler."""
-        return (self.config.filler.name,)
-
     def is_voted_on(self, iteration: int) -> bool:
         """Return True for every population."""
         return iteration < self.iterations
@@ -75,4 +71,4 @@ class PreTextRun(EvolutionRun):
 
     def children_jobs(self, iteration: int, survivors: Written) -> list[WriteJob]:
         """Return jobs that vary every survivor as often as it was drawn."""
-        return self.vary_jobs(iteration, survivors, 1)
+        return self.filled(iteration, survivors, 1)
