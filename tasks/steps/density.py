@@ -1,7 +1,6 @@
-"""Steps of guidance by a density: release, examples and weights.
+"""Steps of guidance: the release of a density, and examples and weights from it, or from votes.
 
-Only tasks/private/releases/density.py reads private rows, once. If the rows vote instead, the steps of
-tasks/steps/selection.py run.
+Only tasks/private/releases/density.py reads private rows, once.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
 from tasks.accounting.density import DensityPrivacy
 from tasks.accounting.sums import SumNoise
-from tasks.core.refs import Payer, Written
+from tasks.core.refs import Payer, Weights, Written
 from tasks.core.reuse import step_key, table_once
 from tasks.core.step import paid_step, step
 from tasks.core.tools import Tools
@@ -26,11 +25,9 @@ from tasks.density.kernels import KERNEL, body, features_of
 from tasks.density.matching import TINY, Density, Expected, examples, expect, tilted, witness
 from tasks.private.releases.density import release_guidance
 from tasks.private.releases.sums import SumJob
-from tasks.selection.examples import concat_examples, example_table
-from tasks.selection.weights import Weighting, weigh
-from tasks.steps import selection
-from tasks.steps.selection import WeighJob
-from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.selection.examples import concat_examples, example_table, select
+from tasks.selection.weights import Transform, Weighting, weigh
+from tasks.steps.texts import content, read_samples, read_vectors, read_writers
 from tasks.text.cleaning import normalised
 from tasks.text.usable_texts import require_usable
 
@@ -67,6 +64,22 @@ class Texts:
         assert self.points is not None
         assert self.expected is not None
         return self.expected, self.points, self.labels
+
+
+@dataclass(frozen=True, slots=True)
+class WeighJob:
+    """Conversion of the release of `iteration` to weights.
+
+    The `previous` weights apply if the noisy votes are not informative.
+    `transform`: linear, or softmax. `dense`: whether the release is a density; otherwise votes.
+    """
+
+    iteration: int
+    plms: tuple[str, ...]
+    weighting: bool
+    previous: Mapping[str, float]
+    transform: Transform = "linear"
+    dense: bool = False
 
 
 @paid_step("estimate the private density")
@@ -107,27 +120,42 @@ def select_examples(
     tools: Tools, iteration: int, number: int, dense: bool, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
     """Write `number` (S) good and bad examples of each class: by votes (Eq. 7), or by the released density."""
-    if not dense:
-        return selection.select_examples(tools, iteration, number, release, written)
     path = f"runs/{tools.run_id}/iteration={iteration}/selection.parquet"
+    if not dense:
+        key, read = step_key("select", {"examples": number}, {"release": release.sha256}), tools.artifacts.read_table
+        samples = partial(read_samples, tools, written)
+        return table_once(tools.artifacts, path, key, lambda: select(read(release), samples(), number))
     parameters: dict[str, object] = {"examples": number, "per_hub": 0, "kernel": KERNEL}
     key = step_key("select_matching", parameters, _inputs(release, written))
     return table_once(tools.artifacts, path, key, lambda: choose_examples(open_texts(tools, release, written), number))
 
 
-@step("weigh t={job.iteration}", value=selection.read_weights)
+def read_weights(tools: Tools, ref: ArtifactRef) -> Weights:
+    """Return the weights of a weights table by language model."""
+    table = tools.artifacts.read_table(ref)
+    return dict(zip(table["plm"].tolist(), table["weight"].tolist(), strict=True))
+
+
+@step("weigh t={job.iteration}", value=read_weights)
 def weigh_models(
     tools: Tools, job: WeighJob, release: ArtifactRef, written: Sequence[Written]
 ) -> tuple[ArtifactRef, str]:
     """Write the weight of each model (Eq. 8): by votes, or by a density match."""
-    if not (job.dense and job.weighting):
-        return selection.weigh_models(tools, job, release, written)
     path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
-    weighting = Weighting("histogram", job.transform)
-    parameters: dict[str, object] = {"weighting": weighting.to_json(), "kernel": KERNEL, "plms": list(job.plms)}
-    key = step_key("weigh_matching", parameters, _inputs(release, written))
-    texts = partial(open_texts, tools, release, written)
-    return table_once(tools.artifacts, path, key, lambda: weigh_by_density(texts(), job.plms, weighting))
+    weighting = Weighting("histogram" if job.weighting else "uniform", job.transform)
+    parameters: dict[str, object] = {"weighting": weighting.to_json()}
+    if job.dense and job.weighting:
+        parameters |= {"kernel": KERNEL, "plms": list(job.plms)}
+        key = step_key("weigh_matching", parameters, _inputs(release, written))
+        texts = partial(open_texts, tools, release, written)
+        return table_once(tools.artifacts, path, key, lambda: weigh_by_density(texts(), job.plms, weighting))
+    key = step_key("weigh", parameters | {"previous": dict(job.previous)}, {"release": release.sha256})
+
+    def table() -> pd.DataFrame:
+        votes = tools.artifacts.read_table(release)
+        return weigh(votes, read_writers(tools, written), job.plms, weighting, job.previous)
+
+    return table_once(tools.artifacts, path, key, table)
 
 
 def move_to_release(texts: Texts, labels: NDArray[Any], vectors: Matrix) -> tuple[Matrix, NDArray[np.float64]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
@@ -21,10 +22,11 @@ from tasks.core.release import write_release
 from tasks.core.reuse import step_key
 from tasks.core.step import paid_step
 from tasks.core.tools import Tools
+from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import release_votes
 from tasks.private.voting.votes import NoisyVotes
-from tasks.steps.selection import candidates
-from tasks.steps.texts import content
+from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.text.cleaning import normalised
 from tasks.text.usable_texts import require_usable
 
 
@@ -56,6 +58,22 @@ def vote(tools: Tools, spec: VoteSpec, written: Sequence[Written]) -> tuple[Arti
         return release_votes(tools, spec.payer, spec.slot, key, spec.noise, candidates(tools, written))
 
     return write_votes(tools, spec, key, written, draw)
+
+
+def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
+    """Return the candidates of a vote: `written` without duplicates in a class.
+
+    Duplicates would split votes, and rounding would decide between equal texts (design: batch effects). The lowest
+    sample id remains.
+    """
+    samples = read_samples(tools, written)
+    key = samples["label"] + "\x00" + samples["text"].map(normalised)
+    first = ~key.duplicated().to_numpy()
+    return Candidates(
+        ids=samples["sample_id"].to_numpy(dtype=np.int64)[first],
+        labels=samples["label"].to_numpy(dtype=str)[first],
+        vectors=read_vectors(tools, written)[first],
+    )
 
 
 def write_votes(

@@ -22,8 +22,8 @@ generate: steps/generate text/cleaning text/cleaning_rules text/prompts text/key
 embed: steps/embed
 soft_labels: steps/students/soft_labels density/soft_labels
 reference: steps/embed
-vote: COUNTING NOISE private/data/rows steps/selection
-federated_vote: federation/masked_round accounting/federated federation/messages steps/selection
+vote: COUNTING NOISE private/data/rows steps/vote
+federated_vote: federation/masked_round accounting/federated federation/messages steps/vote
 party_vote: private/federation/party_vote private/federation/masking COUNTING NOISE private/data/rows
     federation/masked_round accounting/federated
 vocabulary: keyphrases/phrases private/releases/keyphrases private/releases/sums NOISE private/data/rows

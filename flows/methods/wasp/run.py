@@ -9,9 +9,8 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Weights, Written
-from tasks.steps.density import estimate_density
+from tasks.steps.density import WeighJob, estimate_density
 from tasks.steps.generate import WriteJob
-from tasks.steps.selection import WeighJob
 
 
 class WaspRun(Run):

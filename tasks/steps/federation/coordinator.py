@@ -38,8 +38,7 @@ from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import never_draw
 from tasks.private.voting.votes import NoisyVotes
 from tasks.steps.federation.party import explain_refusal, registry_digest
-from tasks.steps.selection import candidates
-from tasks.steps.vote import VoteSpec, vote_key, write_votes
+from tasks.steps.vote import VoteSpec, candidates, vote_key, write_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -31,8 +31,7 @@ from tasks.private.voting.votes import NoisyVotes, clean_votes
 from tasks.steps.federation import coordinator
 from tasks.steps.federation.coordinator import Dropped, FederatedVote
 from tasks.steps.federation.party import Party, PartyRound
-from tasks.steps.selection import candidates
-from tasks.steps.vote import VoteSpec
+from tasks.steps.vote import VoteSpec, candidates
 from tests.support.runs.pipeline import SMALL
 from tests.support.runs.prepared_run import WORDS, start, write_texts
 

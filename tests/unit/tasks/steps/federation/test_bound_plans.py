@@ -18,7 +18,7 @@ from tasks.federation.messages import RoundPlan
 from tasks.private.federation.masking import RoundKey
 from tasks.steps.federation.coordinator import Coordinator
 from tasks.steps.federation.party import PartyRound, check_plan
-from tasks.steps.selection import candidates
+from tasks.steps.vote import candidates
 from tests.support.runs.federation import (
     LABELS,
     Federated,
