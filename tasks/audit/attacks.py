@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks.accounting.federated import Parties, SharedNoise, shared
-from tasks.audit.bounds import Finding, ignore_progress
+from tasks.audit.bounds import Finding
 from tasks.audit.sums import SumsCase
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.voting.ballot import Ballot, Candidates
@@ -115,7 +115,7 @@ class AttackResult:
         }
 
 
-def run_attack(attack: Attack, trials: int, confidence: float, advance: Advance = ignore_progress) -> AttackResult:
+def run_attack(attack: Attack, trials: int, confidence: float, advance: Advance = lambda _: None) -> AttackResult:
     """Attack one release; `advance` is called for every run of it."""
     *strengths, freshness, number = attack.run(trials, confidence, advance)
     return AttackResult(attack, tuple(strengths), freshness, number)

@@ -58,10 +58,6 @@ class Finding:
         return tuple(gaussian_epsilon(mu, delta) if mu > 0 else 0.0 for mu in (self.claimed, self.bound))  # type: ignore[return-value]
 
 
-def ignore_progress(units: int) -> None:
-    """Accept progress without effect."""
-
-
 def lower_bound(false_alarms: int, misses: int, trials: int, confidence: float = CONFIDENCE) -> float:
     """Return the mu that an attack proves at least; never below 0.
 
@@ -149,17 +145,6 @@ def one_run_chance(canaries: int, guesses: int, correct: int, epsilon: float, de
     return min(1.0, float(binom.sf(correct - 1, guesses, success)) + 2 * canaries * delta * float(steepest))
 
 
-def stack_outputs(runs: Sequence[Sequence[NDArray[Any]]], baseline: NDArray[Any]) -> Floats:
-    """Return the outputs of runs minus `baseline`, shape (runs, releases, ...).
-
-    Missing releases are zero.
-    """
-    outputs = np.zeros((len(runs), max(map(len, runs)), *baseline.shape))
-    for number, releases in enumerate(runs):
-        outputs[number, : len(releases)] = np.stack(releases) - baseline
-    return outputs
-
-
 def run_sides(
     release: Callable[[Side], list[NDArray[Any]]],
     sides: tuple[Side, Side],
@@ -169,20 +154,21 @@ def run_sides(
 ) -> tuple[Floats, Floats]:
     """Run `trials` times without and with the canary.
 
-    Return the outputs of each side, see `stack_outputs`.
+    Return the outputs of each side minus `baseline`, shape (trials, releases, ...); missing releases are zero.
     """
     runs: tuple[list[list[NDArray[Any]]], list[list[NDArray[Any]]]] = ([], [])
     for _ in range(trials):
         for outputs, side in zip(runs, sides, strict=True):
             outputs.append(release(side))
         advance(2)
-    return stack_outputs(runs[0], baseline), stack_outputs(runs[1], baseline)
 
+    def stacked(runs: Sequence[Sequence[NDArray[Any]]]) -> Floats:
+        outputs = np.zeros((len(runs), max(map(len, runs)), *baseline.shape))
+        for number, releases in enumerate(runs):
+            outputs[number, : len(releases)] = np.stack(releases) - baseline
+        return outputs
 
-def check_noise(sides: tuple[Floats, Floats], planned: int, trials: int) -> list[Finding]:
-    """Check that noise is fresh, and that no run has more than `planned` releases."""
-    most_releases = max(side.shape[1] for side in sides)
-    return [freshness(sides[0]), check_number(most_releases, planned, 2 * trials)]
+    return stacked(runs[0]), stacked(runs[1])
 
 
 def gaussian_finding(

@@ -19,11 +19,11 @@ from tasks.accounting.composition import gaussian_epsilon
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
-    check_noise,
+    check_number,
     describe_errors,
     epsilon_bound,
+    freshness,
     gaussian_finding,
-    ignore_progress,
     likely_bound,
     run_sides,
 )
@@ -72,7 +72,7 @@ class SumsCase:
         return (self.clean(self.sides[1]) - self.baseline).astype(np.float64)
 
     def attack(
-        self, trials: int = 1000, confidence: float = CONFIDENCE, advance: Advance = ignore_progress
+        self, trials: int = 1000, confidence: float = CONFIDENCE, advance: Advance = lambda _: None
     ) -> list[Finding]:
         """Attack the release `2 * trials` times; return its strength in each view, its freshness and its number."""
         direction = self.direction
@@ -85,7 +85,8 @@ class SumsCase:
                 gaussian_finding(name, self.claimed, outputs, view, self.noise.releases, confidence)
                 for name, view in views.items()
             ]
-        return [*strengths, *check_noise(outputs, self.noise.releases, trials)]
+        most_releases = max(side.shape[1] for side in outputs)
+        return [*strengths, freshness(outputs[0]), check_number(most_releases, self.noise.releases, 2 * trials)]
 
     def likely(self, trials: int, confidence: float = CONFIDENCE) -> float:
         """Return the median epsilon that the attack proves for a sound mechanism.

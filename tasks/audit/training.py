@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tasks.audit.attacks import Attack
-from tasks.audit.bounds import Finding, check_number, freshness, ignore_progress, one_run_bound, right_guesses
+from tasks.audit.bounds import Finding, check_number, freshness, one_run_bound, right_guesses
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.students.loop import import_torch
@@ -61,7 +61,7 @@ def audit_training(
     noise: TrainingNoise,
     trials: int = 1000,
     confidence: float = 0.999,
-    advance: Advance = ignore_progress,
+    advance: Advance = lambda _: None,
     train: Train = train_privately,
 ) -> list[Finding]:
     """Attack one training of `2 * trials` canaries; return findings on its strength, its noise and its steps.

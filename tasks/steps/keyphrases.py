@@ -188,28 +188,20 @@ WRITER = "phrases"
 """Value of the language model column for these texts."""
 
 
-@dataclass(frozen=True, slots=True)
-class PhraseRows:
-    """The `count` sequences to write as texts, balanced or by `shares`."""
-
-    sequences: ArtifactRef
-    labels: tuple[str, ...]
-    count: int
-    shares: Shares = ()
-
-
 @step("phrases as texts", artifact=attrgetter("samples"))
-def phrases_as_texts(tools: Tools, job: PhraseRows) -> tuple[Written, str]:
-    """Write the sequences as texts of iteration 0, without duplicates in a class."""
+def phrases_as_texts(
+    tools: Tools, sequences: ArtifactRef, labels: tuple[str, ...], count: int, shares: Shares = ()
+) -> tuple[Written, str]:
+    """Write `count` sequences, balanced or by `shares`, as texts of iteration 0, without duplicates in a class."""
     path = f"runs/{tools.run_id}/iteration=0/plm={WRITER}/samples.parquet"
-    parameters: dict[str, object] = {"labels": list(job.labels), "count": job.count}
-    if job.shares:
-        parameters["shares"] = list(job.shares)
-    key = step_key("phrases", parameters, {"sequences": job.sequences.sha256})
+    parameters: dict[str, object] = {"labels": list(labels), "count": count}
+    if shares:
+        parameters["shares"] = list(shares)
+    key = step_key("phrases", parameters, {"sequences": sequences.sha256})
 
     def make() -> ArtifactRef:
-        counts = texts_per_class(job.count, job.labels, job.shares)
-        table = _table_phrase(tools, job, counts)
+        counts = texts_per_class(count, labels, shares)
+        table = _table_phrase(tools, sequences, counts)
         missing = {label: count - int((table["label"] == label).sum()) for label, count in counts.items()}
         info = {"usage": asdict(Usage()), "failures": {}, "down": ""}
         info["shortfall"] = {label: count for label, count in missing.items() if count}
@@ -219,12 +211,12 @@ def phrases_as_texts(tools: Tools, job: PhraseRows) -> tuple[Written, str]:
     return Written(WRITER, 0, ref), why
 
 
-def _table_phrase(tools: Tools, job: PhraseRows, counts: dict[str, int]) -> pd.DataFrame:
-    sequences = read_sequences(tools.artifacts.read_table(job.sequences))
+def _table_phrase(tools: Tools, sequences: ArtifactRef, counts: dict[str, int]) -> pd.DataFrame:
+    drawn = read_sequences(tools.artifacts.read_table(sequences))
     rows = [
         {"text": text, "label": label, "attribute": "", "plm": WRITER, "iteration": 0, "prompt_key": ""}
         for label, count in counts.items()
-        for text in dict.fromkeys(as_text(phrases) for phrases in sequences[label][:count])
+        for text in dict.fromkeys(as_text(phrases) for phrases in drawn[label][:count])
     ]
     defaults = {"finish_reason": "stop", "tokens_in": 0, "tokens_out": 0}
     numbered = [{"sample_id": number, **row, **defaults} for number, row in enumerate(rows)]

@@ -12,7 +12,7 @@ from flows.releases.sums import vocabulary_spec
 from tasks.core.refs import Reference, Written
 from tasks.prefect.runtime import run_step
 from tasks.steps.generate import Seeds, WriteJob
-from tasks.steps.keyphrases import DensitySpec, PhraseRows, Terms, VocabularySpec, phrases_as_texts
+from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec, phrases_as_texts
 from tasks.steps.texts import embed_samples
 from tasks.text.class_balance import texts_per_class
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS
@@ -60,8 +60,9 @@ class DpKpsRun(Run):
         """Return the sequences as texts; convert test and public rows to phrases as well."""
         test, public = (self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public))
         self.prepared = replace(self.prepared, test=test, public=public)
-        job = PhraseRows(sequences, self.prepared.card.label_names, self.config.method.samples, self.shares)
-        return [run_step(embed_samples, self.tools, run_step(phrases_as_texts, self.tools, job))]
+        labels, count = self.prepared.card.label_names, self.config.method.samples
+        written = run_step(phrases_as_texts, self.tools, sequences, labels, count, self.shares)
+        return [run_step(embed_samples, self.tools, written)]
 
     def _phrased(self, rows: Reference | None, terms: Terms) -> Reference | None:
         """Return a reference to the phrases in real rows."""

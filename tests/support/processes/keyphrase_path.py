@@ -10,7 +10,6 @@ from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
 from flows.runtime.manifest import open_book
 from tasks.steps import keyphrases
-from tasks.steps.keyphrases import PhraseRows
 from tests.support.processes.release_path import Tell
 
 TERMS = ("private", "row", "number", "about", "login", "problem", "billing", "question", "slow", "internet", "delivery")
@@ -50,7 +49,7 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     told("density", density)
     sequences, _ = keyphrases.draw_phrases(tools, run.density_spec, terms, density)
     told("sequences", sequences)
-    texts, _ = keyphrases.phrases_as_texts(tools, PhraseRows(sequences, run.prepared.card.label_names, 96))
+    texts, _ = keyphrases.phrases_as_texts(tools, sequences, run.prepared.card.label_names, 96)
     told("texts", texts.samples)
     ledger.finish(name.dataset, name.run_id)
     tell("end")
