@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -46,12 +46,6 @@ class File:
 
 class PlanMismatchError(PartyError):
     """A party that announced its key for another plan of the same round."""
-
-    def __init__(self, party: str) -> None:
-        super().__init__(party, "received another plan of this round; nothing is summed. Compare plan and exchange.")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.party,), self.__dict__
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +154,9 @@ def check_announcements(round: Round, announcements: Mapping[str, bytes], regist
         payload = open_message(announcements[party], File.KEYS, round.at, party, registry[party])
         plan, public = payload[:KEY], payload[KEY:]
         if plan != bytes.fromhex(round.plan):
-            raise PlanMismatchError(party)
+            raise PlanMismatchError(
+                party, "received another plan of this round; nothing is summed. Compare plan and exchange."
+            )
         if len(public) != KEY or _low_order(public):
             raise PartyError(party, "announced a key that makes the shared secret public. Leave it out.")
     return transcript_of(round, announcements)
