@@ -45,7 +45,7 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
     versions = {deployment.name: deployment.version for deployment in deployments()}
     stored = {name: _read(client, name) for name in versions}
     new = [name for name, deployment in stored.items() if deployment is None]
-    # Without a work pool it was registered by `wasp serve`; the worker takes it over.
+    # Without a work pool it was registered by `wasp serve` of an earlier version; the worker takes it over.
     outdated = [
         name
         for name, deployment in stored.items()

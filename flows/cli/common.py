@@ -100,7 +100,7 @@ GROUPS = {
     "Results": ("runs", "show", "report", "predict", "export", "verify-bundle", "resume", "abandon", "push"),
     "Privacy": ("budget", "dataset"),
     "Several parties": ("party", "partition"),
-    "Operation": ("serve", "clean", "answers"),
+    "Operation": ("clean", "answers"),
 }
 """Commands of `wasp` by group, in the order of its help."""
 

@@ -39,7 +39,6 @@ for group, title in ((budget, "budget"), (dataset, "dataset"), (operation.answer
     app.add_typer(group, name=title)
 app.command()(start.schema)
 app.command()(operation.party)
-app.command()(operation.serve)
 SHOWN = (
     *(start.init, start.doctor, start.advise, start.plan, start.preview, start.run, start.compare, start.audit),
     *(start.resume, stored_runs.runs, stored_runs.show, stored_runs.report, stored_runs.predict),

@@ -1,4 +1,4 @@
-"""The commands of operation: party, partition, serve and `wasp answers export`."""
+"""The commands of operation: party, partition and `wasp answers export`."""
 
 from __future__ import annotations
 
@@ -55,15 +55,6 @@ def partition(  # noqa: PLR0913  one option per setting
     settings = Partition(parties, alpha, seed, least, take, class_alpha)
     parts = split_rows(source, folder, settings, PartyFile(epsilon, embedder, colluding))
     return Output(parts, lambda value: f"{value['folder']}: {', '.join(value['parties'])}")
-
-
-def serve(limit: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent runs.")] = 4) -> None:
-    """Execute runs that are started in the Prefect UI; one process for all flows."""
-    from importlib.metadata import entry_points
-
-    # Deployments import flows, so the command finds them by entry point.
-    (point,) = entry_points(group="wasp.commands", name="serve")
-    point.load()(limit)
 
 
 @command(answers)

@@ -37,7 +37,7 @@ ROWS = {"private", "test", "public", "few_shot"}
 """Fields of rows: `private` names a dataset, `require_public` checks the others."""
 FILE = "server.yaml"
 STARTED = "PREFECT__FLOW_RUN_ID"
-"""Variable of a process that a worker or `wasp serve` started for a run."""
+"""Variable of a process that a worker started for a run."""
 
 _CONTENT = """# Runs of other people start here: they may name registered datasets only (wasp dataset add).
 # Remove this file to lift the limits. A host other than the vendor's gets a key if it is listed:

@@ -82,7 +82,7 @@ def test_edits_stay_until_the_form_changes_and_schedules_always(client: SyncPref
     assert list(register(client)) == [f"deployments: 0 registered, {NUMBER} unchanged"]
     assert client.read_deployment_by_name("wasp/demo").parameters == edited
     patch_deployment(client, "wasp/demo", version="of yesterday")
-    patch_deployment(client, "compare/compare", work_pool_name=None)  # as `wasp serve` registers it
+    patch_deployment(client, "compare/compare", work_pool_name=None)  # as an earlier version registered it
     lines = list(register(client))
     assert lines[0] == f"deployments: 2 registered, {NUMBER - 2} unchanged"
     assert "updated: wasp/demo, compare/compare. Values that were edited on the server are replaced" in lines[1]
