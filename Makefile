@@ -49,7 +49,8 @@ status: ## what of the stack runs
 test: $(READY) ## the fast suite: offline, real parts, the main flow from start to end
 	$(PYTEST)
 
-ci: check ## what CI runs: checks, then the fast suite and all further tests but the nightly ones
+ci: check ## what CI runs: checks, known vulnerabilities of packages, then the fast suite and all further tests but the nightly ones
+	$(BIN)/python -m pip_audit --local --skip-editable --progress-spinner off
 	$(PYTEST) -m "not slow and not gpu and not live"
 
 test-nightly: $(READY) ## the nightly tests alone: tests/support/suites.py says when
@@ -64,13 +65,12 @@ test-all: $(READY) mutants ## everything but GPUs and vendors: nightly, chaos an
 test-e2e: $(READY) ## the pages of Prefect and MLflow in Chromium; screenshots in tests/output (needs chromium, chromium-driver)
 	$(BIN)/python -m pytest -m browser tests/e2e/browser
 
-check: $(READY) ## format, lint, types, layers, prose, known vulnerabilities of packages, documentation site
+check: $(READY) ## format, lint, types, layers, prose, documentation site
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python infra/prose.py
-	$(BIN)/python infra/audit_dependencies.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 docs: $(READY) ## build the documentation site into build/site; every broken link is an error

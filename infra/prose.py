@@ -1,11 +1,10 @@
 """Check the English of docstrings, comments and variable names of the product.
 
-`python infra/prose.py [--table] [PATH ...]` prints one line per breach and returns 1 if there is one. A pattern may
+`python infra/prose.py [PATH ...]` prints one line per breach and returns 1 if there is one. A pattern may
 occur in all texts together up to its limit per 10,000 words. Inline code in backticks does not count. "Words" counts
 where it means a text, not where words are counted or drawn. Fields of classes may have any name.
 """
 
-import argparse
 import ast
 import io
 import re
@@ -97,14 +96,10 @@ def opening_breaches(texts: Iterable[Text]) -> list[str]:
     return [f"{text.file}:{text.line}: docstring opens with '{word}'" for text, word in first_words if word in OPENINGS]
 
 
-def word_count(texts: Sequence[Text]) -> int:
-    """Return the number of words."""
-    return sum(len(re.findall(r"[A-Za-z][A-Za-z'-]*", text.prose)) for text in texts)
-
-
 def rate(texts: Sequence[Text], pattern: str) -> float:
     """Return the number of matches per 10,000 words."""
-    return 10_000 * sum(len(text.lines_of(pattern)) for text in texts) / max(word_count(texts), 1)
+    words = sum(len(re.findall(r"[A-Za-z][A-Za-z'-]*", text.prose)) for text in texts)
+    return 10_000 * sum(len(text.lines_of(pattern)) for text in texts) / max(words, 1)
 
 
 def rate_breaches(texts: Sequence[Text]) -> list[str]:
@@ -118,30 +113,17 @@ def rate_breaches(texts: Sequence[Text]) -> list[str]:
     return breaches
 
 
-def table(texts: Sequence[Text]) -> str:
-    """Return the rates per package and in total, with the limits."""
-    groups = {name: [text for text in texts if text.file.split("/")[0] == name] for name in PACKAGES} | {"all": texts}
-    lines = [f"{'per 10,000 words':28}" + "".join(f"{name:>13}" for name in (*groups, "limit"))]
-    for name, (pattern, limit) in LIMITS.items():
-        rates = "".join(f"{rate(group, pattern):13.1f}" for group in groups.values())
-        lines.append(f"{name:28}{rates}{limit:13g}")
-    return "\n".join([*lines, f"{'words':28}" + "".join(f"{word_count(group):13}" for group in groups.values())])
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Print breaches; return 1 if there are any."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("paths", nargs="*", type=Path, default=[ROOT / name for name in PACKAGES])
-    parser.add_argument("--table", action="store_true", help="print the rates per package")
-    options = parser.parse_args(arguments)
+    tops = [Path(name) for name in sys.argv[1:]] or [ROOT / name for name in PACKAGES]
     texts, breaches = [], []
-    for path in sorted(file.resolve() for top in options.paths for file in ([top], top.rglob("*.py"))[top.is_dir()]):
+    for path in sorted(file.resolve() for top in tops for file in ([top], top.rglob("*.py"))[top.is_dir()]):
         file, source = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
         tree = ast.parse(source)
         texts += [*docstrings(file, tree), *comments(file, source)]
         breaches += name_breaches(file, tree)
     breaches += [*opening_breaches(texts), *rate_breaches(texts)]
-    print("\n".join([*breaches, *([table(texts)] if options.table else [])]))
+    print("\n".join(breaches))
     return 1 if breaches else 0
 
 

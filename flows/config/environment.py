@@ -11,8 +11,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from connectors.interfaces.errors import ConfigError
 
 PREFIX = "WASP_"
-OTHERS = ("WASP_SECRET_", "WASP_STACK", "WASP_ADVISORIES")
-"""Beginnings of variables that the pipeline sets itself, and of those of its own checks."""
+OTHERS = ("WASP_SECRET_", "WASP_STACK")
+"""Beginnings of variables that the pipeline sets itself."""
 
 
 REMOVED = {

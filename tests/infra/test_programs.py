@@ -1,13 +1,11 @@
-"""Programs of infra/: set-up, the check of dependencies, the check of prose."""
+"""Programs of infra/: set-up, the check of prose."""
 
 import ast
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from infra import audit_dependencies as audit
 from infra import install, prose
 from tests.support.paths import ROOT
 
@@ -68,41 +66,6 @@ def test_uv_reads_the_indexes_that_pip_was_given(ran: Path, monkeypatch: pytest.
         assert line.startswith("/wheels /more https://one.example/simple https://two.example/simple |")
 
 
-# --- what is said of installed packages with known vulnerabilities
-SKIPPED = {"name": "local", "skip_reason": "not found on PyPI"}
-SOUND = {"name": "numpy", "version": "2.0", "vulns": []}
-
-
-def jinja(**more: Any) -> dict[str, Any]:
-    advisory = {"id": "PYSEC-1", "fix_versions": ["3.1.6"], "aliases": ["CVE-2025-1"], "description": "..."}
-    return {"name": "jinja2", "version": "3.1.0", "vulns": [advisory]} | more
-
-
-def test_an_advisory_fails_with_package_and_remedy() -> None:
-    words, passed = audit.verdict([SOUND, SKIPPED, jinja()], {})
-    assert not passed
-    assert words.split("\n") == [
-        "Dependencies: 2 of 3 audited, 1 with advisories",
-        "  jinja2 3.1.0: PYSEC-1, mended in 3.1.6",
-    ]
-
-
-@pytest.mark.parametrize("name", ["PYSEC-1", "CVE-2025-1"])
-def test_an_accepted_advisory_passes_by_id_or_alias(name: str) -> None:
-    assert audit.verdict([SOUND, jinja()], {name: "templates are ours"})[1]
-
-
-def test_where_advisories_cannot_be_asked_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WASP_ADVISORIES", raising=False)
-    assert audit.verdict([SKIPPED], {}) == (
-        "Dependencies: NOT audited, advisories cannot be asked for (the package index here has none)",
-        True,
-    )
-    assert "no route" in audit.verdict([], {}, "no route")[0]
-    monkeypatch.setenv("WASP_ADVISORIES", "required")
-    assert not audit.verdict([SKIPPED], {})[1]
-
-
 # --- the check of docstrings, comments and variable names
 CHECKED = {
     "over its limit": ('"""Read rows.\n\nThe ledger is told anew.\n"""\n', ["3: 'told, tell'", "3: 'anew'"]),
@@ -131,10 +94,3 @@ def test_a_breach_is_reported_with_its_line(source: str, breaches: list[str]) ->
     rates = [breach.split(" per 10,000")[0].rpartition(" ")[0] for breach in prose.rate_breaches(texts)]
     found = [*prose.name_breaches("a.py", tree), *prose.opening_breaches(texts), *rates]
     assert found == [f"a.py:{breach}" for breach in breaches]
-
-
-def test_the_table_has_all_packages_and_limits() -> None:
-    rows = prose.table([prose.Text("flows/a.py", 1, "It is told.", True)]).splitlines()
-    assert rows[0].split()[-6:] == [*prose.PACKAGES, "all", "limit"]
-    assert rows[1].split()[-6:] == ["0.0", "0.0", "3333.3", "0.0", "3333.3", "4"]
-    assert len(rows) == len(prose.LIMITS) + 2
