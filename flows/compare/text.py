@@ -7,7 +7,7 @@ from typing import Any
 
 from connectors.interfaces.money import format_dollars
 from flows.engine.text import cap_text, epsilon, money_about, table
-from tasks.reporting.compare_report import EVERY_COLUMN, NOT_PRIVATE
+from tasks.reporting.compare_report import NOT_PRIVATE
 
 ALWAYS = ("accuracy", "fid")
 """Metrics with a column even if no cell has them."""
@@ -101,18 +101,12 @@ def _score(cell: dict[str, Any], metric: str) -> str:
 
 def _unnoised(value: dict[str, Any], heads: dict[str, str]) -> list[str]:
     """Return a separate table of the runs without noise, which have no epsilon."""
-    runs: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    lines = []
     for cell in value["cells"]:
         if cell["not_private"]:
-            runs.setdefault(cell["run_id"], (cell, []))[1].append(cell["column"])
-    every = {cell["column"] for cell in value["cells"]}
-    lines = []
-    for cell, columns in runs.values():
-        line = _result(cell, heads)
-        line |= {"row": f"{cell['row']} ({NOT_PRIVATE})"}
-        line |= {"column": EVERY_COLUMN if set(columns) == every else ", ".join(columns)}
-        lines.append([text for name, text in line.items() if name not in ("epsilon", "added")])
+            line = _result(cell, heads) | {"row": f"{cell['row']} ({NOT_PRIVATE})"}
+            lines.append([text for name, text in line.items() if name not in ("epsilon", "added")])
     if not lines:
         return []
-    shown = table(lines, ("row", "settings", "seed", "state", *heads.values(), "seconds"))
+    shown = table(lines, ("row", "column", "seed", "state", *heads.values(), "seconds"))
     return [f"{NOT_PRIVATE}: computed on private rows without noise, no epsilon applies", shown, ""]
