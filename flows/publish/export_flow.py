@@ -7,7 +7,6 @@ from typing import Any
 
 from prefect import flow
 from prefect.settings import get_current_settings
-from pydantic import Field
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ApprovalError, ConfigError
@@ -17,23 +16,12 @@ from flows.publish.dataset_card import BundleFacts
 from flows.publish.export import ExportOptions, export_run
 from flows.publish.gate import warnings_of
 from flows.runtime.manifest import read_book
-from flows.runtime.pausing import APPROVAL_MINUTES, Answer, Question, ask_in_prefect
+from flows.runtime.pausing import APPROVAL_MINUTES, Question, ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
 from tasks.reporting.text import added, charged
 
 NOTHING = "Nothing was exported."
-
-
-class ExportAnswer(Answer):
-    """Form fields of an export approval."""
-
-    approved: bool = Field(
-        False,
-        title="Approved",
-        description="Write the bundle for sharing.",
-        json_schema_extra={"position": 0},
-    )
 
 
 @flow(name="export", flow_run_name="export-{run_id}", persist_result=False, retries=0)
@@ -68,7 +56,7 @@ def require_server() -> None:
 def _approve(facts: BundleFacts, requester: str) -> Approval:
     contract = digest([facts.report.run_id, facts.license, requester, facts.unsearched])
     key = f"export-{contract[:16]}"
-    answer, at = ask_in_prefect(Question("this export", key, _text(facts, requester), NOTHING, ExportAnswer))
+    answer, at = ask_in_prefect(Question("this export", key, _text(facts, requester), NOTHING))
     if _plain(answer.by) == _plain(requester):
         raise ApprovalError(
             f"{requester} requested this export and cannot approve it. A second person must approve. {NOTHING}"

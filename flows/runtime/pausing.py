@@ -27,10 +27,7 @@ class Answer(RunInput):
     """Fields of the approval form in the Prefect UI."""
 
     approved: bool = Field(
-        False,
-        title="Approved",
-        description="Read the private data and execute this plan.",
-        json_schema_extra={"position": 0},
+        False, title="Approved", description="Execute what the text requests.", json_schema_extra={"position": 0}
     )
     by: str = Field(min_length=1, title="By", description="Your name.", json_schema_extra={"position": 1})
     reason: str = Field(
@@ -47,14 +44,12 @@ class Question:
         key: name of the response; a retry of the same flow run reuses an approval under this key.
         text: text of the form.
         nothing: sentence for messages on what a refusal leaves undone.
-        form: the form class.
     """
 
     what: str
     key: str
     text: str
     nothing: str
-    form: type[Answer] = Answer
 
 
 def ask_in_prefect(question: Question) -> tuple[Answer, str]:
@@ -75,7 +70,7 @@ def _earlier_approval(question: Question) -> tuple[Answer, str] | None:
         inputs = client.filter_flow_run_input(UUID(str(runtime.flow_run.id)), f"paused-{question.key}", 200, set())
     for entry in inputs:
         if entry.key.endswith("-response"):
-            answer = question.form.model_validate(entry.decoded_value)
+            answer = Answer.model_validate(entry.decoded_value)
             if answer.approved:
                 return answer, entry.created.isoformat(timespec="seconds") if entry.created else now()
     return None
@@ -87,7 +82,7 @@ def _pause(question: Question) -> Answer:
     The timeout of Prefect's pause is longer than ours, because Prefect fails the run with an unspecific message.
     """
     display().say(f"waiting {APPROVAL_MINUTES} minutes for approval: {runtime.flow_run.ui_url}")
-    run, form = UUID(str(runtime.flow_run.id)), question.form.with_initial_data(description=question.text)
+    run, form = UUID(str(runtime.flow_run.id)), Answer.with_initial_data(description=question.text)
     key = f"{question.key}-{time.time_ns()}"
     state: State[Any] = Paused(timeout_seconds=60 * APPROVAL_MINUTES + GRACE_SECONDS, pause_key=key)
     keys = keyset_from_paused_state(state)
@@ -100,7 +95,7 @@ def _pause(question: Question) -> Answer:
             time.sleep(LOOK_EVERY_SECONDS)
             current = client.read_flow_run(run).state
             if current is not None and current.is_running():
-                return question.form.model_validate(read_flow_run_input(keys["response"], run))
+                return Answer.model_validate(read_flow_run_input(keys["response"], run))
             if current is not None and not current.is_paused():
                 raise ApprovalError(f"The run became {current.name} while it waited for approval. {question.nothing}")
     raise ApprovalError(
