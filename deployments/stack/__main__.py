@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import shlex
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 
 import httpx
 
 from connectors.artifacts.atomic_files import locked, write_text_whole
 from connectors.interfaces.errors import ConfigError, WaspError
-from connectors.tracking.address import reachable, redact
+from connectors.tracking.address import redact
 from deployments.registry import POOL
-from deployments.stack.programs import client_environment, programs, stack_environment
-from deployments.stack.settings import Settings, settings_of, stack_secrets
-from deployments.stack.supervisor import STARTED, Supervisor, end, stack_processes
+from deployments.stack.programs import (
+    HOST,
+    Settings,
+    client_environment,
+    programs,
+    settings_of,
+    stack_environment,
+    stored_settings,
+)
+from deployments.stack.supervisor import Supervisor, end, stack_processes
 from flows.engine.server import serve_others
 from flows.runtime.state_folder import ledger_address, state_folder
 
@@ -29,13 +33,14 @@ REGISTER_SECONDS = 300
 ENDED = "The stack was stopped (make down) during this run. Retry reuses finished steps."
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run a command and print its lines; print a WaspError as one message and return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m deployments.stack", description=__doc__)
     commands = {"up": up, "down": down, "status": status}
-    parser.add_argument("command", choices=commands)
+    if sys.argv[1:] not in [[name] for name in commands]:
+        print(__doc__, file=sys.stderr)
+        return ConfigError.exit_code
     try:
-        for line in commands[parser.parse_args(arguments).command]():
+        for line in commands[sys.argv[1]]():
             print(line, flush=True)
     except WaspError as error:
         print(f"wasp stack: {error}", file=sys.stderr)
@@ -49,30 +54,32 @@ def up() -> Iterator[str]:
     folder = home / "stack"
     with _lock(folder):
         supervisor = Supervisor(folder)
-        settings = settings_of(os.environ, home, stored_settings(folder) if supervisor.states() else None)
-        check_ledger(home)
-        if not supervisor.states():
+        if supervisor.states():
+            settings = stored_settings(folder)
+            yield "the stack runs with the settings of its start; to change them, run make down first"
+        else:
+            settings = settings_of(home)
             end(stack_processes(folder), seconds=10)  # of a supervisord that was killed
-            check_ports(settings)
+            _check_ports(settings)
             (folder / "mlflow_accounts.db").unlink(missing_ok=True)
-            supervisor.launch(programs(settings), stack_environment(settings, stack_secrets(folder)))
+            supervisor.launch(programs(settings), stack_environment(settings))
             write_text_whole(folder / "settings.json", settings.model_dump_json(), private=True)
             _write_shell_file(settings)
         if settings.auth:
             serve_others(home)
         for server in ("prefect", "mlflow"):
             yield supervisor.start(server)
-        supervisor.wait("prefect", partial(_is_healthy, f"{settings.url('prefect')}/api/health"))
+        supervisor.wait("prefect", lambda: _is_healthy(f"{settings.prefect}/api/health"))
         registered = _run(settings, "deployments.register")
         if registered.returncode:
             raise WaspError(f"The deployments could not be registered: {registered.stdout[-1500:]}")
         yield from registered.stdout.splitlines()
         yield supervisor.start("worker")
-        supervisor.wait("mlflow", partial(_is_healthy, f"{settings.url('mlflow')}/health"))
+        supervisor.wait("mlflow", lambda: _is_healthy(f"{settings.mlflow}/health"))
         if any((home / "runs").glob("*/mlflow.json")):  # MLflow may have missed runs while it was away
             pushed = _run(settings, "flows.cli.main", "push", "--all")
             yield f"experiments: {pushed.stdout.strip().splitlines()[-1]}"
-        supervisor.wait("worker", partial(_worker_is_online, settings))
+        supervisor.wait("worker", lambda: supervisor.states()["worker"][0] == "RUNNING")
         yield from _summary(settings)
 
 
@@ -81,12 +88,13 @@ def down() -> Iterator[str]:
     folder = state_folder() / "stack"
     with _lock(folder):
         supervisor = Supervisor(folder)
-        states, count = supervisor.states(), len(stack_processes(folder))
+        is_served, count = supervisor.has_started("prefect"), len(stack_processes(folder))
         supervisor.stop("worker")
         end(stack_processes(folder, "worker"), seconds=20)  # its runs
-        if states.get("prefect", ("",))[0] in STARTED and (crashed := _crash_left_runs(stored_settings(folder))):
+        if is_served and (crashed := _crash_left_runs(stored_settings(folder))):
             yield f"{crashed} active runs were marked crashed; Retry continues them"
-        supervisor.stop("mlflow", "prefect")
+        supervisor.stop("mlflow")
+        supervisor.stop("prefect")
         end(stack_processes(folder), seconds=20)  # supervisord, and what it left
         for name in ("settings.json", "env"):
             (folder / name).unlink(missing_ok=True)
@@ -114,29 +122,14 @@ def _lock(folder: Path) -> Iterator[None]:
         yield
 
 
-def stored_settings(folder: Path) -> Settings:
-    """Return the settings of the running stack."""
-    return Settings.model_validate_json((folder / "settings.json").read_text(encoding="utf-8"), by_name=True)
-
-
-def check_ledger(home: Path) -> None:
-    """Raise ConfigError if the database of the privacy ledger does not respond."""
-    address = ledger_address(home)
-    if not reachable(address):
-        raise ConfigError(
-            f"The privacy ledger {redact(address)} does not respond. Start its PostgreSQL, or correct WASP_LEDGER_URL"
-        )
-
-
-def check_ports(settings: Settings) -> None:
+def _check_ports(settings: Settings) -> None:
     """Raise ConfigError if another program listens on a port of the stack."""
-    family = socket.AF_INET6 if ":" in settings.bind else socket.AF_INET
     for name, port in (("prefect", settings.prefect_port), ("mlflow", settings.mlflow_port)):
         try:
-            socket.create_server((settings.bind, port), family=family).close()
+            socket.create_server((HOST, port)).close()
         except OSError as error:
             raise ConfigError(
-                f"Port {port} for {name} is not available on {settings.bind} ({error.strerror}). "
+                f"Port {port} for {name} is not available ({error.strerror}). "
                 f"Use another: make up {name.upper()}_PORT={port + 100}"
             ) from None
 
@@ -148,24 +141,14 @@ def _is_healthy(address: str) -> bool:
         return False
 
 
-def _prefect(settings: Settings) -> httpx.Client:
-    return httpx.Client(base_url=f"{settings.url('prefect')}/api/", auth=settings.account if settings.auth else None)
-
-
-def _worker_is_online(settings: Settings) -> bool:
-    with _prefect(settings) as client:
-        answer = client.post(f"work_pools/{POOL}/workers/filter", json={})
-    workers = answer.json() if answer.is_success else []
-    return any(worker["name"] == "local" and worker["status"] == "ONLINE" for worker in workers)
-
-
 def _crash_left_runs(settings: Settings) -> int:
     """Mark active runs of the pool as crashed, and return their number."""
     active = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
+    query = {"flow_runs": active, "work_pools": {"name": {"any_": [POOL]}}}
     state = {"type": "CRASHED", "name": "Crashed", "message": ENDED}
-    with _prefect(settings) as client:
-        pool = {"name": {"any_": [POOL]}}
-        runs = client.post("flow_runs/filter", json={"flow_runs": active, "work_pools": pool}).raise_for_status().json()
+    auth = settings.account if settings.auth else None
+    with httpx.Client(base_url=f"{settings.prefect}/api/", auth=auth) as client:
+        runs = client.post("flow_runs/filter", json=query).raise_for_status().json()
         for run in runs:
             client.post(f"flow_runs/{run['id']}/set_state", json={"state": state, "force": True}).raise_for_status()
     return len(runs)
@@ -174,8 +157,7 @@ def _crash_left_runs(settings: Settings) -> int:
 def _run(settings: Settings, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a module as a client of the stack; its two outputs are one."""
     return subprocess.run(  # noqa: S603  (a command of our own)
-        [sys.executable, "-m", module, *arguments],
-        env=stack_environment(settings, stack_secrets(settings.folder)), cwd=settings.folder,
+        [sys.executable, "-m", module, *arguments], env=stack_environment(settings), cwd=settings.folder,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=REGISTER_SECONDS,
     )  # fmt: skip
 
@@ -190,8 +172,8 @@ def _summary(settings: Settings) -> Iterator[str]:
     access = f"user {settings.account[0]}, password of WASP_AUTH" if settings.auth else "no password; this machine only"
     yield from (
         "",
-        f"Prefect    {settings.url('prefect', shown=True)}        start and watch runs",
-        f"MLflow     {settings.url('mlflow', shown=True)}        compare experiments",
+        f"Prefect    {settings.prefect}        start and watch runs",
+        f"MLflow     {settings.mlflow}        compare experiments",
         f"access     {access}",
         f"ledger     {redact(ledger_address(settings.home))}",
         f"files      {settings.home} (state), {settings.folder / 'logs'} (logs)",

@@ -1,27 +1,93 @@
-"""Commands of the stack's programs, and their common variables; no secrets on command lines."""
+"""Settings of the stack, its programs, and their variables; no secrets on command lines."""
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 import sys
-from collections.abc import Mapping
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.tracking.address import default_uri
 from deployments.registry import POOL
-from deployments.stack.settings import Settings
+from flows.config.files import check_config
 from flows.runtime.state_folder import DEFAULTS, HEARTBEAT
 
-ELSEWHERE = ("PREFECT_API_", "PREFECT_PROFILE", "PREFECT_SERVER_API_", "MLFLOW_TRACKING_", "WASP_AUTH", "WASP_BIND")
+HOST = "127.0.0.1"
+ELSEWHERE = ("PREFECT_API_", "PREFECT_PROFILE", "PREFECT_SERVER_API_", "MLFLOW_TRACKING_", "WASP_AUTH")
 """Beginnings of variables in the user's shell that would redirect the stack's programs."""
+
+
+class Settings(BaseModel):
+    """Folders, ports and access of a stack; an alias is the variable that sets the field."""
+
+    model_config = ConfigDict(frozen=True)
+
+    home: Path
+    data: Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())] = Field(alias="WASP_DATA")
+    prefect_port: int = Field(4200, alias="PREFECT_PORT", ge=1, le=65535)
+    mlflow_port: int = Field(5000, alias="MLFLOW_PORT", ge=1, le=65535)
+    auth: str = Field("", alias="WASP_AUTH", repr=False, description="user:password, or empty")
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the stack's files."""
+        return self.home / "stack"
+
+    @property
+    def prefect(self) -> str:
+        """URL of the Prefect server."""
+        return f"http://{HOST}:{self.prefect_port}"
+
+    @property
+    def mlflow(self) -> str:
+        """URL of the MLflow server."""
+        return f"http://{HOST}:{self.mlflow_port}"
+
+    @property
+    def account(self) -> tuple[str, str]:
+        """User name and password."""
+        user, _, password = self.auth.partition(":")
+        return user, password
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        user, password = self.account
+        if self.prefect_port == self.mlflow_port:
+            raise ValueError("PREFECT_PORT and MLFLOW_PORT must be different ports")
+        if self.auth and not (user and password):
+            raise ValueError("WASP_AUTH: user or password is missing. Write it as user:password")
+        if self.auth and len(password) < 12:
+            raise ValueError("WASP_AUTH: the password must have at least 12 characters")
+        if password == "password1234" or not self.auth.isprintable():  # noqa: S105
+            raise ValueError(
+                "WASP_AUTH: MLflow refuses this password, or it contains control characters. Choose another password"
+            )
+        return self
+
+
+def settings_of(home: Path) -> Settings:
+    """Return the settings of the variables that are not empty; ConfigError for an invalid one."""
+    requested = {name: value for name, value in os.environ.items() if value}
+    return check_config(Settings, {"WASP_DATA": Path.cwd(), **requested, "home": home}, "make up")
+
+
+def stored_settings(folder: Path) -> Settings:
+    """Return the settings of the running stack."""
+    return Settings.model_validate_json((folder / "settings.json").read_text(encoding="utf-8"), by_name=True)
 
 
 def programs(settings: Settings) -> dict[str, list[str]]:
     """Return the commands of the servers and the worker, in the order of their start."""
-    python, bind = [sys.executable, "-m"], settings.bind
-    prefect = [*python, "prefect", "server", "start", "--host", bind, "--port", str(settings.prefect_port)]
+    python = [sys.executable, "-m"]
+    prefect = [*python, "prefect", "server", "start", "--host", HOST, "--port", str(settings.prefect_port)]
     # Clients upload files to MLflow and do not access its folder.
-    mlflow = [*python, "mlflow", "server", "--workers", "2", "--host", bind, "--port", str(settings.mlflow_port)]
+    mlflow = [*python, "mlflow", "server", "--workers", "2", "--host", HOST, "--port", str(settings.mlflow_port)]
     mlflow += ["--artifacts-destination", f"{settings.home}/mlartifacts"]
     mlflow += ["--app-name", "basic-auth"] if settings.auth else []
     worker = [*python, "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
@@ -33,10 +99,10 @@ def client_environment(settings: Settings) -> dict[str, str]:
     """Return the variables of clients: the worker, its runs, and a user's shell."""
     environment = {
         "WASP_HOME": str(settings.home),
-        "PREFECT_API_URL": f"{settings.url('prefect')}/api",
-        "PREFECT_UI_URL": settings.url("prefect", shown=True),
+        "PREFECT_API_URL": f"{settings.prefect}/api",
+        "PREFECT_UI_URL": settings.prefect,
         HEARTBEAT: DEFAULTS[HEARTBEAT],
-        "MLFLOW_TRACKING_URI": settings.url("mlflow"),
+        "MLFLOW_TRACKING_URI": settings.mlflow,
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     }
@@ -49,11 +115,12 @@ def client_environment(settings: Settings) -> dict[str, str]:
     return environment
 
 
-def stack_environment(settings: Settings, secrets: Mapping[str, str]) -> dict[str, str]:
+def stack_environment(settings: Settings) -> dict[str, str]:
     """Return the variables of every program: the user's, without telemetry and profiles, and those of the stack.
 
     Without a database of the user, Prefect and MLflow use the SQLite files of runs without a server.
     """
+    keys = stack_secrets(settings.folder)
     quiet = {name: value for name, value in DEFAULTS.items() if not name.startswith("PREFECT_LOGGING")}
     databases = {
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{settings.home}/prefect/prefect.db",
@@ -64,36 +131,43 @@ def stack_environment(settings: Settings, secrets: Mapping[str, str]) -> dict[st
     environment |= {
         "WASP_DATA": str(settings.data),
         "PREFECT_HOME": f"{settings.home}/prefect",
-        "PREFECT_SERVER_ENCRYPTION_KEY": secrets["encryption_key"],
-        "PREFECT_SERVER_UI_API_URL": f"{settings.url('prefect', shown=True)}/api",
+        "PREFECT_SERVER_ENCRYPTION_KEY": keys["encryption_key"],
+        "PREFECT_SERVER_UI_API_URL": f"{settings.prefect}/api",
         "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
         "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",  # flow runs go after 90 days
         "PREFECT_WORKER_QUERY_SECONDS": "3",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     }
-    if settings.url("mlflow", shown=True) != settings.url("mlflow"):
-        hosts = [host for name in (settings.shown_as, "localhost", "127.0.0.1") for host in (name, f"{name}:*")]
-        environment.setdefault("MLFLOW_SERVER_ALLOWED_HOSTS", ",".join(hosts))
-        environment.setdefault("MLFLOW_SERVER_CORS_ALLOWED_ORIGINS", settings.url("mlflow", shown=True))
     if settings.auth:
-        environment |= {"PREFECT_SERVER_API_AUTH_STRING": settings.auth}
-        environment |= _mlflow_auth(settings, secrets["mlflow_secret"])
+        user, password = settings.account
+        environment |= {
+            "PREFECT_SERVER_API_AUTH_STRING": settings.auth,
+            "MLFLOW_AUTH_CONFIG_PATH": str(_write_mlflow_auth(settings.folder)),
+            "MLFLOW_AUTH_ADMIN_USERNAME": user,
+            "MLFLOW_AUTH_ADMIN_PASSWORD": password,
+            "MLFLOW_FLASK_SERVER_SECRET_KEY": keys["mlflow_secret"],
+        }
     return environment
 
 
-def _mlflow_auth(settings: Settings, secret: str) -> dict[str, str]:
-    """Write MLflow's access file and return its variables.
+def _write_mlflow_auth(folder: Path) -> Path:
+    """Write MLflow's access file.
 
     MLflow stores the first password; `make up` therefore removes the accounts before each start of the servers.
     """
-    file, accounts = settings.folder / "mlflow_auth.ini", settings.folder / "mlflow_accounts.db"
+    file, accounts = folder / "mlflow_auth.ini", folder / "mlflow_accounts.db"
     function = "mlflow.server.auth:authenticate_request_basic_auth"
     lines = ["[mlflow]", "default_permission = NO_PERMISSIONS", f"authorization_function = {function}"]
     write_text_whole(file, "\n".join([*lines, f"database_uri = sqlite:///{accounts}", ""]))
-    user, password = settings.account
-    return {
-        "MLFLOW_AUTH_CONFIG_PATH": str(file),
-        "MLFLOW_AUTH_ADMIN_USERNAME": user,
-        "MLFLOW_AUTH_ADMIN_PASSWORD": password,
-        "MLFLOW_FLASK_SERVER_SECRET_KEY": secret,
-    }
+    return file
+
+
+def stack_secrets(folder: Path) -> dict[str, str]:
+    """Return the keys with which the servers encrypt and sign; create them if missing."""
+    file = folder / "kept.json"
+    if not file.exists():
+        encryption = urlsafe_b64encode(os.urandom(32)).decode()
+        created = {"mlflow_secret": secrets.token_urlsafe(24), "encryption_key": encryption}
+        write_text_whole(file, json.dumps(created), private=True)
+    stored: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+    return stored

@@ -23,7 +23,6 @@ MARK = "WASP_STACK"
 """Variable with the stack's folder. It finds the runs of a worker, which have their own sessions and outlive it."""
 PROGRAM = "WASP_STACK_PROGRAM"
 """Variable with the name of a process's program; runs have their worker's."""
-STARTED = ("RUNNING", "STARTING", "BACKOFF")
 
 _HEAD = """
 [supervisord]
@@ -96,17 +95,19 @@ class Supervisor:
 
     def start(self, name: str) -> str:
         """Start a program unless it runs; return the line to print."""
-        is_new = self.states()[name][0] not in STARTED
+        is_new = not self.has_started(name)
         if is_new:
             self._rpc.startProcess(name, False)
         return f"{name:<10} {'starting' if is_new else 'already running'}, process {self.states()[name][1]}"
 
-    def stop(self, *names: str) -> None:
-        """Stop those of these programs that run, and wait for their end."""
-        states = self.states()
-        for name in names:
-            if states.get(name, ("",))[0] in STARTED:
-                self._rpc.stopProcess(name, True)
+    def has_started(self, name: str) -> bool:
+        """Return True for a program that runs or is about to."""
+        return self.states().get(name, ("",))[0] in ("RUNNING", "STARTING", "BACKOFF")
+
+    def stop(self, name: str) -> None:
+        """Stop a program if it runs, and wait for its end."""
+        if self.has_started(name):
+            self._rpc.stopProcess(name, True)
 
     def wait(self, name: str, ready: Callable[[], bool], seconds: float = 180) -> None:
         """Wait until a program is ready; WaspError with its log if it dies again and again, or times out."""

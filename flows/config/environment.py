@@ -17,6 +17,7 @@ OTHERS = ("WASP_SECRET_", "WASP_STACK")
 
 REMOVED = {
     "WASP_LEDGER_KEY_FILE": "Copy that file to private/ledger.key in the state folder of each machine (mode 0600)",
+    "WASP_PUBLIC_HOST": "The servers of `make up` listen on this machine only. Use containers for a team",
     "WASP_REGISTERED_ONLY": "Create the file server.yaml in the state folder with the line: keys: {}",
 }
 """Variables that earlier versions had, with what to do instead."""
@@ -38,9 +39,8 @@ class Environment(BaseSettings):
         None, description="Database of the privacy ledger. Default: a file in the state folder."
     )
     quiet: bool = Field(False, description="Show warnings and results only, as `wasp -q`.")
-    bind: str | None = Field(None, description="`make up`: address to listen on. Default: this machine only.")
-    public_host: str | None = Field(None, description="`make up`: name of the machine in links.")
-    auth: str | None = Field(None, description="`make up`: USER:PASSWORD of the pages; needed with WASP_BIND.")
+    bind: str | None = Field(None, description="Containers: address to listen on. Default: this machine only.")
+    auth: str | None = Field(None, description="`make up`: USER:PASSWORD of the pages.")
 
 
 def environment() -> Environment:

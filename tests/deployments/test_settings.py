@@ -7,36 +7,37 @@ import subprocess
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from deployments.stack.__main__ import stored_settings
-from deployments.stack.programs import programs, stack_environment
-from deployments.stack.settings import Settings, settings_of, stack_secrets
+from deployments.stack.programs import (
+    Settings,
+    programs,
+    settings_of,
+    stack_environment,
+    stack_secrets,
+    stored_settings,
+)
 from deployments.stack.supervisor import stack_processes
 from tests.support.servers.stack import RunningStack, clean_environment
 
 AUTH = "keeper:a long enough password"
-OPEN = {"WASP_BIND": "0.0.0.0", "WASP_AUTH": AUTH}
 
 
-def settings(tmp_path, environment, running=None) -> Settings:
-    return settings_of({"WASP_DATA": str(tmp_path), **environment}, tmp_path / "home", running)
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch) -> None:
+    for name in ("WASP_AUTH", "PREFECT_PORT", "MLFLOW_PORT"):
+        monkeypatch.delenv(name, raising=False)
 
 
-def variables(found: Settings) -> dict[str, str]:
-    found.folder.mkdir(parents=True, exist_ok=True)
-    return stack_environment(found, stack_secrets(found.folder))
+def settings(tmp_path, monkeypatch, **environment: str) -> Settings:
+    for name, value in {"WASP_DATA": str(tmp_path), **environment}.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "home" / "stack").mkdir(parents=True, exist_ok=True)
+    return settings_of(tmp_path / "home")
 
 
-def test_the_defaults_are_the_usual_ports_on_loopback(tmp_path) -> None:
-    found = settings(tmp_path, {})
-    assert (found.url("prefect"), found.url("mlflow")) == ("http://127.0.0.1:4200", "http://127.0.0.1:5000")
+def test_the_defaults_are_the_usual_ports_on_loopback(tmp_path, monkeypatch) -> None:
+    found = settings(tmp_path, monkeypatch, PREFECT_PORT="")
+    assert (found.prefect, found.mlflow) == ("http://127.0.0.1:4200", "http://127.0.0.1:5000")
     assert found.auth == ""
-
-
-def test_what_is_not_asked_for_stays_as_it_runs(tmp_path) -> None:
-    running = settings(tmp_path, {"PREFECT_PORT": "4300", "WASP_AUTH": AUTH})
-    assert settings(tmp_path, {}, running) == running == settings(tmp_path, {"PREFECT_PORT": "4300"}, running)
-    with pytest.raises(ConfigError, match=r"runs with another WASP_BIND, PREFECT_PORT\. Run make down first"):
-        settings(tmp_path, {"WASP_BIND": "::1", "PREFECT_PORT": "4999"}, running)
 
 
 def test_a_stack_that_an_earlier_version_started_is_known(tmp_path) -> None:
@@ -56,9 +57,6 @@ def test_a_stack_that_an_earlier_version_started_is_known(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
-        ({"WASP_BIND": "0.0.0.0"}, "without a password. Set WASP_AUTH"),
-        ({"WASP_BIND": "::"}, "without a password"),
-        ({"WASP_BIND": "stack.example.org"}, "without a password"),
         ({"WASP_AUTH": "keeper"}, "user:password"),
         ({"WASP_AUTH": ":secret-secret-secret"}, "user:password"),
         ({"WASP_AUTH": "keeper:short"}, "at least 12 characters"),
@@ -68,29 +66,15 @@ def test_a_stack_that_an_earlier_version_started_is_known(tmp_path) -> None:
         ({"MLFLOW_PORT": "4200"}, "must be different ports"),
     ],
 )
-def test_a_wrong_setting_is_one_clear_error(tmp_path, environment, words) -> None:
+def test_a_wrong_setting_is_one_clear_error(tmp_path, monkeypatch, environment, words) -> None:
     with pytest.raises(ConfigError, match=words) as refused:
-        settings(tmp_path, environment)
+        settings(tmp_path, monkeypatch, **environment)
     assert "secret-secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("environment", "used", "shown"),
-    [
-        (OPEN | {"WASP_PUBLIC_HOST": "stack.example.org"}, "http://127.0.0.1:4200", "http://stack.example.org:4200"),
-        ({"WASP_BIND": "::1"}, "http://[::1]:4200", "http://[::1]:4200"),
-        ({"WASP_BIND": "192.0.2.7", "WASP_AUTH": AUTH}, "http://192.0.2.7:4200", "http://192.0.2.7:4200"),
-    ],
-)
-def test_addresses_of_programs_and_of_browsers(tmp_path, environment, used, shown) -> None:
-    found = settings(tmp_path, environment)
-    assert (found.url("prefect"), found.url("prefect", shown=True)) == (used, shown)
-    assert ("stack.example.org:*" in variables(found).get("MLFLOW_SERVER_ALLOWED_HOSTS", "")) == ("example" in shown)
-
-
-def test_no_password_stands_on_a_command_line(tmp_path) -> None:
-    found = settings(tmp_path, {"WASP_AUTH": AUTH})
-    hidden = variables(found)
+def test_no_password_stands_on_a_command_line(tmp_path, monkeypatch) -> None:
+    found = settings(tmp_path, monkeypatch, WASP_AUTH=AUTH)
+    hidden = stack_environment(found)
     assert hidden["PREFECT_SERVER_API_AUTH_STRING"] == AUTH
     commands = " ".join(part for command in programs(found).values() for part in command)
     assert not [secret for secret in (found.account[1], *stack_secrets(found.folder).values()) if secret in commands]
@@ -101,7 +85,7 @@ def test_variables_of_the_shell_do_not_lead_the_stack_elsewhere(tmp_path, monkey
     for name in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "PREFECT_PROFILE", "MLFLOW_TRACKING_URI"):
         monkeypatch.setenv(name, "https://elsewhere.example/api")
     monkeypatch.setenv("MLFLOW_BACKEND_STORE_URI", "postgresql://mlflow@db/mlflow")
-    environment = variables(settings(tmp_path, {}))
+    environment = stack_environment(settings(tmp_path, monkeypatch))
     assert "elsewhere.example" not in json.dumps(environment)
     assert environment["MLFLOW_BACKEND_STORE_URI"] == "postgresql://mlflow@db/mlflow", "a database of one's own"
     assert environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"].endswith("home/prefect/prefect.db")
@@ -129,19 +113,8 @@ def test_a_taken_port_is_refused_before_anything_starts(stopped) -> None:
         other.bind(("127.0.0.1", int(port)))
         other.listen()
         words = refuse(stopped)
-    assert words.startswith(f"wasp stack: Port {port} for mlflow is not available on 127.0.0.1")
+    assert words.startswith(f"wasp stack: Port {port} for mlflow is not available")
     assert "make up MLFLOW_PORT=" in words
-
-
-def test_a_ledger_that_does_not_respond_is_never_replaced_by_another(stopped) -> None:
-    words = "postgresql+psycopg2://***@127.0.0.1:1/ledger does not respond"
-    address = "postgresql+psycopg2://ledger:hunter2@127.0.0.1:1/ledger"
-    assert words in refuse(stopped, WASP_LEDGER_URL=address)
-    private = stopped.home / "private"
-    private.mkdir(mode=0o700)
-    (private / "ledger.url").write_text(address + "\n")  # of a stack of an earlier version
-    assert words in refuse(stopped)
-    assert not (stopped.home / "ledger.db").exists()
 
 
 def test_down_where_nothing_runs_is_no_error(stopped) -> None:

@@ -78,6 +78,7 @@ def test_a_second_up_changes_nothing(running) -> None:
     assert pids(running) == before
     assert again.stdout.count("already running") == len(before)
     assert "deployments: 0 registered" in again.stdout
+    assert "to change them, run make down first" in again.stdout
     for what in (running.prefect, running.mlflow, str(running.home), "source "):
         assert what in again.stdout
 
