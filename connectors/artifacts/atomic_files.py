@@ -67,15 +67,18 @@ def make_folder(folder: Path, private: bool = False, mode: int = 0o777) -> None:
 
 
 @contextmanager
-def locked(path: Path, wait: bool = True, shared: bool = False) -> Iterator[None]:
+def locked(path: Path, wait: bool = True, shared: bool = False) -> Iterator[bool]:
     """Lock a folder, or a file created if missing, among processes; a killed process releases the lock.
 
-    BlockingIOError if another process holds it and `wait` is false. `shared`: any number of processes hold it so.
+    Yields False if another process holds it and `wait` is false. `shared`: any number of processes hold it so.
     """
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o600)
+    is_locked = False
     try:
-        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
-        yield
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+            is_locked = True
+        yield is_locked
     finally:
         os.close(handle)
 

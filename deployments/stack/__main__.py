@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -114,11 +114,9 @@ def status() -> Iterator[str]:
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder / ".lock", wait=False))
-        except BlockingIOError:
-            raise ConfigError(f"{folder}: another make up or make down is active. Wait for it") from None
+    with locked(folder / ".lock", wait=False) as mine:
+        if not mine:
+            raise ConfigError(f"{folder}: another make up or make down is active. Wait for it")
         yield
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -128,11 +128,9 @@ def held_here(home: Path, run_id: str) -> Iterator[None]:
     """Lock the files of a run on this machine."""
     folder = home / "runs" / run_id
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder / ".lock", wait=False))
-        except BlockingIOError:
-            raise ConfigError(TAKEN.format(run_id=run_id, by="process")) from None
+    with locked(folder / ".lock", wait=False) as mine:
+        if not mine:
+            raise ConfigError(TAKEN.format(run_id=run_id, by="process"))
         yield
 
 
@@ -141,23 +139,14 @@ def is_held_here(home: Path, run_id: str) -> bool:
     return _taken(held_here(home, run_id))
 
 
-@contextmanager
-def in_use(home: Path) -> Iterator[None]:
+def in_use(home: Path) -> AbstractContextManager[bool]:
     """Hold a shared lock on the caches of all runs; waits for a running cleanup."""
-    with locked(home / ".lock", shared=True):
-        yield
+    return locked(home / ".lock", shared=True)
 
 
-@contextmanager
-def alone(home: Path) -> Iterator[bool]:
+def alone(home: Path) -> AbstractContextManager[bool]:
     """Block the start of runs, for a cleanup of caches; False if a run is active."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(home / ".lock", wait=False))
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    return locked(home / ".lock", wait=False)
 
 
 def is_held(home: Path, run_id: str, ledger: PrivacyLedger) -> bool:
