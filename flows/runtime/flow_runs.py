@@ -92,7 +92,7 @@ def _emit_scheduled(run: UUID, resource: dict[str, str]) -> None:
     """Emit the first event of a run that a schedule created.
 
     Prefect's scheduler emits none. The server holds the later events of the run, which follow this one, for 15 minutes,
-    and with them every notice.
+    and with them every automation.
     """
     with get_client(sync_client=True) as client:
         if not client.read_flow_run(run).auto_scheduled:
