@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import re
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,32 +12,26 @@ from uuid import UUID
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.progress import Advance
-from flows.runtime.terminal_progress import Note, display, format_rate, no_note
+from flows.runtime.terminal_progress import Note, Work, display, no_note
 
 EVERY_SECONDS = 2.0
 """Update interval; shorter work is not shown."""
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class Piece(Work):
     """A piece of work of a flow run, and its last published state."""
 
-    what: str
-    total: int
-    note: Note
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
     """The run and its server; steps advance from threads that do not inherit them."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    started: float = field(default_factory=time.monotonic)
     updated: float = field(default_factory=time.monotonic)
-    done: int = 0
     is_queued: bool = False
     artifact: UUID | None = None
 
     def advance(self, units: int) -> None:
         """Add finished units; queue an update if the last one is long enough ago."""
+        self.add(units)
         with self.lock:
-            self.done += units
             if time.monotonic() - self.updated >= EVERY_SECONDS:
                 self._queue()
 
@@ -47,11 +40,6 @@ class Piece:
         with self.lock:
             if self.artifact is not None:
                 self._queue()
-
-    def describe(self) -> str:
-        """Return units, rate and time left; Prefect's page itself shows only a percentage."""
-        note, rate = self.note(), format_rate(self.done, self.total, time.monotonic() - self.started)
-        return f"{self.what}: {self.done} of {self.total}, {rate}{', ' if note else ''}{note}"
 
     def _queue(self) -> None:
         if not self.is_queued:
@@ -65,7 +53,8 @@ class Piece:
 
         with self.lock:
             self.is_queued, self.updated = False, time.monotonic()
-        percent, description = round(100 * min(self.done / self.total, 1.0), 1), self.describe()
+        percent = round(100 * self.done / self.total, 1)
+        description = f"{self.what}: {self.done} of {self.total}, {self.describe()}"
         if self.artifact is None:
             key = "progress-" + re.sub(r"[^a-z0-9]+", "-", self.what.lower()).strip("-")
             self.artifact = create_progress_artifact(percent, key, description)  # type: ignore[assignment]

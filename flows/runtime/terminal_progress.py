@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from connectors.interfaces.progress import Advance
@@ -22,6 +23,30 @@ Note = Callable[[], str]
 def no_note() -> str:
     """Return an empty note."""
     return ""
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """A piece of work: how many of its `total` units are finished since `started`."""
+
+    what: str
+    total: int
+    note: Note = no_note
+    started: float = field(default_factory=time.monotonic)
+    done: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, units: int) -> None:
+        """Add finished units; unusable texts are written again, so there may be more than planned."""
+        with self.lock:
+            self.done += units
+            self.total = max(self.done, self.total)
+
+    def describe(self) -> str:
+        """Return units per second, the estimated time left and the note."""
+        rate = self.done / max(time.monotonic() - self.started, 1e-3)
+        left = f"{(self.total - self.done) / rate:.0f} s left" if 0 < self.done < self.total else ""
+        return ", ".join(filter(None, (f"{rate:.1f}/s", left, self.note())))
 
 
 class Display:
@@ -49,26 +74,20 @@ class Display:
     @contextmanager
     def work(self, what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
         """Show a piece of work of `total` units; the value reports finished units."""
-        started = shown = time.monotonic()
-        done = 0
-
-        def state() -> str:
-            text = note()
-            rate = format_rate(done, max(done, total), time.monotonic() - started)  # unusable texts are written again
-            return f"{what:<28} {done}/{max(done, total)}  {rate}{'  ' if text else ''}{text}"
+        work = Work(what, total, note)
+        shown = work.started
 
         def advance(units: int) -> None:
-            nonlocal done, shown
+            nonlocal shown
+            work.add(units)
             with self._lock:
-                done += units
-                now = time.monotonic()
-                is_due = now - shown >= self._every
-                shown = now if is_due else shown
+                is_due = time.monotonic() - shown >= self._every
+                shown = time.monotonic() if is_due else shown
             if is_due:
-                self.say(state())
+                self.say(f"{what:<28} {work.done}/{work.total}  {work.describe()}")
 
         yield advance
-        self.say(state())
+        self.say(f"{what:<28} {work.done}/{work.total}  {work.describe()}")
 
 
 class Bars(Display):
@@ -89,7 +108,7 @@ class Bars(Display):
         )
 
         name, rate = TextColumn("{task.description:<28}"), TextColumn("{task.fields[rate]}")
-        self._bars = Progress(name, BarColumn(bar_width=32), MofNCompleteColumn(), rate, TimeRemainingColumn())
+        self._bars = Progress(name, BarColumn(bar_width=32), MofNCompleteColumn(), rate)
         state = TextColumn("{task.description}")
         self._state = Progress(
             SpinnerColumn(style="cyan"),
@@ -134,27 +153,16 @@ class Bars(Display):
     @contextmanager
     def work(self, what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
         """Show a bar for `what`."""
-        started, done, bar = time.monotonic(), 0, self._bars.add_task(what, total=total, rate="")
+        work, bar = Work(what, total, note), self._bars.add_task(what, total=total, rate="")
 
         def advance(units: int) -> None:
-            nonlocal done
-            with self._lock:
-                done += units
-            rate = f"{done / max(time.monotonic() - started, 1e-3):.1f}/s"
-            text = "  ".join(filter(None, (rate, note())))
-            self._bars.update(bar, completed=done, total=max(done, total), rate=text)
+            work.add(units)
+            self._bars.update(bar, completed=work.done, total=work.total, rate=work.describe())
 
         try:
             yield advance
         finally:
             self._bars.remove_task(bar)
-
-
-def format_rate(done: int, total: int, seconds: float) -> str:
-    """Return units per second and the estimated time left."""
-    rate = done / seconds if seconds > 0 else 0.0
-    left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
-    return f"{rate:.1f}/s{left}"
 
 
 class _Current:
