@@ -28,7 +28,7 @@ SHARED = (EMBEDDINGS, COMPLETIONS, PRIVATE)
 UNTOLD = (BOOK, KEY, PRIVATE)
 """Kinds whose size is not shown, because it reveals the number of private rows."""
 
-TOP = {"embeddings": EMBEDDINGS, "completions": COMPLETIONS, "batches": COMPLETIONS, "models": MODELS}
+TOP = {"embeddings": EMBEDDINGS, "completions": COMPLETIONS, "models": MODELS}
 TOP |= {"mlartifacts": EXPERIMENTS, "prefect": PREFECT}
 CACHES = {"embeddings", "votes", "reference", "students", "teachers"}
 """Folders of private/ with content that can be recomputed."""

@@ -74,20 +74,18 @@ class Lost:
     """Files that `wasp clean` removed from a run and the run has not restored.
 
     Attributes:
-        answers: completions generated for the `texts`.
-        dollars: their cost.
+        dollars: cost of the `texts`.
         result: True if synthetic rows or student are missing.
     """
 
     when: str
     texts: int
-    answers: int
     dollars: float
     models: tuple[str, ...]
     result: bool
 
     def __str__(self) -> str:
-        parts = [f"{self.texts} texts by {', '.join(self.models)} ({self.answers} completions)"] if self.texts else []
+        parts = [f"{self.texts} texts by {', '.join(self.models)}"] if self.texts else []
         parts += ["synthetic rows and student"] if self.result else []
         return f"wasp clean removed {', '.join(parts)} on {self.when[:10]}"
 
@@ -109,7 +107,6 @@ def lost(artifacts: Artifacts, run_id: str) -> Lost | None:
     return Lost(
         when=max(recorded[path] for path in missing),
         texts=sum(manifest["rows"] for manifest in manifests),
-        answers=sum(entry.get("calls", 0) for entry in usage),
         dollars=sum(entry.get("dollars", 0.0) for entry in usage),
         models=tuple(sorted({Path(path).parent.name.removeprefix("plm=") for path in samples})),
         result=any(path.endswith("synthetic.parquet") for path in missing),

@@ -7,7 +7,7 @@ so a run that a schedule reuses each night stays.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -104,7 +104,7 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
             going[name] = replace(file, path=name, bytes=size, why=why)
     items = list(going.values())
     if free:
-        items += _completions(home, files, runs, {item.run_id for item in items}, intermediate, staying)
+        items += _completions(home, runs, {item.run_id for item in items}, intermediate, staying)
     else:
         staying.append(f"{', '.join(kinds.SHARED)}: a process uses these shared files")
     return RetentionChoice(files, tuple(items), tuple(staying))
@@ -124,14 +124,9 @@ def _why_of_run(file: Item, run: RunState | None, intermediate: datetime, whole:
 
 
 def _completions(
-    home: Path,
-    files: Sequence[Item],
-    runs: Mapping[str, RunState],
-    leaving: set[str],
-    before: datetime,
-    staying: list[str],
+    home: Path, runs: Mapping[str, RunState], leaving: set[str], before: datetime, staying: list[str]
 ) -> Iterator[Item]:
-    """Yield the old completions and batches, except those of a run that may be resumed."""
+    """Yield the old completions, except those of a run that may be resumed."""
     waiting = [run for run in runs.values() if not run.done and run.run_id not in leaving and run.began < before]
     waiting = [run for run in waiting if not (home / "runs" / run.run_id / REMOVED).exists()]
     if waiting:
@@ -145,9 +140,6 @@ def _completions(
     if count:
         why = f"{count} completions before {_day(before)}"
         yield Item("completions", kinds.COMPLETIONS, size, why=why, before=before)
-    for file in files:
-        if Path(file.path).parts[0] == "batches" and file.modified < before:
-            yield replace(file, why=f"created on {_day(file.modified)}")
 
 
 def _day(when: datetime) -> str:
