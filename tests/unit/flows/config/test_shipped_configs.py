@@ -113,13 +113,7 @@ def test_a_flow_without_noise_loads_and_can_be_planned(path: Path) -> None:
     assert said in plan.to_text(plan)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=[pytest.mark.runs] * (name_of(path) == "guidance")) for path in of("compare")
-    ],  # 960 plans
-    ids=name_of,
-)
+@pytest.mark.parametrize("path", of("compare"), ids=name_of)
 def test_a_comparison_loads_and_every_cell_can_be_planned(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,9 +128,6 @@ def test_a_comparison_loads_and_every_cell_can_be_planned(
     folders = [str(Path(registry.replace("{seed}", "0")).parent) for registry in registries]
     if folders:
         monkeypatch.setenv("WASP_DATA", str(tmp_path))
-    elif "federated" in name_of(path):
-        folders = ["parties"]
-        changes.append(f"set={{parties.registry: {tmp_path}/parties/parties.yaml}}")
     for folder in set(folders):
         partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / folder, Partition(3), PartyFile())
     plan = start.plan("compare", path, changes)
