@@ -1,4 +1,4 @@
-"""prefect.yaml: every flow with a filled form, nothing that runs by itself, no machine."""
+"""prefect.yaml: every flow with a filled form, no machine."""
 
 import re
 
@@ -41,15 +41,6 @@ def test_the_server_accepts_a_form_with_the_whole_configuration_but_its_blank_fi
         assert last not in group
         source.pop(last, None)
     assert values == whole
-
-
-@ALL
-def test_nothing_starts_by_itself_and_two_never_run_at_once(one: Deployment) -> None:
-    assert "schedules" not in one.entry
-    assert one.entry["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
-    assert one.entry["description"]
-    assert one.entry["tags"]
-    assert one.entry["build"] == [{"deployments.registry.form": {"id": "form", "name": one.entry["name"]}}]
 
 
 def test_no_path_of_a_machine_and_no_secret_stands_in_the_file() -> None:
