@@ -17,7 +17,6 @@ from prefect import runtime
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
-from connectors.tracking.mlflow_run import MlflowRun
 from flows.compare.cells import Cell, answer, cells_of, failed, split_cells, store_run_id
 from flows.compare.config import CompareConfig
 from flows.compare.values import published_of, summary_of
@@ -28,7 +27,7 @@ from flows.runtime.failure import Story, told
 from flows.runtime.flow_runs import reported_end
 from flows.runtime.manifest import RunBook, begun, held_here, now, versions
 from flows.runtime.state_folder import check_room, state_folder
-from flows.runtime.stores import open_artifacts, tracking_store
+from flows.runtime.stores import open_artifacts, open_tracked
 from flows.runtime.terminal_progress import display
 from tasks.metrics.comparison import CellResult, is_unnoised, mean_of
 from tasks.metrics.usefulness import BESIDE
@@ -62,8 +61,7 @@ class CompareRun:
         self.started = time.monotonic()
         self.stored, self.open = split_cells(artifacts, cells)
         self.tables = ""
-        uri, root = tracking_store(config.tracking.mlflow, artifacts.home)
-        self.tracker = MlflowRun(artifacts.home / "runs" / run_id, uri, root)
+        self.tracker = open_tracked(artifacts.home, run_id, config.tracking.mlflow)
         manifest = begun(run_id, "compare", None, config.model_dump(mode="json"))
         self.book = RunBook(artifacts, manifest | {"prefect_run_id": _flow_run(), "mlflow_run_id": None})
 

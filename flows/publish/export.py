@@ -54,7 +54,7 @@ class ExportOptions:
 
 
 def export_run(
-    home: Path, artifacts: Artifacts, manifest: dict[str, Any], folder: Path, options: ExportOptions | None = None
+    home: Path, artifacts: Artifacts, manifest: dict[str, Any], folder: Path, options: ExportOptions
 ) -> dict[str, Any]:
     """Write the bundle of a finished run atomically into a new or empty folder.
 
@@ -62,7 +62,7 @@ def export_run(
     texts repeat long passages of private rows; LedgerError if the privacy ledger does not verify; AuditError if the
     newest audit of the run's noise failed.
     """
-    options, run = options or ExportOptions(), f"runs/{manifest['run_id']}"
+    run = f"runs/{manifest['run_id']}"
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: exists and is not an empty folder. Name a new one.")
     summary, report = gate.shareable(artifacts, manifest)
