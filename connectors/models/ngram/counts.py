@@ -1,4 +1,4 @@
-"""Interpolated n-gram model over word ids, with absolute discounting.
+"""Interpolated n-gram model over words, with absolute discounting, and its words.
 
 Source: Chen and Goodman 1998, section 2.6 (absolute discounting, Ney et al. 1994).
 """
@@ -6,89 +6,89 @@ Source: Chen and Goodman 1998, section 2.6 (absolute discounting, Ney et al. 199
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-
-from connectors.models.ngram.tokens import tokenise
+from functools import lru_cache
+from random import Random
 
 ORDER = 4
 DISCOUNT = 0.75
-START, END = 0, 1
-"""Ids of the start and the end of a text."""
+START, END = "<s>", "</s>"
+"""Start and end of a text."""
 
-Vector = NDArray[np.float64]
+_TOKEN = re.compile(r"\d+(?:[.,:/]\d+)*%?|\w+(?:[-'\u2019.@&/]\w+)*|\.{2,}|[!?]{2,}|[^\w\s\"']")
+_NEEDLESS_SPACE = re.compile(r" (?=[,.!?;:)\]}%…\u2019/])|(?<=[(\[{#£$€/]) ")
+_SENTENCE_START = re.compile(r"(?:^|(?<=[^.][.!?] ))\w")
 
 
-class Vocabulary(dict[str, int]):
-    """Word ids; a new word gets the next id."""
+def tokenise(text: str) -> list[str]:
+    """Split a text into words, numbers and punctuation marks without quotes; case is preserved."""
+    return _TOKEN.findall(text)
 
-    def __init__(self, words: Iterable[str] = ("<s>", "</s>")) -> None:
-        super().__init__((word, number) for number, word in enumerate(words))
 
-    def __missing__(self, word: str) -> int:
-        self[word] = len(self)
-        return self[word]
+def ends_sentence(token: str) -> bool:
+    """Return True for a full stop, exclamation or question marks, not for an ellipsis."""
+    return token[0] in "!?" or tuple(token) == (".",)
 
-    def ids(self, words: Iterable[str]) -> list[int]:
-        """Return the ids of words."""
-        return [self[word] for word in words]
+
+def lower_starts(tokens: Sequence[str]) -> list[str]:
+    """Return the tokens with lower-case words at sentence starts; 'I' and 'USB' keep their case."""
+    starts = [True, *map(ends_sentence, tokens)]
+    return [
+        token.lower() if is_start and len(token) > 1 and token[1:].islower() else token
+        for token, is_start in zip(tokens, starts, strict=False)
+    ]
+
+
+def detokenise(tokens: Sequence[str]) -> str:
+    """Join tokens into a text with normal spacing, and capitals at sentence starts."""
+    text = _NEEDLESS_SPACE.sub("", " ".join(tokens))
+    return _SENTENCE_START.sub(lambda start: start[0].upper(), text)
 
 
 class Ngrams:
-    """An n-gram model of texts (word ids).
+    """An n-gram model of texts (words).
 
     p(w|h) = max(c(hw) - D, 0) / c(h) + D N(h) / c(h) * p(w|h'), h' = h without its first word. c are counts, N(h) is
     the number of different words after h. Unigrams have no discount; an unseen context uses h'.
     """
 
-    def __init__(self, texts: Iterable[Sequence[int]], order: int = ORDER) -> None:
+    def __init__(self, texts: Iterable[Sequence[str]], order: int = ORDER) -> None:
         self.order = order
-        self._followers: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        self._tables: dict[tuple[int, ...], tuple[NDArray[np.int64], Vector, float]] = {}
+        self._followers: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        self._counts = lru_cache(maxsize=None)(lambda context: Counter(self._followers[context]))
         for text in texts:
-            padded = (*self.start, *text, END)
+            padded = (*[START] * (order - 1), *text, END)
             for position in range(order - 1, len(padded)):
                 for length in range(order):
                     self._followers[padded[position - length : position]].append(padded[position])
 
-    @property
-    def start(self) -> tuple[int, ...]:
-        """The history before the first word."""
-        return (START,) * (self.order - 1)
+    def _contexts(self, history: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the known contexts at the end of a text's first words, the longest first."""
+        padded = (*[START] * (self.order - 1), *history)
+        contexts = (padded[len(padded) - length :] for length in range(self.order - 1, -1, -1))
+        return [context for context in contexts if context in self._followers]
 
-    def add_to(self, masses: Vector, history: Sequence[int], weight: float = 1.0) -> None:
-        """Add weight * p(.|history) to `masses`, shape (vocabulary,)."""
-        for length in range(min(self.order - 1, len(history)), -1, -1):
-            context = tuple(history[len(history) - length :])
-            if context in self._followers:
-                words, shares, left = self._table(context)
-                masses[words] += weight * shares
-                weight *= left
-
-    def masses(self, history: Sequence[int], size: int) -> Vector:
-        """Return p(.|history), shape (size,)."""
-        masses = np.zeros(size)
-        self.add_to(masses, history)
-        return masses
-
-    def _table(self, context: tuple[int, ...]) -> tuple[NDArray[np.int64], Vector, float]:
-        # Few contexts ever occur in a prompt's texts, so compute their shares on demand.
-        if context not in self._tables:
-            words, counts = np.unique(self._followers[context], return_counts=True)
+    def probability(self, word: str, history: Sequence[str]) -> float:
+        """Return p(word|history)."""
+        total, share = 0.0, 1.0
+        for context in self._contexts(history):
+            counts, size = self._counts(context), len(self._followers[context])
             discount = DISCOUNT if context else 0.0
-            left = discount * len(words) / counts.sum()
-            self._tables[context] = (words, (counts - discount) / counts.sum(), float(left))
-        return self._tables[context]
+            total += share * max(counts[word] - discount, 0.0) / size
+            share *= discount * len(counts) / size
+        return total
 
-
-def draw(masses: Vector, rng: np.random.Generator, temperature: float = 1.0) -> int:
-    """Return an index with probability proportional to its mass**(1 / temperature); any total is allowed."""
-    steps = np.cumsum((masses / masses.max()) ** (1 / temperature))
-    # An index of mass 0 must never be drawn: `right` skips it, the minimum handles rounding at the top.
-    return int(min(np.searchsorted(steps, rng.random() * steps[-1], side="right"), np.flatnonzero(masses)[-1]))
+    def draw(self, history: Sequence[str], rng: Random) -> str:
+        """Draw a word with p(.|history)."""
+        for context in self._contexts(history):
+            words = self._followers[context]
+            position = int(rng.random() * len(words))
+            # Discounting takes D of each word's first occurrence, and passes it to the shorter context.
+            if not context or words.index(words[position]) < position or rng.random() >= DISCOUNT:
+                return words[position]
+        return END
 
 
 def fit_likelihood(texts: Sequence[str]) -> Callable[[str], float]:
@@ -96,14 +96,12 @@ def fit_likelihood(texts: Sequence[str]) -> Callable[[str], float]:
 
     An unknown word counts as a tenth of a uniformly drawn word of their vocabulary.
     """
-    vocabulary = Vocabulary()
-    model = Ngrams(vocabulary.ids(tokenise(text.lower())) for text in texts)
-    size = len(vocabulary)
+    known = [tokenise(text.lower()) for text in texts]
+    model, size = Ngrams(known), len({START, END, *(word for words in known for word in words)})
 
     def score(text: str) -> float:
-        words = [*model.start, *(vocabulary.get(word, size) for word in tokenise(text.lower()))]
-        ends = range(ORDER - 1, len(words))
-        masses = [model.masses(words[:end], size + 1)[words[end]] for end in ends]
+        words = tokenise(text.lower())
+        masses = [model.probability(word, words[:end]) for end, word in enumerate(words)]
         return sum(math.log(max(mass, 0.1 / size)) for mass in masses) / max(len(masses), 1)
 
     return score

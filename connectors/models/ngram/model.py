@@ -9,36 +9,33 @@ import re
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
+from random import Random
 from typing import Any
-
-import numpy as np
 
 from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.prompts import Cloze, Prompt, Seeded
-from connectors.models.ngram.counts import Ngrams, Vocabulary
-from connectors.models.ngram.tokens import lower_starts, tokenise
-from connectors.models.ngram.writer import Voice, Writer, fill
+from connectors.models.ngram.counts import END, Ngrams, detokenise, ends_sentence, lower_starts, tokenise
 
-VERSION = 2
+VERSION = 3
 """Part of `identity`; raise it whenever the same prompt would get another completion."""
 
 CORPORA = Path(__file__).parents[2] / "data" / "corpora"
 
-LABEL_SHARE = 0.7
-"""Share of the label's own model; of a label that the corpus does not have, at most."""
+LABEL_SHARE, GOOD_SHARE = 0.7, 0.35
+"""Share of the words drawn from the label's own model, and of the other words from the model of the good examples."""
 
 TOPIC_TEXTS = 150
 """Number of texts from which a label is learned that the corpus does not have."""
 
-RELATED = {
-    "positive": "good great excellent wonderful brilliant loved perfect recommend enjoyed",
-    "negative": "bad terrible boring awful worst poor disappointing weak avoid",
-    "accept": "good excellent strong convincing fresh",
-    "reject": "weak poor unclear disappointing wrong",
-}
-"""Words that belong to a label and are not in its name."""
+SHORTEST = 8
+"""Fewest words after which a text may end without the end of a sentence."""
+
+OPENINGS = (
+    *("{}:", "I write because of {} and", "it is {} again:", "regarding {},", "what about {}?", "as for {},"),
+    *("my question is about {}.", "I need help with {}.", "nobody told me about {}."),
+)
 
 
 class NgramModel:
@@ -46,9 +43,9 @@ class NgramModel:
 
     It lets every pipeline run anywhere in seconds; it does not write well. It follows the label with a model of the
     label's own texts. For labels that the corpus does not have, it uses the texts that share words with label,
-    attribute and description, and puts the label's words into the text. It moves towards good and away from bad
-    examples, fills masks (a `Cloze`) and weaves phrases in (a `Seeded`); see `writer`. The completion of a prompt does
-    not depend on the batch.
+    attribute and description, and opens with the label's words. It moves towards good examples, redraws words (a
+    `Cloze`), and opens a sentence with each phrase (a `Seeded`). The completion of a prompt does not depend on the
+    batch.
     """
 
     def __init__(self, name: str, corpus: str = "helpdesk") -> None:
@@ -58,11 +55,7 @@ class NgramModel:
             raise ConfigError(f"Model '{name}': no corpus '{corpus}'. Set model to one of {', '.join(names)}.")
         self._texts, self._labels, content = _read_corpus(corpus)
         self.identity = canonical({"connector": "ngram", "version": VERSION, "corpus": content})
-
-    @cached_property
-    def _learned(self) -> _Learned:
-        """The trained model; a plan or a finished run never needs training."""
-        return _Learned(self._texts, self._labels)
+        self._topics: dict[str, Ngrams] = {}
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> NgramModel:
@@ -82,76 +75,107 @@ class NgramModel:
         """Write one text per prompt, in order; pass each to `keep`. Tokens are words."""
         completions = []
         for position, prompt in enumerate(prompts):
-            completion = self._complete_one(prompt)
-            keep(position, completion)
-            completions.append(completion)
+            text, finished = self._write(prompt, Random(prompt.stream_seed(self.identity)))
+            reason, tokens_in = "stop" if finished else "length", len(prompt.text.split())
+            completions.append(Completion(text, reason, tokens_in, tokens_out=len(text.split())))
+            keep(position, completions[-1])
         return completions
 
-    def _complete_one(self, prompt: Prompt) -> Completion:
-        rng = np.random.default_rng(prompt.stream_seed(self.identity))
-        voice = self._learned.voice(prompt)
+    def _write(self, prompt: Prompt, rng: Random) -> tuple[str, bool]:
+        """Return a text of at most the prompt's number of words, and True if it ended by itself."""
+        models, most, good = self._models_of(prompt), max(1, prompt.max_tokens), _read(prompt.good)
         if isinstance(prompt, Cloze):
-            text, finished = fill(voice, _words(prompt.source), prompt.mask, prompt.rounds, rng), True
+            return detokenise(_redraw(_words(prompt.source), prompt, models, rng)), True
+        words: list[str] = []
+        if isinstance(prompt, Seeded):
+            for phrase in prompt.phrases:
+                words += _continue(_opening(phrase, rng), 0, models, rng)
         else:
-            good, bad = ([words for text in side if (words := _words(text))] for side in (prompt.good, prompt.bad))
-            most = max(1, prompt.max_tokens)
-            if isinstance(prompt, Seeded):
-                text, finished = Writer(voice, rng, good, seeds=prompt.phrases).weave(most)
-            else:
-                text, finished = Writer(voice, rng, good, bad).write(most)
-        reason = "stop" if finished else "length"
-        return Completion(text, reason, tokens_in=len(prompt.text.split()), tokens_out=len(text.split()))
+            label = _plain(prompt.label)
+            opening = _opening(label.replace("_", " "), rng) if label not in ("", *self._labels) else []
+            words = _continue(opening, min(most + 1, len(rng.choice(good or self._words))), models, rng)
+        return detokenise(words[:most]), len(words) <= most
 
-
-class _Learned:
-    """Models of all texts of a corpus and of each label; models of other labels are trained on demand."""
-
-    def __init__(self, texts: Sequence[str], labels: Sequence[str]) -> None:
-        words = [_words(text) for text in texts]
-        vocabulary = Vocabulary()
-        self._raw, self._texts = texts, [vocabulary.ids(text) for text in words]
-        general, back = Ngrams(self._texts), Ngrams([text[::-1] for text in self._texts], order=2)
-        self._shared = (vocabulary, general, back, [len(text) for text in words])
-        self._own = {
-            label: Ngrams(text for text, owner in zip(self._texts, labels, strict=True) if owner == label)
-            for label in sorted(set(labels) - {""})
-        }
-        self._topics: dict[tuple[str, ...], tuple[Ngrams | None, float]] = {}
-        self._search: tuple[Any, Any] | None = None
-
-    def voice(self, prompt: Prompt) -> Voice:
-        """Return the models that write for a prompt."""
+    def _models_of(self, prompt: Prompt) -> list[tuple[Ngrams, float]]:
+        """Return the models of all texts, of the label's or topic's, and of the good examples, with their shares."""
         label = _plain(prompt.label)
-        if label in self._own:
-            return Voice(*self._shared, self._own[label], LABEL_SHARE)
-        words = label.split("_") if label else []
-        more = [other for word in words for other in RELATED.get(word, "").split()]
-        key = (*words, *more, prompt.attribute, prompt.description)
-        if key not in self._topics:
-            self._topics[key] = self._learn_topic(" ".join(key))
-        special, share = self._topics[key]
-        phrases = [words, *([word] for word in [*words, *more])] if words else []
-        return Voice(*self._shared, special, share, phrases)
+        topic = label if label in self._labels else f"{label.replace('_', ' ')} {prompt.attribute} {prompt.description}"
+        if topic not in self._topics:
+            if topic in self._labels:
+                texts = [words for words, owner in zip(self._words, self._labels, strict=True) if owner == topic]
+            else:
+                texts = self._resembling(topic)
+            self._topics[topic] = Ngrams(texts) if texts else self._general
+        models = [(self._general, 1 - LABEL_SHARE), (self._topics[topic], LABEL_SHARE)]
+        if good := _read(prompt.good):
+            models = [(model, share * (1 - GOOD_SHARE)) for model, share in models]
+            models.append((Ngrams(good, order=3), GOOD_SHARE))
+        return models
 
-    def _learn_topic(self, topic: str) -> tuple[Ngrams | None, float]:
-        """Return a model of the texts that resemble a topic, better ones counted more often, and its share."""
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        if self._search is None:
-            search = TfidfVectorizer(stop_words="english")
-            self._search = search, search.fit_transform(self._raw)
+    def _resembling(self, topic: str) -> list[list[str]]:
+        """Return the texts that share the most significant words with a topic."""
         search, rows = self._search
         scores = (rows @ search.transform([topic]).T).toarray().ravel()
-        best = [int(row) for row in np.argsort(-scores, kind="stable")[:TOPIC_TEXTS] if scores[row] > 0]
-        if not best:
-            return None, 0.0
-        repeats = [1 + round(3 * scores[row] / scores[best[0]]) for row in best]
-        texts = [self._texts[row] for row, times in zip(best, repeats, strict=True) for _ in range(times)]
-        return Ngrams(texts), LABEL_SHARE * min(1.0, len(best) / 40)
+        best = (-scores).argsort(kind="stable")[:TOPIC_TEXTS]
+        return [self._words[row] for row in best if scores[row] > 0]
+
+    @cached_property
+    def _words(self) -> list[list[str]]:
+        return [_words(text) for text in self._texts]
+
+    @cached_property
+    def _general(self) -> Ngrams:
+        return Ngrams(self._words)
+
+    @cached_property
+    def _search(self) -> tuple[Any, Any]:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        search = TfidfVectorizer(stop_words="english")
+        return search, search.fit_transform(self._texts)
+
+
+def _draw(models: Sequence[tuple[Ngrams, float]], history: Sequence[str], rng: Random) -> str:
+    """Draw a word from the mixture of models."""
+    (model,) = rng.choices([model for model, _ in models], [share for _, share in models])
+    return model.draw(history, rng)
+
+
+def _opening(phrase: str, rng: Random) -> list[str]:
+    return tokenise(rng.choice(OPENINGS).format(phrase))
+
+
+def _continue(opening: list[str], enough: int, models: Sequence[tuple[Ngrams, float]], rng: Random) -> list[str]:
+    """Return an opening and further words until a sentence ends after `enough` words, or a text does."""
+    words, drawn = opening, list[str]()  # the models do not know the words of an opening
+    while len(words) < max(enough, 1) or not ends_sentence(words[-1]):
+        word = _draw(models, drawn, rng)
+        if word != END:
+            drawn.append(word)
+            words.append(word)
+        elif len(words) >= SHORTEST:
+            return words
+        else:
+            drawn = []
+    return words
+
+
+def _redraw(words: list[str], prompt: Cloze, models: Sequence[tuple[Ngrams, float]], rng: Random) -> list[str]:
+    """Redraw a share of the words, at least one, in each round; each depends on the words before it."""
+    for _ in range(prompt.rounds if words else 0):
+        for position in rng.sample(range(len(words)), max(1, round(prompt.mask * len(words)))):
+            word = _draw(models, words[:position], rng)
+            words[position] = words[position] if word == END else word
+    return words
 
 
 def _words(text: str) -> list[str]:
     return lower_starts(tokenise(text))
+
+
+def _read(texts: Sequence[str]) -> list[list[str]]:
+    """Return the words of the texts that have any."""
+    return [words for text in texts if (words := _words(text))]
 
 
 def _plain(label: str) -> str:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import connectors
-from connectors.models.ngram.tokens import tokenise
+from connectors.models.ngram.counts import tokenise
 from infra.data import make_tables
 from infra.data.grammar import Grammar
 

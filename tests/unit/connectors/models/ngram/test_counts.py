@@ -1,32 +1,40 @@
 """The n-gram model and its tokens."""
 
 import math
+from collections import Counter
+from random import Random
 
 import numpy as np
 import pytest
 
-from connectors.models.ngram.counts import Ngrams, draw, fit_likelihood
-from connectors.models.ngram.tokens import detokenise, lower_starts, tokenise
+from connectors.models.ngram.counts import END, START, Ngrams, detokenise, fit_likelihood, lower_starts, tokenise
 
-TEXTS = [[2, 3, 4], [2, 3, 5], [2, 6, 4], [4]]
+TEXTS = ["abc", "abd", "aec", "c"]
+WORDS = (*"abcde", END)
 REPORTS = ["my router is slow again", "the router is broken", "my bill is wrong"]
 
 
-@pytest.mark.parametrize("history", [[], [0, 0, 0], [2], [0, 2, 3], [99, 3], [-1]])
+@pytest.mark.parametrize("history", [[], ["a"], [START, "a", "b"], ["z", "b"], ["z"]])
 def test_the_probabilities_of_all_words_sum_to_one(history):
-    assert Ngrams(TEXTS).masses(history, 7).sum() == pytest.approx(1.0, abs=1e-12)
+    model = Ngrams(TEXTS)
+    assert sum(model.probability(word, history) for word in WORDS) == pytest.approx(1.0, abs=1e-12)
 
 
-def test_masses_are_those_of_absolute_discounting_by_hand():
-    unigrams = np.array([0, 4, 3, 2, 3, 1, 1]) / 14
-    seen = np.array([0, 0, 0, 2 - 0.75, 0, 0, 1 - 0.75]) / 3 + 0.75 * 2 / 3 * unigrams
-    assert Ngrams(TEXTS, order=2).masses([2], 7) == pytest.approx(seen)
+def test_probabilities_are_those_of_absolute_discounting_by_hand():
+    unigrams = dict(zip(WORDS, np.array([3, 2, 3, 1, 1, 4]) / 14, strict=True))
+    seen = {"b": (2 - 0.75) / 3, "e": (1 - 0.75) / 3}
+    model = Ngrams(TEXTS, order=2)
+    for word in WORDS:
+        assert model.probability(word, ["a"]) == pytest.approx(seen.get(word, 0.0) + 0.75 * 2 / 3 * unigrams[word])
 
 
-def test_a_word_without_mass_is_never_drawn():
-    rng = np.random.default_rng(0)
-    masses = np.array([0.0, 1e-300, 0.0, 3.0, 0.0])
-    assert {draw(masses, rng) for _ in range(500)} == {3}
+@pytest.mark.statistical
+@pytest.mark.parametrize("history", [[], ["a"], ["z", "b"]])
+def test_words_are_drawn_with_their_probabilities(history):
+    model, rng, number = Ngrams(TEXTS), Random(0), 20_000
+    drawn = Counter(model.draw(history, rng) for _ in range(number))
+    for word in WORDS:
+        assert drawn[word] / number == pytest.approx(model.probability(word, history), abs=0.015)
 
 
 def test_a_text_that_was_seen_is_likelier_than_one_that_resembles_it_and_that_than_a_strange_one():
