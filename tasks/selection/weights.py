@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ArtifactError
-from tasks.selection.examples import match_rows
+from tasks.selection.examples import join_votes
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ def weigh(
     before = uniform if previous is None else _normalised([previous[plm] for plm in plms])
     shares, weights = uniform, uniform
     if weighting.source != "uniform":
-        totals, sizes = totals_of(release, samples, plms)
+        totals, sizes = _totals(release, samples, plms)
         shares, weights = before, before
         if totals.sum() > 0:
             shares = _normalised(np.maximum(totals, 0))
@@ -66,29 +66,16 @@ def weigh(
     return pd.DataFrame({"plm": list(plms), "share": shares, "weight": weights})
 
 
-def totals_of(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:
-    """Return near votes and number of released samples per PLM.
-
-    Raises ArtifactError for samples of other PLMs.
-    """
-    codes, names = _coded(samples["plm"], match_rows(release, samples))
-    sums = np.bincount(codes + np.intp(1), weights=release["near"].to_numpy(), minlength=len(names) + 1)
-    counts = np.array([np.count_nonzero(codes == code) for code in range(-1, len(names))])  # models are few
-    indices = {plm: index for index, plm in enumerate(plms)}
-    index_of = np.array([-1, *(indices.get(name, -1) for name in names)])  # the first entry is for missing names
-    if counts[index_of < 0].any():
+def _totals(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:
+    """Return near votes and number of released samples per PLM; ArtifactError for samples of other PLMs."""
+    votes = join_votes(release, samples[["sample_id", "plm"]])
+    codes = pd.Index(plms).get_indexer(pd.Index(votes["plm"]))
+    if (codes < 0).any():
         raise ArtifactError(f"plm: samples were written by other PLMs than those of the run ({', '.join(plms)}).")
-    totals, sizes = np.zeros(len(plms)), np.zeros(len(plms))
-    totals[index_of[index_of >= 0]], sizes[index_of[index_of >= 0]] = sums[index_of >= 0], counts[index_of >= 0]
-    return totals, sizes
-
-
-def _coded(column: pd.Series[str], rows: NDArray[np.int64]) -> tuple[NDArray[np.integer], pd.Index[str]]:
-    """Return `rows` of a column as indices into its distinct names, and the names."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.codes.to_numpy()[rows], pd.Index(column.cat.categories)
-    codes, names = pd.factorize(column.take(rows))
-    return codes, pd.Index(names)
+    sums, sizes = np.zeros(len(plms)), np.zeros(len(plms))
+    np.add.at(sums, codes, votes["near"])
+    np.add.at(sizes, codes, 1)
+    return sums, sizes
 
 
 def _against_size(shares: Floats, sizes: Floats) -> Floats:

@@ -25,7 +25,7 @@ from tasks.density.kernels import KERNEL, body, features_of
 from tasks.density.matching import TINY, Density, Expected, examples, expect, tilted, witness
 from tasks.private.releases.density import release_guidance
 from tasks.private.releases.sums import SumJob
-from tasks.selection.examples import concat_examples, example_table, select
+from tasks.selection.examples import concat_examples, ranked, select
 from tasks.selection.weights import Transform, Weighting, weigh
 from tasks.steps.texts import content, read_samples, read_vectors, read_writers
 from tasks.text.cleaning import normalised
@@ -217,7 +217,7 @@ def choose_examples(texts: Texts, top: int) -> pd.DataFrame:
         target = expected.of(label)
         good, bad = examples(points[own], target, -missing[own], top)
         for kind, picked, score in (("good", good, points[own] @ target), ("bad", bad, -missing[own])):
-            parts.append(example_table(texts.samples, own[picked], kind, score[picked]))
+            parts.append(ranked(texts.samples.take(own[picked]), kind, score[picked]))
     return concat_examples(parts)
 
 

@@ -20,7 +20,7 @@ from tasks.core.reuse import make_once, step_key, table_once
 from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import Vocabulary, as_text
-from tasks.selection.examples import examples_of, sort_order
+from tasks.selection.examples import examples_of
 from tasks.steps.embed import embed_blocks, embed_texts
 from tasks.steps.generate import DRAWN_TERMS, ROW_TYPES, Generated, Seeds, WriteJob, WritingRequest, generate, nothing
 from tasks.text.class_balance import texts_per_class
@@ -155,18 +155,13 @@ def collect(tools: Tools, written: Sequence[Written], soft: ArtifactRef | None =
 def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
     """Return the texts of several tables as one table, ordered by sample id."""
     frames = [tools.artifacts.read_table(entry.samples)[list(ROW_TYPES)] for entry in written]
-    return _by_id(pd.concat(frames, ignore_index=True))
+    return pd.concat(frames).sort_values("sample_id", ignore_index=True)
 
 
 def read_writers(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
-    """Return sample_id and plm (categorical) of several tables, by sample id."""
+    """Return sample_id and plm of several tables, by sample id."""
     frames = [tools.artifacts.read_table(entry.samples)[["sample_id", "plm"]] for entry in written]
-    return _by_id(pd.concat(frames, ignore_index=True).astype({"plm": "category"}))
-
-
-def _by_id(frame: pd.DataFrame) -> pd.DataFrame:
-    order = sort_order(frame["sample_id"].to_numpy())
-    return frame if isinstance(order, slice) else frame.take(order).reset_index(drop=True)
+    return pd.concat(frames).sort_values("sample_id", ignore_index=True)
 
 
 def read_vectors(tools: Tools, written: Sequence[Written]) -> Matrix:

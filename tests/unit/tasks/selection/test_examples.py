@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ArtifactError
-from tasks.selection.examples import examples_of, match_rows, select
+from tasks.selection.examples import examples_of, join_votes, select
 
 
 def tables(near, far, labels=None, texts=None):
@@ -93,24 +93,10 @@ def test_the_selection_is_that_of_plain_python_in_whatever_order_the_rows_come(r
         assert list(columns.itertuples(index=False, name=None)) == expected
 
 
-@pytest.mark.parametrize("dense", [True, False])
-@pytest.mark.parametrize("sorted_", [True, False])
-@settings(deadline=None)
-@given(st.data())
-def test_released_ids_are_found_where_a_merge_finds_them_and_a_strange_one_is_refused(
-    dense: bool, sorted_: bool, data: st.DataObject
-) -> None:
-    ids = range(-3, 9) if dense else (-40, -2, 0, 1, 5, 700)
-    known = list(ids) if sorted_ else data.draw(st.permutations(ids))
-    wanted = data.draw(st.lists(st.sampled_from(known), unique=True))
-    samples, release = (pd.DataFrame({"sample_id": np.array(one, dtype=np.int64)}) for one in (known, wanted))
-    merged = release.merge(samples.assign(row=range(len(samples))), on="sample_id", how="left")
-    assert match_rows(release, samples).tolist() == merged["row"].tolist()
-    strange = data.draw(st.lists(st.integers(-50, 800).filter(lambda one: one not in known), min_size=1, unique=True))
-    more = pd.DataFrame({"sample_id": [*wanted, *strange]})
-    with pytest.raises(ArtifactError, match=f"{len(strange)} of {len(more)} released sample_ids are not among"):
-        match_rows(more, samples)
-    with pytest.raises(ArtifactError, match="1 of 1 released"):
-        match_rows(more.tail(1), samples.head(0))
-    with pytest.raises(ArtifactError, match="twice"):
-        match_rows(release, pd.concat([samples, samples.tail(1)]))
+def test_a_strange_or_repeated_id_is_refused():
+    release, samples = tables([1, 2, 3], [3, 2, 1])
+    with pytest.raises(ArtifactError, match="2 of 3 released sample_ids are not among"):
+        join_votes(release, samples.head(1))
+    for release_rows, sample_rows in (([0, 1, 2], [0, 0]), ([0, 0], [0, 1, 2])):
+        with pytest.raises(ArtifactError, match="twice"):
+            join_votes(release.take(release_rows), samples.take(sample_rows))
