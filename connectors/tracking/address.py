@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import socket
-import threading
-import urllib.error
-import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from connectors.interfaces.errors import ConfigError
 
-_ONE_STEP_SECONDS = 1.0
 PROBE_SECONDS = 1.5
-"""Maximum duration of `reachable`."""
-_POSTGRES_HELLO = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # SSLRequest: any running server replies with one byte
-_POSTGRES_PORT = 5432
+"""Maximum duration of `reachable`: half of it for the connection, half for the first byte."""
+_PORTS = {"http": 80, "https": 443, "postgresql": 5432}
+_HELLOS = {"http": b"HEAD /health HTTP/1.0\r\n\r\n", "postgresql": b"\x00\x00\x00\x08\x04\xd2\x16\x2f"}
+"""Bytes to which a running server replies, for PostgreSQL an SSLRequest; https is not probed further."""
 
 
 def default_uri(home: Path) -> str:
@@ -76,42 +71,15 @@ def page(uri: str, experiment: str, run: str) -> str | None:
 
 
 def reachable(uri: str) -> bool:
-    """Return True if a tracking store responds at the address within about a second."""
-    scheme = urlsplit(uri).scheme
-    if scheme in ("http", "https"):
-        return _within(lambda: _http_responds(uri))
-    if scheme.startswith("postgresql"):
-        return _within(lambda: _postgres_responds(uri))
-    return True
-
-
-def _within(check: Callable[[], bool]) -> bool:
-    """Limit the duration of the whole check: a silent name server has no timeout."""
-    results: list[bool] = []
-    thread = threading.Thread(target=lambda: results.append(check()), daemon=True)
-    thread.start()
-    thread.join(PROBE_SECONDS)
-    return bool(results and results[0])
-
-
-def _http_responds(uri: str) -> bool:
+    """Return True if a server responds at the address within `PROBE_SECONDS`; a local file always does."""
     parts = urlsplit(uri)
-    address = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + "/health", "", ""))
+    scheme = parts.scheme.partition("+")[0]
+    if scheme not in _PORTS:
+        return True
     try:
-        urllib.request.urlopen(address, timeout=_ONE_STEP_SECONDS).close()  # noqa: S310 - http and https only, see above
-    except urllib.error.HTTPError as error:
-        return error.code not in (502, 503, 504)
-    except (OSError, http.client.HTTPException):
-        return False
-    return True
-
-
-def _postgres_responds(uri: str) -> bool:
-    parts = urlsplit(uri)
-    address = (parts.hostname or "localhost", parts.port or _POSTGRES_PORT)
-    try:
-        with socket.create_connection(address, timeout=_ONE_STEP_SECONDS) as connection:
-            connection.sendall(_POSTGRES_HELLO)
-            return len(connection.recv(1)) == 1
+        address = (parts.hostname or "localhost", parts.port or _PORTS[scheme])
+        with socket.create_connection(address, timeout=PROBE_SECONDS / 2) as connection:
+            connection.sendall(_HELLOS.get(scheme, b""))
+            return scheme not in _HELLOS or len(connection.recv(1)) == 1
     except OSError:
         return False
