@@ -16,7 +16,6 @@ far as it is informative (empirical Bayes, James and Stein).
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -193,24 +192,11 @@ def _rows(density: Density) -> Floats:
     return np.asarray(np.maximum(shrunk, max(mean / 5, FEWEST_ROWS if density.sigma else TINY)))
 
 
-_LATEST: dict[bytes, tuple[Floats, Floats]] = {}
-
-
 def _axes(centred: Floats) -> tuple[Floats, Floats]:
-    """Return variances of texts along their principal axes, and the axes as columns.
-
-    Variances are slightly levelled. The steps of a round need the axes of the same texts one after another: the latest
-    result is cached.
-    """
-    key = hashlib.blake2b(np.ascontiguousarray(centred).data, digest_size=16).digest() + str(centred.shape).encode()
-    cached = _LATEST.get(key)
-    if cached is None:
-        spread, axes = np.linalg.eigh(centred.T @ centred / len(centred))
-        spread = np.maximum(spread, 0.0)
-        cached = (1 - ANYWHERE) * spread + ANYWHERE * spread.mean(), axes
-        _LATEST.clear()
-        _LATEST[key] = cached
-    return cached
+    """Return variances of texts along their principal axes, slightly levelled, and the axes as columns."""
+    spread, axes = np.linalg.eigh(centred.T @ centred / len(centred))
+    spread = np.maximum(spread, 0.0)
+    return (1 - ANYWHERE) * spread + ANYWHERE * spread.mean(), axes
 
 
 def _posterior(shifts: Floats, noise: Floats, spread: Floats) -> Floats:
