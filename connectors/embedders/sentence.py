@@ -17,7 +17,7 @@ from connectors.embedders.minilm import DIMENSION, MiniLm
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.packages import pip_install
 from connectors.interfaces.progress import chunks
-from connectors.models.transformers.hub_files import digest_of, download, files_of, loading
+from connectors.models.transformers.hub_files import LOADING, digest_of, download, files_of
 from connectors.models.transformers.model_checks import (
     ENCODER_PACKAGE,
     ENTRY_FILES,
@@ -179,7 +179,7 @@ class SentenceEmbedder:
         options, device = self.options, self._device
         if self.model == "embedded":
             return MiniLm(self._folder, device, options.max_length or EMBEDDED_LENGTH)
-        with self._lock, loading():
+        with self._lock, LOADING:
             from sentence_transformers import SentenceTransformer
 
             try:

@@ -29,19 +29,21 @@ WAITING = (*SLEEPING, "GOMP_SPINCOUNT", "KMP_LIBRARY")
 """Variables that control how threads wait. If the user has set one of them, none is changed."""
 BLAS = {"OPENBLAS_THREAD_TIMEOUT": "4"}
 """Makes idle OpenBLAS threads sleep: they spin for 2^n clock ticks; n is 26 or 28 by default, at least 4."""
+QUIET = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_VERBOSITY": "error", "TRANSFORMERS_VERBOSITY": "error"}
+"""Hides the progress bars and hints with which the libraries load a model."""
 NUMBER = "OMP_NUM_THREADS"
 CGROUP: Final = Path("/sys/fs/cgroup")
 
 
 def settle_environment(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Make idle library threads sleep, and limit their number to the CPU quota.
+    """Make idle library threads sleep, limit their number to the CPU quota, and hide progress bars of libraries.
 
     Call it before torch, numpy and scikit-learn are imported: they read these variables once. Child processes inherit
     them. Variables that the user has set are not changed.
     """
     if not any(name in environment for name in WAITING):
         environment.update(SLEEPING)
-    for name, value in BLAS.items():
+    for name, value in (BLAS | QUIET).items():
         environment.setdefault(name, value)
     quota = cpu_quota()
     if quota is not None and quota < _allowed_cores():

@@ -1,14 +1,12 @@
-"""Model folders in the hub's format: files, digests, quiet loading.
+"""Model folders in the hub's format: files, digests, download.
 
 Embedders and language models use them.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,8 @@ from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import FinalError, TemporaryError
 
-_LIBRARIES = ("sentence_transformers", "transformers", "huggingface_hub")
-# Logging levels and module imports belong to the whole process.
-_LOADING = threading.RLock()
-_silenced: list[int] = []
-_before: dict[str, int] = {}
+LOADING = threading.RLock()
+"""Lets one thread at a time import transformers, which replaces its own module meanwhile, and load a model."""
 
 
 def files_of(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -61,8 +56,7 @@ def download(field: str, model: str, revision: str | None, offline: bool, **patt
     # Cache first: a run that worked once works without network, on the same weights.
     for local_only in (True,) if offline or constants.is_offline_mode() else (True, False):
         try:
-            with quiet():
-                return Path(snapshot_download(model, revision=revision, local_files_only=local_only, **patterns))
+            return Path(snapshot_download(model, revision=revision, local_files_only=local_only, **patterns))
         except (OSError, ValueError, errors.EntryNotFoundError) as error:
             if refusal := explain_refusal(error):
                 raise FinalError(f"{title} {refusal}") from error
@@ -72,38 +66,3 @@ def download(field: str, model: str, revision: str | None, offline: bool, **patt
                     "the model elsewhere and use its folder."
                 ) from error
     raise FinalError(f"{title} is neither a folder nor in the hub's local cache, and the hub is disabled (offline).")
-
-
-@contextmanager
-def loading() -> Iterator[None]:
-    """Let one thread at a time import the libraries and load a model, quietly.
-
-    transformers replaces its own module during the import: a second thread would see it incomplete.
-    """
-    with _LOADING, quiet():
-        yield
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence progress bars and hints of the libraries until the last thread leaves."""
-    with _LOADING:
-        from transformers.utils import logging as library_logging
-
-        if not _silenced:
-            _before.update({name: logging.getLogger(name).level for name in _LIBRARIES})
-            _before["bars"] = int(library_logging.is_progress_bar_enabled())
-        _silenced.append(1)
-        library_logging.disable_progress_bar()
-        for name in _LIBRARIES:
-            logging.getLogger(name).setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        with _LOADING:
-            _silenced.pop()
-            if not _silenced:
-                for name in _LIBRARIES:
-                    logging.getLogger(name).setLevel(_before[name])
-                if _before["bars"]:
-                    library_logging.enable_progress_bar()

@@ -10,7 +10,7 @@ from typing import Any
 from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.threads import computes_bfloat16
 from connectors.models.transformers import smollm2
-from connectors.models.transformers.hub_files import digest_of, download, files_of, loading
+from connectors.models.transformers.hub_files import LOADING, digest_of, download, files_of
 from connectors.models.transformers.model_checks import Purpose, find_model, first_line, open_device, open_settings
 from connectors.models.transformers.options import HfOptions
 
@@ -126,7 +126,7 @@ def load(name: str, folder: Path, options: HfOptions, dtype: str, fills: bool) -
 
     `fills`: load a masked language model.
     """
-    with loading():
+    with LOADING:
         device = open_device(f"Model '{name}'", _device_name(options), FinalError)
         try:
             model, tokenizer = _read(folder, dtype, device, fills)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError, WaspError
-from connectors.models.transformers.hub_files import explain_refusal, files_of, loading, quiet
+from connectors.models.transformers.hub_files import LOADING, explain_refusal, files_of
 
 Purpose = Literal["write", "fill", "classify"]
 KINDS: dict[Purpose, tuple[str, ...]] = {
@@ -79,7 +79,7 @@ def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
 
     ConfigError also if the model is not suitable for the purpose.
     """
-    with loading():
+    with LOADING:
         import transformers
 
         settings: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -118,8 +118,7 @@ def _cached(field: str, model: str, revision: str | None) -> Path | None:
     from huggingface_hub import errors, snapshot_download
 
     try:
-        with quiet():
-            return Path(snapshot_download(model, revision=revision, local_files_only=True))
+        return Path(snapshot_download(model, revision=revision, local_files_only=True))
     except errors.HFValidationError:
         raise ConfigError(f"{field}: '{model}' is neither a folder nor a hub id. Use one of them.") from None
     except (OSError, ValueError):
@@ -137,8 +136,7 @@ def _require_on_hub(field: str, model: str, revision: str | None, offline: bool)
             f"hf download {model}"
         )
     try:
-        with quiet():
-            _check_access(model, revision)
+        _check_access(model, revision)
     except errors.EntryNotFoundError as error:
         raise ConfigError(f"{field}: '{model}'{version} on the hub is not for transformers. Use another.") from error
     except Exception as error:

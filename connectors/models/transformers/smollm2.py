@@ -21,7 +21,7 @@ from connectors.artifacts.atomic_files import (
     write_text_whole,
 )
 from connectors.interfaces.errors import ConfigError, FinalError, MissingPackageError
-from connectors.models.transformers.hub_files import loading
+from connectors.models.transformers.hub_files import LOADING
 
 NAME: Final = "smollm2"
 TUNED: Final = "smollm2-helpdesk"
@@ -80,7 +80,7 @@ def _source() -> Path:
 
 def _convert(source: Path, folder: Path) -> None:
     """Write configuration, tokenizer and float16 weights for transformers."""
-    with loading():
+    with LOADING:
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
@@ -100,7 +100,7 @@ def _tune(base: Path, folder: Path) -> None:
     """Write the weights in `base` with the LoRA merged, in float16, and the tokenizer."""
     if folder_sha256(ADAPTER) != ADAPTER_SHA256:
         raise FinalError(f"{ADAPTER}: not the recorded weights of {TUNED}. Install the product again.")
-    with loading():
+    with LOADING:
         from peft import PeftModel
         from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -232,16 +232,12 @@ class TestSentences:
     @pytest.mark.parametrize("model", ["embedded", "folder"])
     def test_loading_prints_nothing_and_only_other_models_load_the_libraries(self, model, installed_folder):
         script = f"""
-            import logging, sys
+            import sys
             from connectors.embedders.registry import open_embedder
             open_embedder("sentence_transformers", {model!r}, {{"device": "cpu"}}).embed_alone(["x"])
             heavy = {{"transformers", "sentence_transformers", "sklearn", "pandas", "sympy"}} & set(sys.modules)
             if {model!r} == "embedded":
                 assert not heavy, heavy
-                sys.exit()
-            from transformers.utils import logging as voice
-            assert voice.is_progress_bar_enabled()
-            assert logging.getLogger("transformers").level != logging.ERROR
         """
         script = textwrap.dedent(script).replace("'folder'", repr(str(installed_folder)))
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
