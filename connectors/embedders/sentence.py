@@ -45,16 +45,12 @@ _NOT_NEEDED = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.ot", "*.msgpack", "*
 
 @dataclass(frozen=True, slots=True)
 class SentenceOptions:
-    """Options of a sentence embedder.
-
-    `offline` disables the hub.
-    """
+    """Options of a sentence embedder."""
 
     device: str | None = None
     normalize: bool = True
     max_length: int | None = None
     revision: str | None = None
-    offline: bool = False
 
 
 OPTIONS = tuple(field.name for field in fields(SentenceOptions))
@@ -82,7 +78,7 @@ class SentenceEmbedder:
         if self.model == "embedded":
             _package_folder()
             return
-        folder = find_model("embedder.model", self.model, self.options.revision, self.options.offline)
+        folder = find_model("embedder.model", self.model, self.options.revision)
         if folder is not None:
             require_weights("embedder.model", folder)
             if not any((folder / name).is_file() for name in ENTRY_FILES):
@@ -165,8 +161,7 @@ class SentenceEmbedder:
             return _embedded_folder()
         if Path(self.model).is_dir():
             return Path(self.model)
-        options = self.options
-        return download("embedder.model", self.model, options.revision, options.offline, ignore_patterns=_NOT_NEEDED)
+        return download("embedder.model", self.model, self.options.revision, ignore_patterns=_NOT_NEEDED)
 
     @cached_property
     def _device(self) -> Any:

@@ -28,6 +28,7 @@ VENDOR_OPTIONS = {
 
 REMOVED_OPTIONS = {
     "chat_options": "Remove it",
+    "offline": "Set the variable HF_HUB_OFFLINE=1",
     "labels": "Rename the labels in the file",
     "repetition_penalty": "Remove it",
     "seed": "Remove it",

@@ -24,7 +24,7 @@ from connectors.models.transformers.sampling import SamplingRequest, filters
 
 OPTIONS = (
     *("temperature", "top_p", "top_k", "max_tokens", "device", "dtype", "batch", "keep_loaded"),
-    *("revision", "offline", "bin_weights"),
+    *("revision", "bin_weights"),
 )
 """The options of `HfOptions` that apply here."""
 

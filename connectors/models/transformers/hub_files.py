@@ -45,7 +45,7 @@ def explain_refusal(error: Exception) -> str:
     return ""
 
 
-def download(field: str, model: str, revision: str | None, offline: bool, **patterns: Any) -> Path:
+def download(field: str, model: str, revision: str | None, **patterns: Any) -> Path:
     """Return the folder of a hub model, downloaded unless the hub's local cache has it.
 
     Raises TemporaryError if the hub is unreachable, FinalError if it does not have the model or refuses access.
@@ -54,7 +54,7 @@ def download(field: str, model: str, revision: str | None, offline: bool, **patt
 
     title = f"{field}: {model}" + (f" at revision {revision}" if revision else "")
     # Cache first: a run that worked once works without network, on the same weights.
-    for local_only in (True,) if offline or constants.is_offline_mode() else (True, False):
+    for local_only in (True,) if constants.is_offline_mode() else (True, False):
         try:
             return Path(snapshot_download(model, revision=revision, local_files_only=local_only, **patterns))
         except (OSError, ValueError, errors.EntryNotFoundError) as error:

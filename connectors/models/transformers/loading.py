@@ -57,7 +57,7 @@ def model_folder(name: str, model: str, options: HfOptions, home: Path | None = 
         return smollm2.converted(home, model)
     folder = EMBEDDED if model == "embedded" else Path(model).expanduser()
     if not folder.is_dir():
-        where = (f"Model '{name}'", model, options.revision, options.offline)
+        where = (f"Model '{name}'", model, options.revision)
         folder = download(*where, allow_patterns=_PATTERNS)
         if options.bin_weights and not files_of(folder, (".safetensors",)):
             folder = download(*where, allow_patterns=[*_PATTERNS, "pytorch_model*.bin"])
@@ -77,9 +77,7 @@ def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> 
         smollm2.check(where)
         return
     path = str(Path(model).expanduser())
-    folder = find_model(
-        where, path, options.revision, options.offline, lambda cached: bool(weights_of(cached, options))
-    )
+    folder = find_model(where, path, options.revision, lambda cached: bool(weights_of(cached, options)))
     if folder is None:
         return
     if not weights_of(folder, options):

@@ -36,7 +36,6 @@ def find_model(
     field: str,
     model: str,
     revision: str | None = None,
-    offline: bool = False,
     is_whole: Callable[[Path], bool] = has_weights,
 ) -> Path | None:
     """Return the local folder of a model, None if it must be downloaded from the hub.
@@ -49,7 +48,7 @@ def find_model(
     cached = _cached(field, model, revision)
     if cached is not None and is_whole(cached):
         return cached
-    _require_on_hub(field, model, revision, offline)
+    _require_on_hub(field, model, revision)
     return None
 
 
@@ -125,12 +124,12 @@ def _cached(field: str, model: str, revision: str | None) -> Path | None:
         return None
 
 
-def _require_on_hub(field: str, model: str, revision: str | None, offline: bool) -> None:
+def _require_on_hub(field: str, model: str, revision: str | None) -> None:
     from huggingface_hub import constants, errors
 
     version = f" at revision {revision}" if revision else ""
     problem = f"{field}: '{model}'{version} is neither a folder nor in the hub's local cache"
-    if offline or constants.is_offline_mode():
+    if constants.is_offline_mode():
         raise ConfigError(
             f"{problem}, and the hub is disabled (offline). Use a folder, or download the model with a network: "
             f"hf download {model}"

@@ -267,7 +267,7 @@ def test_the_parts_of_the_paper_run_together(api: str, tmp_path: Path) -> None:
     method = {name: shipped["method"][name] for name in ("sampling", "repeats")}
     summary = pipeline.run(
         vocabulary={"path": str(glove), "shortest": shipped["vocabulary"]["shortest"]},
-        embedder={**shipped["embedder"], "model": str(save_mpnet(tmp_path / "mpnet")), "options": {"offline": True}},
+        embedder={**shipped["embedder"], "model": str(save_mpnet(tmp_path / "mpnet")), "options": {}},
         public={"path": str(tmp_path / "unlabelled.jsonl")},
         student=shipped["student"],
         method={**method, "top": None},

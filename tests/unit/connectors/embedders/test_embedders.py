@@ -222,7 +222,7 @@ class TestSentences:
             embedder.embed(["x"])
 
     def test_an_unknown_model_and_a_folder_without_weights_are_refused(self, tmp_path):
-        embedder = open_embedder("sentence_transformers", "nobody/no-such-model", {"offline": True})
+        embedder = open_embedder("sentence_transformers", "nobody/no-such-model")
         with pytest.raises(FinalError, match="embedder.model: nobody/no-such-model .*offline"):
             embedder.embed(["x"])
         (tmp_path / "config.json").write_text("{}")

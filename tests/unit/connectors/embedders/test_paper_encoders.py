@@ -30,7 +30,7 @@ def mean_of_tokens(folder: Path) -> np.ndarray:
 @pytest.mark.parametrize("save", [save_mpnet, save_bert], ids=["as all-mpnet-base-v2", "as BioBERT"])
 def test_an_encoder_of_a_folder_gives_the_mean_of_its_tokens(tmp_path: Path, save: Callable[[Path], Path]) -> None:
     folder = save(tmp_path / "model")
-    embedder = open_embedder("sentence_transformers", str(folder), {"offline": True})
+    embedder = open_embedder("sentence_transformers", str(folder))
     embedder.check()
     found = embedder.embed(TEXTS)
     assert found.shape == (len(TEXTS), 32)

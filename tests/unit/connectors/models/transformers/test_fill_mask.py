@@ -12,7 +12,7 @@ from connectors.models.base.registry import open_model
 from connectors.models.transformers.fill_mask import FillMaskModel
 from tests.support.models.tiny import ENCODER, SENTENCES, save, save_gpt2, settings, tokenizer
 
-OFFLINE = {"offline": True, "dtype": "float32", "device": "cpu"}
+HERE = {"dtype": "float32", "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def model(folder: Path, **options: object) -> FillMaskModel:
-    opened = open_model(ModelSpec("filler", "fill_mask", str(folder), OFFLINE | options))
+    opened = open_model(ModelSpec("filler", "fill_mask", str(folder), HERE | options))
     assert isinstance(opened, FillMaskModel)
     return opened
 

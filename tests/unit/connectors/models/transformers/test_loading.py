@@ -122,9 +122,9 @@ def test_a_hub_that_does_not_answer_is_worth_another_try(hub, monkeypatch):
         opened("openai-community/gpt2-xl").complete(ASKED)
 
 
-def test_offline_a_model_that_is_not_cached_is_final(cache, hub):
+def test_offline_a_model_that_is_not_cached_is_final(cache):
     with pytest.raises(FinalError, match="disabled"):
-        opened("openai-community/gpt2-xl", offline=True).complete(ASKED)
+        opened("openai-community/gpt2-xl").complete(ASKED)
 
 
 @pytest.fixture
