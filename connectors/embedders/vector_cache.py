@@ -33,7 +33,7 @@ _KEEP = (
 class VectorCache:
     """A vector cache in one file, for many threads and processes at once.
 
-    Implements `connectors.interfaces.embedding.VectorStore`. The key of a vector is a hash of its text; the file
+    The key of a vector is a hash of its text; the file
     belongs to one embedder identity, which has all other settings of a vector. A vector with a wrong checksum counts as
     missing. Never pass private texts: they are embedded separately and cached in the private zone.
     """

@@ -1,4 +1,4 @@
-"""Protocols of embedders and of their vector cache."""
+"""Protocol of embedders."""
 
 from __future__ import annotations
 
@@ -38,13 +38,3 @@ class Embedder(Protocol):
 
     def embed_alone(self, texts: Sequence[str]) -> Matrix:
         """Embed each text separately: no vector depends on other texts, bit for bit."""
-
-
-class VectorStore(Protocol):
-    """A cache of one embedder's vectors of texts that are not private, shared by runs."""
-
-    def find(self, texts: Sequence[str]) -> dict[int, Matrix]:
-        """Return the cached vectors by the position of their text."""
-
-    def keep(self, texts: Sequence[str], vectors: Matrix) -> None:
-        """Store the vectors of texts."""

@@ -1,10 +1,10 @@
-"""Values and protocol of the privacy ledger: charges, plans, releases."""
+"""Values of the privacy ledger: charges, plans, releases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 ABOUT: Final = "about"
 """Key of the event fields that describe the release and have no cost: sides of a vote, parties of a sum."""
@@ -106,50 +106,3 @@ class StoredRelease:
 
 Compose = Callable[[Sequence[Mapping[str, Any]], float], float]
 """(events, delta) -> epsilon of their composition, valid under adaptive choice. The ledger checks caps with it."""
-
-
-class Ledger(Protocol):
-    """The privacy ledger of all datasets: append-only, hash-chained.
-
-    It draws exactly one output per (dataset, step key).
-    """
-
-    def register(
-        self,
-        name: str,
-        fingerprint: str,
-        records: Sequence[str],
-        who: str = "",
-        key: str = "",
-        marks: Marks = NO_MARKS,
-    ) -> str:
-        """Return the id of the dataset with this content (hashes under `key`).
-
-        Registered content keeps its budget. A dataset with people of others joins their group.
-        """
-
-    def known(self, name: str) -> str | None:
-        """Return the id of a dataset from its id or name, None if there is none."""
-
-    def reserve(self, dataset: str, plan: BudgetPlan, who: str) -> None:
-        """Reserve the plan's unspent part. Idempotent by run id.
-
-        BudgetError if the cap would be exceeded.
-        """
-
-    def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> StoredRelease:
-        """Return the stored output of the key, or charge, draw and store it.
-
-        Charge, draw and storage are one transaction. BudgetError over the cap, LostArtifactsError when the slot was
-        released under another key and `respend` is False, LedgerError when the run reserved too little. `draw` runs at
-        most once, and nothing is charged if it raises.
-        """
-
-    def released(self, dataset: str, step_key: str) -> bool:
-        """Return True if the ledger has a release with this key."""
-
-    def look(self, look: Look) -> None:
-        """Record that private rows are about to be read without noise. Costs nothing."""
-
-    def finish(self, dataset: str, run_id: str) -> None:
-        """Return the unspent part of the run's reservation. Idempotent."""

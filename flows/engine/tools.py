@@ -15,9 +15,9 @@ from pydantic import TypeAdapter
 from connectors.artifacts.remote_files import RemoteFiles
 from connectors.embedders.vocabularies import read_terms
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.embedding import Embedder, VectorStore
+from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.federation import ROUNDS, Exchange
+from connectors.interfaces.federation import ROUNDS
 from connectors.interfaces.models import LanguageModel, Weights
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from connectors.artifacts.store import Artifacts
+    from connectors.embedders.vector_cache import VectorCache
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.models.base.cost_limit import Purse
     from connectors.tracking.mlflow_run import MlflowRun
@@ -128,7 +129,7 @@ class RunTools:
         return self._once("ledger", partial(open_ledger, self.home))
 
     @property
-    def exchange(self) -> Exchange:
+    def exchange(self) -> RemoteFiles:
         """Message store of coordinator and parties; ConfigError in a run without parties."""
         parties = self.config.parties
         if parties is None:
@@ -147,7 +148,7 @@ class RunTools:
         return self._once("embedder", partial(embedder_of, self.config.embedder))
 
     @property
-    def kept_vectors(self) -> VectorStore:
+    def kept_vectors(self) -> VectorCache:
         """Cached vectors of synthetic texts by the run's embedder, for all runs in this state folder."""
         return self._once("vectors", lambda: open_vectors(self.home, self.embedder.identity))
 

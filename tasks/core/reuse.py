@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from connectors.interfaces.artifacts import ArtifactRef, ArtifactStore, StepKey
+from connectors.interfaces.artifacts import ArtifactRef, StepKey
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from connectors.artifacts.store import Artifacts
 
 VERSIONS = {
     "generate": 2,
@@ -57,7 +59,7 @@ def step_key(step: str, parameters: dict[str, object], inputs: dict[str, str]) -
 
 
 def make_once(
-    store: ArtifactStore,
+    store: Artifacts,
     path: str,
     key: StepKey,
     make: Callable[[], ArtifactRef],
@@ -75,8 +77,6 @@ def make_once(
     return replace(cached, reused=True), why
 
 
-def table_once(
-    store: ArtifactStore, path: str, key: StepKey, table: Callable[[], pd.DataFrame]
-) -> tuple[ArtifactRef, str]:
+def table_once(store: Artifacts, path: str, key: StepKey, table: Callable[[], pd.DataFrame]) -> tuple[ArtifactRef, str]:
     """Return the table at `path` and why it was reused or made; `table` runs only on a cache miss."""
     return make_once(store, path, key, lambda: store.write_table(path, table(), key))

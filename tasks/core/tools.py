@@ -6,10 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from connectors.interfaces.artifacts import ArtifactStore
-from connectors.interfaces.embedding import Embedder, VectorStore
-from connectors.interfaces.federation import Exchange
-from connectors.interfaces.ledger import Ledger
+from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.models import LanguageModel, Weights
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
@@ -17,6 +14,10 @@ from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
 if TYPE_CHECKING:
     import pandas as pd
 
+    from connectors.artifacts.remote_files import RemoteFiles
+    from connectors.artifacts.store import Artifacts
+    from connectors.embedders.vector_cache import VectorCache
+    from connectors.ledger.ledger import PrivacyLedger
     from tasks.private.data.rows import Zone
     from tasks.steps.generate import WriteJob
 
@@ -25,11 +26,11 @@ class RowTools(Protocol):
     """Connectors for opening private rows, of a run or of one party of a federation."""
 
     @property
-    def artifacts(self) -> ArtifactStore:
+    def artifacts(self) -> Artifacts:
         """Files of all runs."""
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> PrivacyLedger:
         """The privacy ledger."""
 
     @property
@@ -56,7 +57,7 @@ class Tools(RowTools, Protocol):
         """Id of the run."""
 
     @property
-    def exchange(self) -> Exchange:
+    def exchange(self) -> RemoteFiles:
         """Message exchange between the coordinator and the parties of a federation."""
 
     @property
@@ -72,7 +73,7 @@ class Tools(RowTools, Protocol):
         """Names of all models of the run, including those that only vary texts."""
 
     @property
-    def kept_vectors(self) -> VectorStore:
+    def kept_vectors(self) -> VectorCache:
         """Cached vectors of synthetic texts by the run's embedder, of all runs."""
 
     def model(self, name: str) -> LanguageModel:

@@ -10,18 +10,21 @@ import hashlib
 import io
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
-from connectors.interfaces.federation import COORDINATOR, ROUNDS, Exchange
+from connectors.interfaces.federation import COORDINATOR, ROUNDS
 from tasks.accounting.federated import Parties, SharedNoise, shared
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
 from tasks.federation.masked_round import File, Round, RoundId, open_message, sign_message
 from tasks.private.voting.ballot import Candidates
+
+if TYPE_CHECKING:
+    from connectors.artifacts.remote_files import RemoteFiles
 
 Form = Literal["float32", "float16"]
 """Number format of the vectors of texts in a message."""
@@ -122,7 +125,7 @@ def pack(run_id: str, candidates: Candidates, form: Form) -> tuple[str, bytes]:
     return f"{ROUNDS}/{run_id}/texts/{hashlib.sha256(data).hexdigest()}", data
 
 
-def unpack(pieces: Sequence[str], exchange: Exchange) -> Candidates:
+def unpack(pieces: Sequence[str], exchange: RemoteFiles) -> Candidates:
     """Return the texts of the outputs of `pack` in the order of their ids, which is the order of the sum.
 
     Raises ArtifactError when bytes are missing or differ from their names in the plan.
@@ -139,7 +142,7 @@ def unpack(pieces: Sequence[str], exchange: Exchange) -> Candidates:
     return Candidates(ids, labels, vectors.astype(np.float32)).take(np.argsort(ids, kind="stable"))
 
 
-def wait_until(exchange: Exchange, is_done: Callable[[float], bool]) -> None:
+def wait_until(exchange: RemoteFiles, is_done: Callable[[float], bool]) -> None:
     """Wait until `is_done`, called with the seconds waited, at growing intervals of at most 3 seconds."""
     started, least = time.monotonic(), 0.2 if exchange.is_folder else 1.0
     while not is_done(waited := time.monotonic() - started):

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.embedding import Embedder, VectorStore
+from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import FinalError
 from connectors.interfaces.progress import Advance
 
 if TYPE_CHECKING:
+    from connectors.embedders.vector_cache import VectorCache
     from connectors.interfaces.embedding import Matrix
 
 BLOCK = 8192
@@ -19,7 +20,7 @@ BLOCK = 8192
 
 
 def embed_texts(
-    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, cache: VectorStore | None = None
+    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, cache: VectorCache | None = None
 ) -> Matrix:
     """Return one vector per text in order, float32 of shape (texts, dimension).
 
@@ -36,7 +37,7 @@ def embed_texts(
 
 
 def embed_blocks(
-    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, cache: VectorStore | None = None
+    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, cache: VectorCache | None = None
 ) -> Iterator[Matrix]:
     """Yield the vectors of `embed_texts` in blocks of at most `BLOCK` texts.
 
@@ -58,7 +59,7 @@ def embed_blocks(
         recurring |= {text: vectors[text].copy() for text in distinct if last[text] > number}
 
 
-def _new(embedder: Embedder, texts: list[str], advance: Advance | None, cache: VectorStore | None) -> Matrix:
+def _new(embedder: Embedder, texts: list[str], advance: Advance | None, cache: VectorCache | None) -> Matrix:
     cached = cache.find(texts) if cache is not None else {}
     missing = [index for index in range(len(texts)) if index not in cached]
     vectors = np.empty((len(texts), embedder.dimension), dtype=np.float32)

@@ -21,7 +21,7 @@ from connectors.interfaces.errors import LostArtifactsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from connectors.interfaces.artifacts import ArtifactStore
+    from connectors.artifacts.store import Artifacts
 
     Arrays = Mapping[str, NDArray[Any]]
 
@@ -34,20 +34,20 @@ class StepsTaken:
     including lost ones.
     """
 
-    store: ArtifactStore
+    store: Artifacts
     folder: str
     token: str
     begun: int = 0
 
     @classmethod
-    def start(cls, store: ArtifactStore, folder: str, token: str) -> StepsTaken:
+    def start(cls, store: Artifacts, folder: str, token: str) -> StepsTaken:
         """Create a training's count; the ledger entry follows in the same transaction."""
         taken = cls(store, folder, token)
         taken._count()
         return taken
 
     @classmethod
-    def find(cls, store: ArtifactStore, folder: str, token: str) -> StepsTaken | None:
+    def find(cls, store: Artifacts, folder: str, token: str) -> StepsTaken | None:
         """Return the count of the training paid with `token`, None if not on this machine."""
         arrays = store.read_private_arrays(f"{folder}/steps.npz")
         if arrays is None or str(arrays["token"]) != token:

@@ -19,7 +19,7 @@ import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ArtifactError, FinalError, PartyError
-from connectors.interfaces.federation import ROUNDS, Exchange
+from connectors.interfaces.federation import ROUNDS
 from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.federated import Parties, SharedNoise, shared, shared_charge
 from tasks.accounting.votes import Noise
@@ -42,6 +42,8 @@ from tasks.steps.vote import VoteSpec, candidates, vote_key, write_votes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from connectors.artifacts.remote_files import RemoteFiles
 
 LATE: Final = "no response before the timeout"
 WAITS: Final = {File.KEYS: "join", File.READY: "be ready", File.UPLOADS: "send masked votes"}
@@ -303,6 +305,6 @@ class Coordinator:
         self.tools.exchange.write(f"{plan.id.folder}/{File.ABORT}", b"{}\n")
 
 
-def end_run(exchange: Exchange, run_id: str) -> None:
+def end_run(exchange: RemoteFiles, run_id: str) -> None:
     """Publish that a run has ended, which makes all parties return their reservations."""
     exchange.write(f"{ROUNDS}/{run_id}/{File.ENDED}", b"{}\n")

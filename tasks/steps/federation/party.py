@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from connectors.interfaces.artifacts import ArtifactStore
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import (
@@ -28,8 +27,8 @@ from connectors.interfaces.errors import (
     PrivateInputError,
     WaspError,
 )
-from connectors.interfaces.federation import ROUNDS, Exchange
-from connectors.interfaces.ledger import BudgetPlan, Ledger
+from connectors.interfaces.federation import ROUNDS
+from connectors.interfaces.ledger import BudgetPlan
 from connectors.interfaces.rows import PrivateRef
 from tasks.accounting.federated import Parties, require_enough, run_epsilon, shared_charge
 from tasks.core.reuse import step_key
@@ -53,6 +52,11 @@ from tasks.private.data.rows import Zone, identify
 from tasks.private.federation.masking import RoundKey, masked
 from tasks.private.federation.party_vote import PartyJob, prepare, release_masked, sent_before
 from tasks.private.voting.ballot import Candidates
+
+if TYPE_CHECKING:
+    from connectors.artifacts.remote_files import RemoteFiles
+    from connectors.artifacts.store import Artifacts
+    from connectors.ledger.ledger import PrivacyLedger
 
 TIMEOUT_FACTOR: Final = 2.0
 """A party's timeout for the coordinator, as a multiple of the coordinator's timeout for parties."""
@@ -109,9 +113,9 @@ class Party:
     """
 
     home: Path
-    exchange: Exchange
-    artifacts: ArtifactStore
-    ledger: Ledger
+    exchange: RemoteFiles
+    artifacts: Artifacts
+    ledger: PrivacyLedger
     embedder: Embedder
     private: PrivateRef
     zone: Zone
