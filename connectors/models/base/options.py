@@ -29,6 +29,7 @@ VENDOR_OPTIONS = {
 REMOVED_OPTIONS = {
     "chat_options": "Remove it",
     "offline": "Set the variable HF_HUB_OFFLINE=1",
+    "follow_prompt": "Remove it; rows always follow the examples of a prompt",
     "labels": "Rename the labels in the file",
     "repetition_penalty": "Remove it",
     "seed": "Remove it",

@@ -40,12 +40,11 @@ class RecordedOptions:
     """Options of a configuration.
 
     path: Parquet file with columns text and label, or builtin:NAME/FILE of this package (alternative to the spec's
-    `model`). follow_prompt: prefer rows similar to the good and dissimilar to the bad examples. softness: temperature
-    of that preference, p proportional to exp((similarity to good - similarity to bad) / softness).
+    `model`). softness: temperature of the preference for rows similar to the good and dissimilar to the bad examples,
+    p proportional to exp((similarity to good - similarity to bad) / softness).
     """
 
     path: str = ""
-    follow_prompt: bool = False
     softness: Annotated[int | float, Field(gt=0)] = 0.05
 
     @classmethod
@@ -77,9 +76,9 @@ class RecordedModel:
         self._classes = {
             str(label): _Draws(group.index.tolist(), self._texts) for label, group in table.groupby("label", sort=True)
         }
-        settings: dict[str, Any] = {"follow_prompt": options.follow_prompt, "softness": options.softness}
         # Identities of earlier versions contain these; without them runs would take their rows again.
-        settings |= {"where": {}, "labels": {}, "seed": 0, "shuffle": True}
+        earlier = {"follow_prompt": True, "where": {}, "labels": {}, "seed": 0, "shuffle": True}
+        settings: dict[str, Any] = {"softness": options.softness, **earlier}
         file_digest = hashlib.sha256(path.read_bytes()).hexdigest()
         self.identity = canonical({"connector": "recorded", "version": VERSION, **settings, "file": file_digest})
         self._given: dict[str, int | None] = {}
@@ -134,13 +133,8 @@ class RecordedModel:
             if prompt.key not in self._given:
                 waiting.setdefault(prompt.label, {})[prompt.key] = prompt
         for label, missing in waiting.items():
-            draws = self._class(label)
-            if self._options.follow_prompt:
-                self._given.update(
-                    zip(missing, draws.follow(list(missing.values()), self._options.softness), strict=True)
-                )
-            else:
-                self._given.update({key: draws.next() for key in missing})
+            rows = self._class(label).draw(list(missing.values()), self._options.softness)
+            self._given.update(zip(missing, rows, strict=True))
 
     def _answer(self, prompt: Prompt) -> Completion:
         words_in, row = len(prompt.text.split()), self._given[prompt.key]
@@ -163,18 +157,15 @@ class RecordedModel:
 class _Draws:
     """The rows of one label, and their use.
 
-    Without examples, a draw is the first unused row of a permutation. With examples, it is drawn with p proportional
-    to exp(score / softness) among the unused rows: the largest score / softness + Gumbel noise, with noise seeded by
-    the prompt's key. Rows taken by other prompts never change the order of the remaining rows, so a draw depends on the
-    set of used rows only through the row itself.
+    A row is drawn with p proportional to exp(score / softness) among the unused rows: the largest score / softness +
+    Gumbel noise, with noise seeded by the prompt's key. Rows taken by other prompts never change the order of the
+    remaining rows, so a draw depends on the set of used rows only through the row itself.
     """
 
     def __init__(self, rows: Sequence[int], texts: Sequence[str]) -> None:
         self._rows = np.asarray(rows, dtype=np.int64)
         self._texts = [texts[row] for row in rows]
-        self._order = np.random.default_rng(0).permutation(len(rows))
         self._free = np.ones(len(rows), dtype=bool)
-        self._next = 0
         self._indices: dict[str, list[int]] = {}
         for index, text in enumerate(self._texts):
             self._indices.setdefault(text, []).append(index)
@@ -190,16 +181,7 @@ class _Draws:
         self._free[index] = False
         return int(self._rows[index])
 
-    def next(self) -> int | None:
-        """Draw without examples; None if no row is unused."""
-        while self._next < len(self._order):
-            index = int(self._order[self._next])
-            if self._free[index]:
-                return self._take(index)
-            self._next += 1
-        return None
-
-    def follow(self, prompts: Sequence[Prompt], softness: float) -> list[int | None]:
+    def draw(self, prompts: Sequence[Prompt], softness: float) -> list[int | None]:
         """Draw one row per prompt, in order, guided by its examples."""
         drawn: list[int | None] = []
         for block in chunks(prompts, BLOCK):

@@ -59,13 +59,9 @@ def test_a_file_of_the_package_is_named_like_rows_of_it(tmp_path):
         open_model("builtin:../secrets.parquet")
 
 
-FOLLOW = pytest.mark.parametrize("options", [{}, {"follow_prompt": True}])
-
-
-@FOLLOW
-def test_rows_of_the_label_come_once_each_and_then_the_class_is_exhausted(tmp_path, options):
+def test_rows_of_the_label_come_once_each_and_then_the_class_is_exhausted(tmp_path):
     path = make_file(tmp_path)
-    answers = open_model(path, **options).complete(prompts(33))
+    answers = open_model(path).complete(prompts(33))
     table = pd.read_parquet(path)
     assert sorted(texts(answers[:30])) == sorted(table.text[table.label == "yes"])
     assert [answer.finish_reason for answer in answers] == ["stop"] * 30 + ["exhausted"] * 3
@@ -74,26 +70,24 @@ def test_rows_of_the_label_come_once_each_and_then_the_class_is_exhausted(tmp_pa
     assert answers[0].tokens_out == 7
 
 
-@FOLLOW
-def test_answers_do_not_depend_on_how_prompts_are_split_over_calls(tmp_path, options):
+def test_answers_do_not_depend_on_how_prompts_are_split_over_calls(tmp_path):
     path = make_file(tmp_path)
     asked = [
         Prompt("write", ["yes", "no"][n % 2], seed=n, good=(f"ship sail w{n % 7}",), bad=("cow barn",))
         for n in range(40)
     ]
-    whole, pieces = open_model(path, **options), open_model(path, **options)
+    whole, pieces = open_model(path), open_model(path)
     together = whole.complete(asked)
     apart = [answer for start in range(0, 40, 3) for answer in pieces.complete(asked[start : start + 3])]
     assert together == apart
 
 
-@FOLLOW
-def test_after_a_crash_the_missing_prompts_get_the_rows_they_would_have_had(tmp_path, options):
+def test_after_a_crash_the_missing_prompts_get_the_rows_they_would_have_had(tmp_path):
     path = make_file(tmp_path)
     asked = [Prompt("write", "yes", seed=n, good=(f"ship sail w{n % 7}",), bad=("cow",)) for n in range(28)]
-    expected = open_model(path, **options).complete(asked)
+    expected = open_model(path).complete(asked)
     stored = [n for n in range(28) if n % 3 != 1]
-    resumed = open_model(path, **options)
+    resumed = open_model(path)
     for n in stored:
         resumed.remember(asked[n], expected[n])
     missing = [n for n in range(28) if n not in stored]
@@ -120,13 +114,13 @@ def test_remembering_twice_uses_one_row_and_foreign_answers_use_none(tmp_path):
 
 
 @pytest.mark.statistical
-def test_with_follow_prompt_rows_move_to_the_good_and_away_from_the_bad_examples(tmp_path):
+def test_rows_move_to_the_good_and_away_from_the_bad_examples(tmp_path):
     path = make_file(tmp_path, 600)
     good, bad = ("the ship left the harbour under sail",), ("a cow and milk in the barn",)
     sea = set(TOPICS["sea"])
-    near = open_model(path, follow_prompt=True).complete(prompts(80, good=good, bad=bad))
-    far = open_model(path, follow_prompt=True).complete(prompts(80, good=bad, bad=good))
-    plain = open_model(path, follow_prompt=True).complete(prompts(80))
+    near = open_model(path).complete(prompts(80, good=good, bad=bad))
+    far = open_model(path).complete(prompts(80, good=bad, bad=good))
+    plain = open_model(path).complete(prompts(80))
     share = [np.mean([bool(sea & set(text.split())) for text in texts(answers)]) for answers in (near, plain, far)]
     assert share[0] > 0.95
     assert 0.2 < share[1] < 0.8
@@ -139,9 +133,7 @@ def test_draws_follow_the_documented_softmax(tmp_path):
     table = pd.DataFrame({"text": three * draws, "label": np.repeat([f"c{n}" for n in range(draws)], 3)})
     table.to_parquet(tmp_path / "three.parquet")
     asked = [Prompt("w", f"c{n}", good=("ship",), bad=("cow",)) for n in range(draws)]
-    drawn = Counter(
-        texts(open_model(tmp_path / "three.parquet", follow_prompt=True, softness=softness).complete(asked))
-    )
+    drawn = Counter(texts(open_model(tmp_path / "three.parquet", softness=softness).complete(asked)))
     weights = np.exp(np.array([1.0, 0.0, -1.0]) / softness)
     for text, expected in zip(three, weights / weights.sum(), strict=True):
         assert abs(drawn[text] / draws - expected) < 5 * np.sqrt(expected * (1 - expected) / draws)
@@ -152,8 +144,7 @@ def test_identity_tells_file_content_and_options_apart_but_not_the_place(tmp_pat
     copy = make_file(tmp_path, name="copy.parquet")
     other = make_file(tmp_path, 62, "other.parquet")
     assert open_model(path).identity == open_model(copy).identity
-    options = [{}, {"follow_prompt": True}, {"softness": 0.1}]
-    assert len({open_model(path, **option).identity for option in options} | {open_model(other).identity}) == 4
+    assert len({model.identity for model in (open_model(path), open_model(path, softness=0.1), open_model(other))}) == 3
 
 
 def test_a_pickled_model_starts_over_with_the_same_draws(tmp_path):
@@ -165,7 +156,8 @@ def test_a_pickled_model_starts_over_with_the_same_draws(tmp_path):
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
-        ({"text": ["a"]}, {"folow_prompt": True}, r"'folow_prompt'.*'follow_prompt'"),
+        ({"text": ["a"]}, {"softnes": 1}, r"'softnes'.*'softness'"),
+        ({"text": ["a"]}, {"follow_prompt": True}, r"option follow_prompt: removed in 0.3\. Remove it"),
         ({"text": ["a"]}, {"where": {"source": "b"}}, r"option where: removed in 0.3\. Name a file"),
         ({"text": ["a"]}, {"softness": 0}, "softness"),
         (None, {}, r"r\.parquet: .*does not exist"),
