@@ -23,11 +23,14 @@ VERSION = 3
 
 CORPORA = Path(__file__).parents[2] / "data" / "corpora"
 
-LABEL_SHARE, GOOD_SHARE = 0.7, 0.35
+LABEL_SHARE, GOOD_SHARE = 0.5, 0.35
 """Share of the words drawn from the label's own model, and of the other words from the model of the good examples."""
 
 TOPIC_TEXTS = 150
 """Number of texts from which a label is learned that the corpus does not have."""
+
+OPENING_RATE = 0.75
+"""Share of the texts that open with the words of a label that the corpus does not have."""
 
 SHORTEST = 8
 """Fewest words after which a text may end without the end of a sentence."""
@@ -92,7 +95,8 @@ class NgramModel:
                 words += _continue(_opening(phrase, rng), 0, models, rng)
         else:
             label = _plain(prompt.label)
-            opening = _opening(label.replace("_", " "), rng) if label not in ("", *self._labels) else []
+            opens = label not in ("", *self._labels) and rng.random() < OPENING_RATE
+            opening = _opening(label.replace("_", " "), rng) if opens else []
             words = _continue(opening, min(most + 1, len(rng.choice(good or self._words))), models, rng)
         return detokenise(words[:most]), len(words) <= most
 
