@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 STEPS = 8
 """Classes of latencies per doubling: a percentile is exact to 5 %."""
@@ -56,17 +56,6 @@ class Traffic:
         return None
 
 
-@runtime_checkable
-class Watched(Protocol):
-    """A model that counts the calls of its endpoints."""
-
-    def traffic(self) -> Mapping[str, Traffic]:
-        """Return the calls so far by host, of this object."""
-
-    def in_flight(self) -> tuple[int, int]:
-        """Return the calls in flight now, and their present limit."""
-
-
 def class_of(seconds: float) -> str:
     """Return the class of a duration: k for 2**(k / 8) to 2**((k + 1) / 8) milliseconds."""
     return str(math.floor(STEPS * math.log2(max(seconds, 1e-3) * 1000)))
@@ -74,15 +63,13 @@ def class_of(seconds: float) -> str:
 
 def traffic_of(model: Any) -> dict[str, Traffic]:
     """Return the calls so far of a model by host; empty if it does not count them."""
-    return dict(model.traffic()) if isinstance(model, Watched) else {}
+    return dict(model.traffic()) if hasattr(model, "traffic") else {}
 
 
 def state_of(model: Any) -> str:
-    """Return a short text about a model's calls for a progress line; empty if it does not count them."""
-    if not isinstance(model, Watched):
-        return ""
-    total = sum(model.traffic().values(), Traffic())
-    flying, limit = model.in_flight()
+    """Return a short text about a model's calls for a progress line; empty without any."""
+    total = sum(traffic_of(model).values(), Traffic())
+    flying, limit = model.in_flight() if hasattr(model, "in_flight") else (0, 0)
     if not total.answered and not flying:
         return ""
     troubles = {"refused": total.refused, "failed": total.failed, "timed out": total.timed_out}

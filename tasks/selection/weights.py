@@ -6,7 +6,6 @@ Votes per model become weights, and weights become whole numbers that add up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -19,30 +18,14 @@ from tasks.selection.examples import join_votes
 Floats = NDArray[np.float64]
 
 
-Source = Literal["histogram", "uniform"]
 Transform = Literal["linear", "softmax"]
-
-
-@dataclass(frozen=True, slots=True)
-class Weighting:
-    """Source and scaling of weights.
-
-    Sources: the noisy histogram, or uniform. Scaling: linear, or softmax.
-    """
-
-    source: Source = "histogram"
-    transform: Transform = "linear"
-
-    def to_json(self) -> dict[str, str | float]:
-        """Return the values for a key; `temperature` was a setting."""
-        return {"source": self.source, "transform": self.transform, "temperature": 1.0}
 
 
 def weigh(
     release: pd.DataFrame,
     samples: pd.DataFrame,
     plms: Sequence[str],
-    weighting: Weighting = Weighting(),
+    transform: Transform | None = "linear",
     previous: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
     """Weigh each PLM by its near votes and its share of the samples (Eq. 8).
@@ -51,18 +34,20 @@ def weigh(
     all noisy votes is not positive, it contains no information and the previous weights stay (uniform at first). A PLM
     without samples has w_k = 1, the mean.
 
-    `release`: sample_id, near; `samples`: sample_id, plm. Returns plm, share (of the votes, adds up
-    to 1), weight (normalised, adds up to 1), in the order of `plms`.
+    `release`: sample_id, near; `samples`: sample_id, plm. `transform`: scaling of the weights; None for uniform ones.
+    Returns plm, share (of the votes, adds up to 1), weight (normalised, adds up to 1), in the order of `plms`.
     """
     uniform = np.full(len(plms), 1 / len(plms))
     before = uniform if previous is None else _normalised([previous[plm] for plm in plms])
     shares, weights = uniform, uniform
-    if weighting.source != "uniform":
+    if transform is not None:
         totals, sizes = _totals(release, samples, plms)
         shares, weights = before, before
         if totals.sum() > 0:
             shares = _normalised(np.maximum(totals, 0))
-            weights = transformed(_against_size(shares, sizes), weighting)
+            weights = np.ones_like(shares)
+            np.divide(shares, sizes / sizes.sum(), out=weights, where=sizes > 0)
+            weights = _normalised(np.exp(weights - weights.max()) if transform == "softmax" else weights)
     return pd.DataFrame({"plm": list(plms), "share": shares, "weight": weights})
 
 
@@ -76,20 +61,6 @@ def _totals(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -
     np.add.at(sums, codes, votes["near"])
     np.add.at(sizes, codes, 1)
     return sums, sizes
-
-
-def _against_size(shares: Floats, sizes: Floats) -> Floats:
-    proportions = sizes / sizes.sum()
-    weights = np.ones_like(shares)
-    np.divide(shares, proportions, out=weights, where=sizes > 0)
-    return weights
-
-
-def transformed(weights: Floats, weighting: Weighting) -> Floats:
-    """Return weights that add up to 1: scaled linearly, or by softmax."""
-    if weighting.transform == "softmax":
-        weights = np.exp(weights - weights.max())
-    return _normalised(weights)
 
 
 def _normalised(values: Sequence[float] | Floats) -> Floats:

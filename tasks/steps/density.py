@@ -26,7 +26,7 @@ from tasks.density.matching import TINY, Density, Expected, examples, expect, ti
 from tasks.private.releases.density import release_guidance
 from tasks.private.releases.sums import SumJob
 from tasks.selection.examples import concat_examples, ranked, select
-from tasks.selection.weights import Transform, Weighting, weigh
+from tasks.selection.weights import Transform, weigh
 from tasks.steps.texts import content, read_samples, read_vectors, read_writers
 from tasks.text.cleaning import normalised
 from tasks.text.usable_texts import require_usable
@@ -142,18 +142,20 @@ def weigh_models(
 ) -> tuple[ArtifactRef, str]:
     """Write the weight of each model (Eq. 8): by votes, or by a density match."""
     path = f"runs/{tools.run_id}/iteration={job.iteration}/weights.parquet"
-    weighting = Weighting("histogram" if job.weighting else "uniform", job.transform)
-    parameters: dict[str, object] = {"weighting": weighting.to_json()}
+    source = "histogram" if job.weighting else "uniform"
+    weighting = {"source": source, "transform": job.transform, "temperature": 1.0}  # temperature was a setting
+    parameters: dict[str, object] = {"weighting": weighting}
     if job.dense and job.weighting:
         parameters |= {"kernel": KERNEL, "plms": list(job.plms)}
         key = step_key("weigh_matching", parameters, _inputs(release, written))
         texts = partial(open_texts, tools, release, written)
-        return table_once(tools.artifacts, path, key, lambda: weigh_by_density(texts(), job.plms, weighting))
+        return table_once(tools.artifacts, path, key, lambda: weigh_by_density(texts(), job.plms, job.transform))
     key = step_key("weigh", parameters | {"previous": dict(job.previous)}, {"release": release.sha256})
 
     def table() -> pd.DataFrame:
         votes = tools.artifacts.read_table(release)
-        return weigh(votes, read_writers(tools, written), job.plms, weighting, job.previous)
+        transform = job.transform if job.weighting else None
+        return weigh(votes, read_writers(tools, written), job.plms, transform, job.previous)
 
     return table_once(tools.artifacts, path, key, table)
 
@@ -221,13 +223,13 @@ def choose_examples(texts: Texts, top: int) -> pd.DataFrame:
     return concat_examples(parts)
 
 
-def weigh_by_density(texts: Texts, plms: Sequence[str], weighting: Weighting) -> pd.DataFrame:
+def weigh_by_density(texts: Texts, plms: Sequence[str], transform: Transform) -> pd.DataFrame:
     """Return the model weights (Eq. 8) from the weights of texts in a density match.
 
     Texts of one model differ so much that the models' means are close together; a power separates them.
     """
     scores = texts.samples[["sample_id"]].assign(near=tilted(*texts.with_density))
-    table = weigh(scores, texts.samples, plms, weighting)
+    table = weigh(scores, texts.samples, plms, transform)
     powers = table["weight"] ** WEIGHT_EXPONENT
     return table.assign(weight=powers / powers.sum())
 

@@ -13,7 +13,7 @@ from connectors.interfaces.errors import FinalError
 from connectors.interfaces.models import Completion, Keep, LanguageModel, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
-from connectors.interfaces.traffic import Traffic, Watched, traffic_of
+from connectors.interfaces.traffic import Traffic, traffic_of
 from connectors.models.base.claims import Claim, leased
 from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Purse
@@ -79,7 +79,7 @@ class Recording:
 
     def in_flight(self) -> tuple[int, int]:
         """Return the calls in flight now and their limit; zeros if the inner model does not count them."""
-        return self.inner.in_flight() if isinstance(self.inner, Watched) else (0, 0)
+        return getattr(self.inner, "in_flight", lambda: (0, 0))()
 
     @cached_property
     def store_key(self) -> str:

@@ -15,7 +15,7 @@ from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
 from flows.runtime.manifest import RunBook
 from tasks.core.refs import Payer, Written
-from tasks.selection.weights import Weighting, weigh
+from tasks.selection.weights import weigh
 from tests.support.runs.pipeline import SMALL, values
 
 REF = ArtifactRef("runs/x/selection.parquet", "0" * 64, "1" * 64, "select", 8)
@@ -90,7 +90,7 @@ def test_softmax_weights_are_those_of_the_published_code() -> None:
     release = pd.DataFrame({"sample_id": range(6), "near": [30, 30, 20, 10, 5, 5]})
     samples = pd.DataFrame({"sample_id": range(6), "plm": ["a", "a", "b", "b", "c", "c"]})
     linear = weigh(release, samples, ["a", "b", "c"])
-    soft = weigh(release, samples, ["a", "b", "c"], Weighting("histogram", "softmax"))
+    soft = weigh(release, samples, ["a", "b", "c"], "softmax")
     # shares .6 .3 .1 over proportions of a third each: w = 1.8, 0.9, 0.3
     assert linear["weight"].tolist() == pytest.approx([0.6, 0.3, 0.1])
     by_hand = np.exp([1.8, 0.9, 0.3])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from tasks.core.allocation import allocate, per_class
-from tasks.selection.weights import Weighting, weigh
+from tasks.selection.weights import weigh
 
 PLMS = ("x", "y", "z")
 
@@ -34,7 +34,7 @@ def test_votes_that_add_up_to_nothing_leave_the_weights_as_they_were(near):
 
 
 def test_uniform_weights_do_not_look_at_the_votes():
-    table = weights(*tables([100, 1, 1], "xyz"), PLMS, Weighting("uniform"), {"x": 1.0, "y": 0.0, "z": 0.0})
+    table = weights(*tables([100, 1, 1], "xyz"), PLMS, None, {"x": 1.0, "y": 0.0, "z": 0.0})
     assert table == pytest.approx(dict.fromkeys(PLMS, 1 / 3))
 
 
@@ -90,7 +90,7 @@ def by_hand(rows):
 @given(st.lists(st.tuples(st.integers(-1000, 1000), st.sampled_from(PLMS)), max_size=60), st.booleans())
 def test_weights_are_those_of_plain_python_in_whatever_order_the_rows_come(rows, softmax):
     release, samples = tables([row[0] for row in rows], [row[1] for row in rows])
-    table = weigh(release, samples, PLMS, Weighting(transform="softmax" if softmax else "linear"))
+    table = weigh(release, samples, PLMS, "softmax" if softmax else "linear")
     for column in ("weight", "share"):
         assert table[column].between(0, 1).all()
         assert table[column].sum() == pytest.approx(1)
