@@ -46,13 +46,14 @@ from tasks.reporting.run_record import (
     from_json,
     to_json,
 )
-from tasks.reporting.text_browser import TextRow
 from tasks.reporting.text_map import map_plot
 from tasks.steps.federation.coordinator import end_run
 from tasks.steps.students.evaluation import map_points
 from tasks.steps.texts import read_samples
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from connectors.artifacts.store import Artifacts
 
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
@@ -97,16 +98,18 @@ def write_report(artifacts: Artifacts, run_id: str) -> Path:
     if stored is None:
         raise ConfigError(f"Run {run_id} has no report yet. Resume with: wasp resume {run_id}")
     report, path = from_json(json.loads(stored)), f"runs/{run_id}/synthetic.parquet"
-    page = render(report, () if report.not_private else _browsed(artifacts, path))
+    page = render(report, None if report.not_private else _browsed(artifacts, path))
     return artifacts.write_text(f"runs/{run_id}/report.html", page)
 
 
-def _browsed(artifacts: Artifacts, path: str) -> list[TextRow]:
-    """Return all synthetic texts; none if the run has none or `wasp clean` removed them."""
+def _browsed(artifacts: Artifacts, path: str) -> pd.DataFrame | None:
+    """Return all synthetic texts; None if the run has none or `wasp clean` removed them."""
     if not artifacts.exists(path):
-        return []
-    table = pq.read_table(artifacts.fetch(path), columns=["text", "label", "plm", "iteration"])
-    return [TextRow(**row) for row in table.to_pylist()]
+        return None
+    table: pd.DataFrame = pq.read_table(
+        artifacts.fetch(path), columns=["text", "label", "plm", "iteration"]
+    ).to_pandas()
+    return table
 
 
 def _unchanged(run: Run, report: RunRecord) -> RunRecord | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -16,9 +16,12 @@ from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord, Sample
 from tasks.reporting.templates import template
-from tasks.reporting.text_browser import TextRow, browse
+from tasks.reporting.text_browser import browse
 from tasks.reporting.text_map import map_plot, texts_by_group
 from tasks.reporting.verdict import bars, verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ROUNDING = 1e-9
 LOSS, ADDED = "privacy loss of this run's output", "added to the budget"
@@ -44,12 +47,13 @@ class ComparedLine:
     verdict: str = ""
 
 
-def render(report: RunRecord, rows: Sequence[TextRow] = ()) -> str:
+def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
     """Return the page of a run; equal reports and texts yield equal pages.
 
     Args:
         report: facts of the run.
-        rows: all synthetic texts, to browse; without them the page has the report's examples.
+        rows: text, label, plm and iteration of all synthetic texts, to browse; without them the page has the report's
+            examples.
     """
     metrics = [metric for metric in all_metrics() if metric.label and _is_measured(report, metric)]
     return template("report.html.j2").render(
@@ -65,8 +69,8 @@ def render(report: RunRecord, rows: Sequence[TextRow] = ()) -> str:
         texts=_texts(report),
         verdict=verdict(report),
         bars=bars(report),
-        browser=browse(rows) if rows else None,
-        on_map=Markup(texts_by_group(report.map)) if rows and report.map and report.map.texts else "",  # noqa: S704
+        browser=None if rows is None or rows.empty else browse(rows),
+        on_map=Markup(texts_by_group(report.map)) if rows is not None and report.map and report.map.texts else "",  # noqa: S704
         total=sum(report.usage.values(), Usage()),
     )
 

@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_BYTES = 3_000_000
 """Largest text data in a page; of larger sets an even part is shown."""
 NEAR_COPY = 0.9
 """Cosine of TF-IDF vectors from which a text counts as a near copy of another."""
 _BLOCK = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class TextRow:
-    """One synthetic text with its class, model and iteration."""
-
-    text: str
-    label: str
-    plm: str
-    iteration: int
-
-
-@dataclass(frozen=True, slots=True)
-class ClassTexts:
-    """Texts of a class: number, median length in words, share of near copies of another text of the run."""
-
-    name: str
-    texts: int
-    words: float
-    copies: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +25,7 @@ class TextBrowser:
         data: JSON for a script element: classes, models, and rows [text, class, model, iteration].
         shown: number of rows in `data`.
         total: number of texts of the run.
-        classes: quality by class.
+        classes: name, number of texts, median words and share of near copies of each class.
         labels: names of the classes.
         models: names of the models.
     """
@@ -53,35 +33,28 @@ class TextBrowser:
     data: str
     shown: int
     total: int
-    classes: tuple[ClassTexts, ...]
-    labels: tuple[str, ...]
-    models: tuple[str, ...]
+    classes: list[dict[Any, Any]]
+    labels: list[Any]
+    models: list[Any]
 
 
-def browse(rows: Sequence[TextRow]) -> TextBrowser:
-    """Return the data of all texts, or of an even part if they are too large for a page."""
-    size = sum(len(row.text.encode()) + 16 for row in rows)
-    step = -(-size // MOST_BYTES) if size else 1
-    shown = rows[:: max(1, step)]
-    labels, models = tuple(dict.fromkeys(r.label for r in rows)), tuple(dict.fromkeys(r.plm for r in rows))
-    table = [[row.text, labels.index(row.label), models.index(row.plm), row.iteration] for row in shown]
-    data = json.dumps({"labels": labels, "models": models, "rows": table}, ensure_ascii=False, separators=(",", ":"))
-    # "<" ends a script element or begins a comment; JSON reads the escape as the character.
-    return TextBrowser(data.replace("<", "\\u003c"), len(shown), len(rows), _classes(rows), labels, models)
-
-
-def _classes(rows: Sequence[TextRow]) -> tuple[ClassTexts, ...]:
-    copies = near_copies([row.text for row in rows])
-    numbers = Counter(row.label for row in rows)
-    return tuple(
-        ClassTexts(
-            name,
-            number,
-            median(len(row.text.split()) for row in rows if row.label == name),
-            float(np.mean([is_copy for row, is_copy in zip(rows, copies, strict=True) if row.label == name])),
-        )
-        for name, number in numbers.items()
+def browse(rows: pd.DataFrame) -> TextBrowser:
+    """Return the data of all texts (text, label, plm, iteration), or of an even part if they are too large."""
+    texts = rows["text"].tolist()
+    step = max(1, -(-sum(len(text.encode()) + 16 for text in texts) // MOST_BYTES))
+    (labels, names), (models, plms) = rows["label"].factorize(), rows["plm"].factorize()
+    columns = (texts, labels.tolist(), models.tolist(), rows["iteration"].tolist())
+    table = list(zip(*columns, strict=True))[::step]
+    values = {"labels": names.tolist(), "models": plms.tolist(), "rows": table}
+    data = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    measured = rows.assign(words=[len(text.split()) for text in texts], copy=near_copies(texts)).rename(
+        columns={"label": "name"}
     )
+    quality = {"texts": ("text", "size"), "words": ("words", "median"), "copies": ("copy", "mean")}
+    classes = measured.groupby("name", sort=False, as_index=False).agg(**quality)
+    # "<" ends a script element or begins a comment; JSON reads the escape as the character.
+    data = data.replace("<", "\\u003c")
+    return TextBrowser(data, len(table), len(rows), classes.to_dict("records"), names.tolist(), plms.tolist())
 
 
 def near_copies(texts: Sequence[str]) -> list[bool]:

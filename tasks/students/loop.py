@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -177,11 +178,15 @@ def softmax(scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
 
 def import_torch() -> Any:
     """Return the torch module; MissingPackageError if it is not installed."""
+    return import_local("torch")
+
+
+def import_local(package: str) -> Any:
+    """Return a module of the extra `local`; MissingPackageError if it is not installed."""
     try:
-        import torch
+        return importlib.import_module(package)
     except ImportError as missing:
-        raise MissingPackageError("torch", "local") from missing
-    return torch
+        raise MissingPackageError(package, "local") from missing
 
 
 @contextmanager

@@ -11,15 +11,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.interfaces.errors import ArtifactError, InputError
 from connectors.interfaces.progress import Advance
 from tasks.students.loop import Job, split
 from tasks.students.spec import Predict, Prediction, StudentSpec, Trained, TrainingRows
-
-if TYPE_CHECKING:
-    pass
 
 _CARD = "student.json"
 _EPOCHS = {"finetune": 5, "linear": 1, "mlp": 40}

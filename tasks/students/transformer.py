@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.errors import ArtifactError, ConfigError, MissingPackageError
-from tasks.students.loop import import_torch
+from tasks.students.loop import import_local, import_torch
 from tasks.students.spec import StudentSpec
 
 EMBEDDED = ("", "embedded")
@@ -118,18 +118,16 @@ def _model_path(model: str) -> str:
 
 
 def _from_pretrained(loader: str, where: str, **options: Any) -> Any:
-    import transformers
-
-    torch = import_torch()
+    torch, transformers = import_torch(), import_local("transformers")
     return getattr(transformers, loader).from_pretrained(
         where, local_files_only=Path(where).is_dir(), trust_remote_code=False, dtype=torch.float32, **options
     )
 
 
 def _tokenizer(where: str) -> Any:
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=Path(where).is_dir(), trust_remote_code=False)
+    tokenizer = import_local("transformers").AutoTokenizer.from_pretrained(
+        where, local_files_only=Path(where).is_dir(), trust_remote_code=False
+    )
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -188,8 +186,7 @@ def _explained(message: str, error: type[ConfigError | ArtifactError]) -> Iterat
 @contextmanager
 def hide_output() -> Iterator[None]:
     """Hide the progress bars of transformers and its warnings, for example about fresh heads."""
-    from transformers.utils import logging as log
-
+    log = import_local("transformers").utils.logging
     bar, level = log.is_progress_bar_enabled(), log.get_verbosity()
     log.disable_progress_bar()
     log.set_verbosity_error()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from connectors.interfaces.errors import FinalError
 from connectors.interfaces.models import Completion, Keep, LanguageModel, keep_nothing
@@ -22,14 +22,6 @@ SHORTEST_WAIT, LONGEST_WAIT = 0.005, 0.25
 """Seconds between look-ups of completions that others request."""
 
 
-@runtime_checkable
-class PaidModel(Protocol):
-    """A model that claims each prompt shortly before its call, and reserves and pays the price of each call."""
-
-    def complete_claimed(self, prompts: Sequence[Prompt], keep: Keep, claim: Claim, purse: Purse | None) -> None:
-        """Pass the completion of each prompt whose key `claim` returns to `keep` when it arrives."""
-
-
 class Recording:
     """A language model that requests from `inner` only completions missing in `store`.
 
@@ -40,7 +32,8 @@ class Recording:
     those of another. Threads and processes can call `complete` concurrently: a prompt that one of them requests is
     awaited by the others. `reused` counts cache hits.
 
-    `purse`: the run's money. A `PaidModel` reserves and pays each call itself; other models are paid afterwards.
+    `purse`: the run's money. A model with `complete_claimed` claims each prompt shortly before its call, and reserves
+    and pays each call itself; other models are paid afterwards.
     """
 
     def __init__(
@@ -119,8 +112,8 @@ class Recording:
             received.add(keys[position])
             self._land(call, keys[position], completion)
 
-        if isinstance(self.inner, PaidModel):
-            self.inner.complete_claimed([call.prompts[key] for key in keys], receive, claim, self.purse)
+        if complete_claimed := getattr(self.inner, "complete_claimed", None):
+            complete_claimed([call.prompts[key] for key in keys], receive, claim, self.purse)
         elif keys := claim(keys):
             self._remember()
             completions = self.inner.complete([call.prompts[key] for key in keys], receive)
@@ -135,7 +128,7 @@ class Recording:
         """Store a completion and deliver the final one of its prompt."""
         # A model may return half a surrogate pair.
         completion = replace(completion, text=encodable(completion.text), error=encodable(completion.error))
-        if self.purse is not None and not isinstance(self.inner, PaidModel):
+        if self.purse is not None and not hasattr(self.inner, "complete_claimed"):
             self.purse.pay(self.name, key, completion.dollars, completion.estimated)
         with self._lock:
             final = self.store.put(self.store_key, self.name, call.prompts[key], completion)

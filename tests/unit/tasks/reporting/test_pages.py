@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 
+import pandas as pd
 import pytest
 
 from flows.audit import text
@@ -11,23 +12,27 @@ from tasks.reporting import text_browser
 from tasks.reporting.audit_report import audit_page, pictures
 from tasks.reporting.report import render
 from tasks.reporting.run_record import MapPoints
-from tasks.reporting.text_browser import TextRow, browse, near_copies
+from tasks.reporting.text_browser import browse, near_copies
 from tasks.reporting.text_map import groups, map_plot, texts_by_group
 from tests.support.data.reports import CLASSES, made_up_report
 from tests.support.golden_pages import check_page
 
-ROWS = [
-    TextRow("The parcel is late again, please call me", "delivery", "clerk", 0),
-    TextRow("the parcel is late again please call me", "delivery", "writer", 1),
-    TextRow("I was charged twice </script><script>alert(1)</script>", "billing", "clerk", 1),
-]
+COLUMNS = ["text", "label", "plm", "iteration"]
+ROWS = pd.DataFrame(
+    [
+        ("The parcel is late again, please call me", "delivery", "clerk", 0),
+        ("the parcel is late again please call me", "delivery", "writer", 1),
+        ("I was charged twice </script><script>alert(1)</script>", "billing", "clerk", 1),
+    ],
+    columns=COLUMNS,
+)
 
 
 def test_every_text_is_in_the_page_and_ends_no_script() -> None:
     browser = browse(ROWS)
     assert "</script" not in browser.data
     data = json.loads(browser.data)
-    assert [row[0] for row in data["rows"]] == [row.text for row in ROWS]
+    assert [row[0] for row in data["rows"]] == ROWS["text"].tolist()
     assert data["labels"] == ["delivery", "billing"]
     page = render(made_up_report(), ROWS)
     assert page.count("<script") == page.count("</script>") == 3
@@ -37,8 +42,8 @@ def test_every_text_is_in_the_page_and_ends_no_script() -> None:
 
 def test_quality_is_stated_by_class() -> None:
     delivery, billing = browse(ROWS).classes
-    assert (delivery.texts, delivery.words, delivery.copies) == (2, 8, 1.0)
-    assert (billing.texts, billing.copies) == (1, 0.0)
+    assert delivery == {"name": "delivery", "texts": 2, "words": 8, "copies": 1.0}
+    assert (billing["texts"], billing["copies"]) == (1, 0.0)
 
 
 @pytest.mark.parametrize(("texts", "copies"), [([], []), (["one"], [False]), (["?", "!"], [False, False])])
@@ -54,7 +59,7 @@ def test_a_large_set_is_shown_evenly_and_says_so(monkeypatch: pytest.MonkeyPatch
 
 
 # --- the map of a report: a colour for each class, and the text of every dot
-MAPPED = [TextRow("a text", CLASSES[0], "clerk", 0)]
+MAPPED = pd.DataFrame([("a text", CLASSES[0], "clerk", 0)], columns=COLUMNS)
 
 
 def test_every_dot_of_the_picture_has_its_text_at_the_same_place() -> None:

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 from connectors.interfaces.models import Usage
@@ -19,7 +20,6 @@ from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report import render
 from tasks.reporting.run_record import ClassShare, Sample, Scores, Touched, from_json, to_json
-from tasks.reporting.text_browser import TextRow
 from tasks.reporting.text_map import map_plot
 from tasks.reporting.verdict import bars, verdict
 from tests.support.data.reports import made_up_report, one_iteration
@@ -119,7 +119,7 @@ def test_the_page_reads_as_before_and_is_well_formed(page):
 
 
 def test_a_page_runs_its_own_script_and_no_other(page):
-    shown = render(made_up_report(), [TextRow(f"text number {n}", "a", "clerk", 0) for n in range(3)])
+    shown = render(made_up_report(), pd.DataFrame({"text": list("xyz"), "label": "a", "plm": "clerk", "iteration": 0}))
     script = re.search(r"<script>(.*?)</script>", shown, re.DOTALL)[1]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     for text in (page, shown):
