@@ -42,7 +42,7 @@ class VendorModel(ABC, Generic[Options]):
     The extra `extra` installs the package `sdk`. `url` and `key`: the vendor's address and the reference to its key;
     `path`: that of requests below the address.
 
-    Prompts are sent over all endpoints, in an event loop of the calling thread; each completion is passed on when it
+    Prompts are sent over all endpoints, in an event loop of a helper thread; each completion is passed on when it
     arrives. Threads can call `complete` concurrently and share the endpoints' gates. Contains no key: keys are read for
     each call.
     """
@@ -102,7 +102,7 @@ class VendorModel(ABC, Generic[Options]):
         return [pair for pair in pairs if pair != own]
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
-        """Return one completion per prompt, in order; call `keep` at once in this thread.
+        """Return one completion per prompt, in order; call `keep` at once, in the thread of the calls.
 
         A prompt without tries left has finish reason `error`. Raises ConfigError for a missing key before any call,
         FinalError if every endpoint refuses permanently, TemporaryError if none is reachable now.

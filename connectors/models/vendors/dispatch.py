@@ -36,14 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 def run_here(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine in this thread, or in a helper thread if an event loop runs here."""
-    try:
-        is_inside = bool(asyncio.get_running_loop())
-    except RuntimeError:
-        is_inside = False
-    if not is_inside:  # outside the handler: errors of the work have no context
-        asyncio.run(work)
-        return
+    """Run a coroutine in a helper thread: an event loop, such as a notebook's, may run in this one."""
     with ThreadPoolExecutor(1, "wasp-calls") as threads:
         threads.submit(contextvars.copy_context().run, asyncio.run, work).result()
 
