@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,19 +22,16 @@ WAIT_SECONDS = 60.0
 MOST = 1_000_000
 """Maximum vectors per embedder, 1.6 GB at 384 dimensions; the oldest are deleted first."""
 
-_SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (text BLOB NOT NULL UNIQUE, vector BLOB NOT NULL, check_sum INTEGER)"
-_KEEP = (
-    "INSERT INTO vectors VALUES (?, ?, ?) "
-    "ON CONFLICT (text) DO UPDATE SET vector = excluded.vector, check_sum = excluded.check_sum"
-)
+_SCHEMA = "CREATE TABLE IF NOT EXISTS vectors (text BLOB NOT NULL UNIQUE, vector BLOB NOT NULL)"
+_KEEP = "INSERT OR REPLACE INTO vectors (text, vector) VALUES (?, ?)"
 
 
 class VectorCache:
     """A vector cache in one file, for many threads and processes at once.
 
     The key of a vector is a hash of its text; the file
-    belongs to one embedder identity, which has all other settings of a vector. A vector with a wrong checksum counts as
-    missing. Never pass private texts: they are embedded separately and cached in the private zone.
+    belongs to one embedder identity, which has all other settings of a vector. Never pass private texts: they are
+    embedded separately and cached in the private zone.
     """
 
     def __init__(self, file: Path, most: int = MOST) -> None:
@@ -52,16 +48,14 @@ class VectorCache:
         with self._open() as database:
             for part in chunks(list(positions), 500):
                 marks = ",".join("?" * len(part))
-                sql = f"SELECT text, vector, check_sum FROM vectors WHERE text IN ({marks})"  # noqa: S608
-                for name, blob, check_sum in database.execute(sql, part):
-                    if zlib.crc32(blob) == check_sum:
-                        vectors[positions[name]] = np.frombuffer(blob, dtype="<f4")
+                sql = f"SELECT text, vector FROM vectors WHERE text IN ({marks})"  # noqa: S608
+                for name, blob in database.execute(sql, part):
+                    vectors[positions[name]] = np.frombuffer(blob, dtype="<f4")
         return vectors
 
     def keep(self, texts: Sequence[str], vectors: Matrix) -> None:
         """Store vectors of texts, shape (texts, dimension), in one transaction."""
-        blobs = (vector.astype("<f4").tobytes() for vector in vectors)
-        rows = [(_name(text), blob, zlib.crc32(blob)) for text, blob in zip(texts, blobs, strict=True)]
+        rows = [(_name(text), vector.astype("<f4").tobytes()) for text, vector in zip(texts, vectors, strict=True)]
         with explained(self.file):
             make_folder(self.file.parent)
         with self._open() as database, database:

@@ -1,5 +1,4 @@
 import multiprocessing
-import sqlite3
 
 import numpy as np
 import pytest
@@ -46,16 +45,6 @@ def test_the_oldest_go_first(tmp_path):
     store.keep(["a", "b"], some(2))
     store.keep(["c"], some(1))
     assert sorted(store.find(["a", "b", "c"])) == [1, 2]
-
-
-def test_a_changed_vector_is_as_good_as_missing_and_can_be_kept_anew(store):
-    store.keep(["a", "b"], some(2))
-    with sqlite3.connect(store.file) as database:
-        database.execute("UPDATE vectors SET vector = zeroblob(20) WHERE rowid = 1")
-    database.close()
-    assert sorted(store.find(["a", "b"])) == [1]
-    store.keep(["a"], some(1, seed=7))
-    assert np.array_equal(store.find(["a"])[0], some(1, seed=7)[0])
 
 
 def test_a_damaged_file_is_named_with_what_to_do(store):
