@@ -49,8 +49,7 @@ status: ## what of the stack runs
 test: $(READY) ## the fast suite: offline, real parts, the main flow from start to end
 	$(PYTEST)
 
-ci: check ## what CI runs: checks, known vulnerabilities of packages, then the fast suite and all further tests but the nightly ones
-	$(BIN)/python -m pip_audit --local --skip-editable --progress-spinner off
+ci: check ## what CI runs: checks, then the fast suite and all further tests but the nightly ones
 	$(PYTEST) -m "not slow and not gpu and not live"
 
 test-nightly: $(READY) ## the nightly tests alone: tests/support/suites.py says when

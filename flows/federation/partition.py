@@ -13,7 +13,8 @@ from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
 from connectors.security.signing import open_signing_key, public_line
 from flows.runtime.state_folder import COORDINATOR_KEY, PARTY_KEY, state_folder
-from tasks.private.federation.party_rows import NAME, ROWS, Partition, write_parties
+from tasks.federation.partition import Partition
+from tasks.private.federation.party_rows import NAME, ROWS, write_parties
 
 __all__ = ["PARTY_FILE", "Partition", "PartyFile", "partition"]
 

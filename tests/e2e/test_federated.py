@@ -16,7 +16,7 @@ import yaml
 from connectors.interfaces.rows import RowsRef
 from flows.federation.partition import PartyFile, partition
 from flows.runtime.stores import open_ledger
-from tasks.private.federation.party_rows import Partition
+from tasks.federation.partition import Partition
 from tests.support.paths import ROOT
 from tests.support.runs.federation import PLANTED, both_sides, clear_sum, edit_party, open_federated, planted_rows
 from tests.support.runs.pipeline import SMALL, Pipeline, last_json

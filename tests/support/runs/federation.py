@@ -23,8 +23,8 @@ from flows.federation.party import Rounds, load_party
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Payer, Written
 from tasks.federation.masked_round import RoundId
+from tasks.federation.partition import Partition
 from tasks.private.data.rows import identify, open_rows
-from tasks.private.federation.party_rows import Partition
 from tasks.private.voting.ballot import Ballot
 from tasks.private.voting.release import private_vectors
 from tasks.private.voting.votes import NoisyVotes, clean_votes

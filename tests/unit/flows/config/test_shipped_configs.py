@@ -19,7 +19,7 @@ from flows.engine import text as words
 from flows.federation.partition import PartyFile, partition
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.wasp.config import WaspConfig
-from tasks.private.federation.party_rows import Partition
+from tasks.federation.partition import Partition
 from tests.support.paths import ROOT
 
 FOLDER = ROOT / "deployments" / "configs"

@@ -15,7 +15,7 @@ from flows.federation.partition import PartyFile, partition
 from flows.federation.party import PartyConfig, load_party, serve_party
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.manifest import open_book, read_book
-from tasks.private.federation.party_rows import Partition
+from tasks.federation.partition import Partition
 from tasks.steps.federation.party import register_rows
 from tests.support.runs.federation import open_federated, write_rows
 from tests.support.runs.pipeline import values

@@ -11,7 +11,8 @@ from connectors.interfaces.errors import ConfigError, PrivateInputError
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
 from tasks.core.allocation import unbalanced
-from tasks.private.federation.party_rows import NAME, Partition, split_rows, write_parties
+from tasks.federation.partition import Partition, split_rows
+from tasks.private.federation.party_rows import NAME, write_parties
 
 LABELS = ["a"] * 400 + ["b"] * 250 + ["c"] * 50
 
