@@ -96,7 +96,7 @@ def print_problems(problems: Sequence[str]) -> None:
 
 
 GROUPS = {
-    "Start": ("init", "doctor", "advise", "plan", "preview", "run", "compare", "audit", "schema"),
+    "Start": ("demo", "init", "doctor", "advise", "plan", "preview", "run", "compare", "audit", "schema"),
     "Results": ("runs", "show", "report", "predict", "export", "verify-bundle", "resume", "abandon", "push"),
     "Privacy": ("budget", "dataset"),
     "Several parties": ("party", "partition"),

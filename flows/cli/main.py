@@ -40,8 +40,8 @@ for group, title in ((budget, "budget"), (dataset, "dataset"), (operation.answer
 app.command()(start.schema)
 app.command()(operation.party)
 SHOWN = (
-    *(start.init, start.doctor, start.advise, start.plan, start.preview, start.run, start.compare, start.audit),
-    *(start.resume, stored_runs.runs, stored_runs.show, stored_runs.report, stored_runs.predict),
+    *(start.demo, start.init, start.doctor, start.advise, start.plan, start.preview, start.run, start.compare),
+    *(start.audit, start.resume, stored_runs.runs, stored_runs.show, stored_runs.report, stored_runs.predict),
     *(stored_runs.export, stored_runs.verify_bundle, stored_runs.push, stored_runs.abandon, operation.partition, clean),
 )
 for function in SHOWN:

@@ -113,6 +113,11 @@ def run(name: FlowName, config: ConfigFile = None, set_: Changes = None, local_p
         return _run_flow(flow, loaded)
 
 
+def demo() -> Output:
+    """Run WASP on texts that ship, without key or network; as `wasp run demo`."""
+    return run("demo")
+
+
 def compare(
     name: ConfigName = None,
     config: ConfigFile = None,
