@@ -18,9 +18,6 @@ from typer.core import TyperGroup
 
 from connectors.interfaces.redaction import redact
 
-ConfigName = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="A configuration by name, such as demo; or --config FILE.")
-]
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="Configuration file (YAML).")]
 Changes = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="Change one value: privacy.epsilon=2. Repeatable.")
@@ -28,7 +25,6 @@ Changes = Annotated[
 LocalParties = Annotated[
     int | None, typer.Option(min=2, help="Also start the processes of the parties of a federated try.")
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also name the measurements behind the forecast.")]
 
 
 class Output(dict[str, Any]):

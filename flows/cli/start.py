@@ -12,22 +12,21 @@ import typer
 
 from connectors.interfaces.errors import BudgetError, ConfigError
 from flows.catalog import find_flow, flow_names
-from flows.cli.common import Changes, ConfigFile, ConfigName, LocalParties, Output, Verbose, show
+from flows.cli.common import Changes, ConfigFile, LocalParties, Output, show
 from flows.cli.stored_runs import find_manifest, read_summary, resumable_manifest, runs
-from flows.config.extends import file_of, flow_and_file, flow_of
+from flows.config.extends import flow_and_file
 from flows.runtime.manifest import in_use
 from flows.runtime.state_folder import check_room, ended_in_order, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from flows.runtime.terminal_progress import show as show_progress
 
-FlowName = Annotated[
-    str,
+ConfigName = Annotated[
+    str | None,
     typer.Argument(
         metavar="NAME",
         help=f"A configuration by name, such as demo; or, with --config, a flow: {', '.join(flow_names())}.",
     ),
 ]
-FlowOption = Annotated[str | None, typer.Option("--flow", help="Flow of the file. Default: the one that it names.")]
 
 
 def init(  # noqa: PLR0913 - the options of the command
@@ -99,7 +98,9 @@ def schema(kind: Annotated[str, typer.Argument(help=f"task, or a flow: {', '.joi
     print(json.dumps(editor_schema(TaskFile if kind == "task" else find_flow(kind).config), indent=1))
 
 
-def run(name: FlowName, config: ConfigFile = None, set_: Changes = None, local_parties: LocalParties = None) -> Output:
+def run(
+    name: ConfigName = None, config: ConfigFile = None, set_: Changes = None, local_parties: LocalParties = None
+) -> Output:
     """Run a flow; reuse finished steps of the same run."""
     flow, file = flow_and_file(name, config, flow_names())
     if flow == "compare":
@@ -127,7 +128,8 @@ def compare(
 ) -> Output:
     """Run a matrix of methods, settings and seeds; compare with published figures."""
     parties = [f"local_parties={local_parties}"] if local_parties else []  # it starts those of each of its cells
-    loaded = _load("compare", file_of(name, config, "compare"), [*(set_ or []), *parties])
+    _, file = flow_and_file(name, config, flow_names())
+    loaded = _load("compare", file, [*(set_ or []), *parties])
     return _plan_flow("compare", loaded) if plan else _run_flow("compare", loaded)
 
 
@@ -147,9 +149,9 @@ def audit(
     from flows.config.files import check_config
 
     state_folder()  # Prefect, which the flow imports, needs it
-    file = file_of(name, config, "audit")
+    flow, file = flow_and_file(name, config, flow_names())
     values: dict[str, Any] = ({} if trials is None else {"trials": trials}) | ({"pipeline": {}} if whole_run else {})
-    if flow_of(file, flow_names()) == "audit":  # a file of settings of the audit, not of a run
+    if flow == "audit":  # a file of settings of the audit, not of a run
         checked = _load("audit", file, [*(set_ or []), *(f"{name}={json.dumps(values[name])}" for name in values)])
     else:
         values |= {"config": str(file), "changes": set_}
@@ -174,10 +176,10 @@ def resume(
     return _run_flow(manifest["flow"], config, manifest["run_id"])
 
 
-def plan(name: FlowName, config: ConfigFile = None, set_: Changes = None, verbose: Verbose = False) -> Output:
+def plan(name: ConfigName = None, config: ConfigFile = None, set_: Changes = None) -> Output:
     """Show privacy, cost, budget (exit code 3 if the cap refuses) and problems (2) of a run; spend nothing."""
     flow, file = flow_and_file(name, config, flow_names())
-    return _plan_flow(flow, _load(flow, file, set_), verbose)
+    return _plan_flow(flow, _load(flow, file, set_))
 
 
 def advise(  # noqa: PLR0913 - the options of the command
@@ -189,15 +191,14 @@ def advise(  # noqa: PLR0913 - the options of the command
     epsilon: Annotated[float | None, typer.Option(help="Epsilon of one release.")] = None,
     delta: Annotated[float, typer.Option(help="Delta of the release.")] = 1e-5,
     range_: Annotated[bool, typer.Option("--range", help="Compare epsilon 0.5 to 8 instead.")] = False,
-    verbose: Verbose = False,
 ) -> Output:
     """Show the expected worth of opening private rows; open none, spend nothing."""
-    file = file_of(name, config, "advise") if name or config else None
+    file = flow_and_file(name, config, flow_names())[1] if name or config else None
     home = state_folder()  # Prefect, which the next imports load, needs it
     from flows.engine.datasets import with_declared_rows
     from flows.engine.plan import numbers_of
     from flows.methods.wasp.releases import calibrated
-    from flows.releases.opening import LEVELS, Opening, advice_text, measured_line, range_text
+    from flows.releases.opening import LEVELS, Opening, advice_text, range_text
     from tasks.accounting.density import calibrate_density
     from tasks.accounting.sensitivity import VotePrivacy
 
@@ -220,8 +221,7 @@ def advise(  # noqa: PLR0913 - the options of the command
     opening = Opening(rows, classes, noise.sigma)
     needed = None if opening.opens else opening.needed_epsilon(epsilon, noise)
     value = opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed, "budget": budget}
-    measured = [measured_line(value)] if verbose else []
-    return Output(value, lambda value: "\n".join([advice_text(value), *measured]))
+    return Output(value, advice_text)
 
 
 def preview(
@@ -229,16 +229,14 @@ def preview(
     config: ConfigFile = None,
     set_: Changes = None,
     rows: Annotated[int, typer.Option(min=1, max=100, help="Rows per model and class.")] = 5,
-    flow: FlowOption = None,
 ) -> Output:
     """Show sample texts per model and class; epsilon spent: 0."""
     from flows.engine import text
     from flows.engine.preview import preview_rows
 
-    file = file_of(name, config, "preview")
-    flow = flow or flow_of(file, flow_names())
+    flow, file = flow_and_file(name, config, flow_names())
     if not find_flow(flow).asks_models:
-        raise ConfigError(f"--flow {flow}: this flow calls no language model. There is nothing to preview.")
+        raise ConfigError(f"{flow}: this flow calls no language model. There is nothing to preview.")
     home = state_folder()
     with show_progress(), in_use(home):
         return Output(preview_rows(_load(flow, file, set_), home, rows), text.preview)
@@ -251,7 +249,6 @@ def doctor(
         typer.Option("--config", "-c", help="Call each of its language models once."),
     ] = None,
     set_: Changes = None,
-    flow: FlowOption = None,
     private: Annotated[
         bool, typer.Option("--private", help="List the private rows that cannot be used; for their owner only.")
     ] = False,
@@ -260,16 +257,13 @@ def doctor(
     from flows.cli.doctor import examine
     from flows.engine import text
 
-    file = file_of(name, config, "doctor") if name or config else None
-    if file is None and private:
+    if name is None and config is None and private:
         raise ConfigError("--private: needs the configuration that names the private rows. Add --config FILE")
     loaded = None
-    if file is not None:
-        flow = flow or flow_of(file, flow_names())
+    if name or config:
+        flow, file = flow_and_file(name, config, flow_names())
         if not find_flow(flow).continued:
-            raise ConfigError(
-                f"--flow {flow}: this flow has no models or rows of its own. Check it with: wasp plan {flow}"
-            )
+            raise ConfigError(f"{flow}: this flow has no models or rows of its own. Check it with: wasp plan {flow}")
         loaded = _load(flow, file, set_)
         if private and getattr(loaded, "private", None) is None:
             raise ConfigError(f"--private: {file} names no private rows. Set private.path, or leave the option out")
@@ -300,18 +294,17 @@ def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
     return Output(summary, entry.text().summary)
 
 
-def _plan_flow(flow: str, config: Any, verbose: bool = False) -> Output:
-    from flows.releases.opening import measured_line, with_zero_shot
+def _plan_flow(flow: str, config: Any) -> Output:
+    from flows.releases.opening import with_zero_shot
 
     entry, earlier = find_flow(flow), _earlier_run(flow, config)
     value = dict(entry.plan(config)) | {"earlier_run": earlier}
     if earlier and earlier["zero_shot"] is not None and value.get("opening"):
         value = with_zero_shot(value, earlier["zero_shot"])
-    measured = [measured_line(value["opening"])] if verbose and value.get("opening") else []
-    to_text, budget = entry.text().plan, value.get("budget")
+    budget = value.get("budget")
     refusal = [budget["refusal"]] if budget and budget["refusal"] and not budget["has_equal"] else []
     code = ConfigError.exit_code if value["problems"] else BudgetError.exit_code if refusal else 0
-    return Output(value, lambda value: "\n".join([to_text(value), *measured]), code, [*value["problems"], *refusal])
+    return Output(value, entry.text().plan, code, [*value["problems"], *refusal])
 
 
 def _earlier_run(flow: str, config: Any) -> dict[str, Any] | None:

@@ -58,16 +58,14 @@ def split_setting(path: Path) -> tuple[Path, str]:
 def find_config(path: Path) -> Path:
     """Return the file of a path or name: itself, NAME.yaml in the working folder, or a shipped NAME.yaml.
 
-    A setting after `#` is kept. Raises ConfigError for a file that is now a setting of another one.
+    A setting after `#` is kept.
     """
     file, setting = split_setting(path)
     candidates = [file] if file.suffix else [file, file.with_name(f"{file.name}.yaml"), SHIPPED / f"{file}.yaml"]
     present = next((candidate for candidate in candidates if candidate.is_file()), None)
-    if present is not None:
-        return Path(f"{present}#{setting}") if setting else present
-    if not setting and (moved := _setting_of_old_file(file)):
-        raise ConfigError(f"{path}: is a setting of another file now. Write {moved}")
-    return path
+    if present is None:
+        return path
+    return Path(f"{present}#{setting}") if setting else present
 
 
 def is_config(path: Path) -> bool:
@@ -182,32 +180,25 @@ def _read(file: Path, _changed: int, _size: int) -> Any:
     return read_yaml(file)
 
 
-def _setting_of_old_file(file: Path) -> str:
-    """Return the setting that replaces a shipped file of an earlier version; empty if none does."""
-    name = file.stem.removeprefix("compare_")
-    for path in sorted(SHIPPED.rglob("*.yaml")):
-        values = _parsed(path)
-        for setting in (file.stem, name) if _has_settings(values) else ():
-            if setting in values[SETTINGS]:
-                return f"{path.relative_to(SHIPPED).with_suffix('')}#{setting}"
-    return ""
-
-
-def flow_and_file(name: str, config: Path | None, flows: Sequence[str]) -> tuple[str, Path]:
+def flow_and_file(name: str | None, config: Path | None, flows: Sequence[str]) -> tuple[str, Path]:
     """Return the flow and the configuration file of a command's argument and its option --config.
 
     Raises:
-        ConfigError: `name` is no flow and no configuration, or --config is missing.
+        ConfigError: `name` is no configuration, nor the flow of --config; or both are missing.
     """
+    if config is None and name is None:
+        raise ConfigError("NAME: is missing. Write the name of a configuration, such as demo, or --config FILE")
     if config is not None:
+        file = find_config(config)
+        if name is None:
+            return flow_of(file, flows), file
         if name not in flows:
             raise ConfigError(f"{name}: there is no such flow.{nearest(name, flows)} Flows: {', '.join(flows)}")
-        file = find_config(config)
         if is_config(file) and flow_of(file, flows, name) != name:
             run = config if "#" in file.name else file.stem
             raise ConfigError(f"{file}: this is a configuration of another flow. Run it with: wasp run {run}")
         return name, file
-    file = find_config(Path(name))
+    file = find_config(Path(str(name)))
     if is_config(file):
         return flow_of(file, flows), file
     if name in flows:
@@ -216,24 +207,6 @@ def flow_and_file(name: str, config: Path | None, flows: Sequence[str]) -> tuple
         f"{name}: there is no flow, no {name}.yaml in this folder and no shipped configuration of this name. Flows: "
         f"{', '.join(flows)}. Write one with: wasp init {name} --data FILE"
     )
-
-
-def file_of(name: str | None, config: Path | None, command: str) -> Path:
-    """Return the configuration file of a command whose argument may be a name, or whose --config a file or name.
-
-    Raises:
-        ConfigError: both are given, neither is, or there is no such configuration.
-    """
-    if name is not None and config is not None:
-        raise ConfigError(f"Configuration '{name}' and --config {config}: give one of them")
-    if name is None:
-        if config is None:
-            raise ConfigError(f"NAME: is missing. Write: wasp {command} NAME, such as demo, or --config FILE")
-        return find_config(config)
-    file = find_config(Path(name))
-    if not is_config(file):
-        raise ConfigError(f"{name}: there is no {name}.yaml in this folder, and no shipped configuration of this name")
-    return file
 
 
 def flow_of(file: Path, flows: Sequence[str], default: str = "") -> str:

@@ -309,7 +309,7 @@ def advice(flow: str, opens_rows: bool, asks_models: bool) -> list[tuple[str, st
     commands = []
     if asks_models:
         purpose = "read texts of each language model; other models (plms) may know the task better"
-        commands.append((f"preview --config FILE --flow {flow}", purpose))
+        commands.append((f"preview {flow} --config FILE", purpose))
     if opens_rows:
         purpose = "compare more private rows or a larger privacy.epsilon, without spending budget"
         commands.append((f"plan {flow} --config FILE", purpose))

@@ -211,11 +211,6 @@ def forecast_lines(opening: Opening) -> list[str]:
     ]
 
 
-def measured_line(opening: dict[str, Any]) -> str:
-    """Return the data sets behind a forecast as a line."""
-    return f"measured on   {', '.join(opening['measured'])}"
-
-
 def with_zero_shot(plan: dict[str, Any], accuracy: float) -> dict[str, Any]:
     """Return a plan whose forecast uses the accuracy of zero-shot texts that an earlier run measured on test rows."""
     values = plan["opening"]

@@ -7,7 +7,7 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.catalog import find_flow, flow_names
-from flows.config.extends import file_of, find_config, flow_and_file, flow_of
+from flows.config.extends import find_config, flow_and_file
 from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
 
@@ -46,31 +46,16 @@ def test_a_file_of_the_working_folder_comes_first_and_names_its_flow(
 
 
 @pytest.mark.parametrize(
-    ("name", "config", "message"),
+    ("name", "message"),
     [
-        (None, None, "NAME: is missing. Write: wasp preview NAME"),
-        ("demo", Path("other.yaml"), "give one of them"),
-        ("nosuch", None, "there is no nosuch.yaml in this folder"),
+        (None, "NAME: is missing"),
+        ("nosuch", "there is no flow"),
+        ("fusegen", "--config: is missing"),
+        ("other", "'nosuch' is not a flow"),
     ],
 )
-def test_a_command_takes_a_name_or_a_file(
-    name: str | None, config: Path | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "triage.yaml").write_text(TRIAGE)
-    named = file_of("triage", None, "preview")
-    assert named == file_of(None, Path("triage"), "preview") == Path("triage.yaml")
-    assert flow_of(named, flow_names()) == "fusegen"
-    with pytest.raises(ConfigError, match=message):
-        file_of(name, config, "preview")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("nosuch", "there is no flow"), ("fusegen", "--config: is missing"), ("other", "'nosuch' is not a flow")],
-)
 def test_a_name_without_a_configuration_is_one_clear_error(
-    name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other.yaml").write_text("flow: nosuch\n")
@@ -87,7 +72,7 @@ def test_another_flow_or_a_misspelt_one_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             flow_and_file(flow, path, flow_names())
-    assert flow_and_file("fusegen", path, flow_names()) == ("fusegen", path)
+    assert flow_and_file("fusegen", path, flow_names()) == flow_and_file(None, path, flow_names()) == ("fusegen", path)
 
 
 @pytest.mark.parametrize(
@@ -167,17 +152,3 @@ def test_a_wrong_base_is_one_clear_error(
     (tmp_path / "second.yaml").write_text(f"{second}\n" if second else "")
     with pytest.raises(ConfigError, match=message):
         load_config(WaspConfig, Path("first"))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("papers/compare_table_4.yaml", "papers/wasp#table_4"),
-        ("papers/dp_kps_dbpedia", "papers/dp_kps#dp_kps_dbpedia"),
-        ("papers/compare_dp_kps_dbpedia.yaml", "papers/dp_kps#compare_dp_kps_dbpedia"),
-        ("compare_auto_here", "guidance#compare_auto_here"),
-    ],
-)
-def test_a_file_of_an_earlier_version_names_its_setting(old: str, new: str) -> None:
-    with pytest.raises(ConfigError, match=f"{old}: is a setting of another file now. Write {new}$"):
-        find_config(Path(old))

@@ -47,7 +47,7 @@ def test_a_preview_judges_texts_in_the_language_of_the_task(tmp_path: Path) -> N
 def test_a_preview_needs_models_but_no_private_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     place = ROOT / "deployments/configs"
-    shown = start.preview(None, place / "fusegen_here.yaml", ["plms_used=[smollm2]"], 1, "fusegen")
+    shown = start.preview("fusegen", place / "fusegen_here.yaml", ["plms_used=[smollm2]"], 1)
     assert {row["plm"] for row in shown["rows"]} == {"smollm2"}
     with pytest.raises(ConfigError, match="calls no language model"):
-        start.preview(None, place / "only_private_here.yaml", [], 1, "only_private")
+        start.preview("only_private", place / "only_private_here.yaml", [], 1)
