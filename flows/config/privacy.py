@@ -167,9 +167,6 @@ class Exposure(Kept):
         return self
 
 
-SEEDS = ("seed", "noise_seed", "generator", "noise_generator")
-
-
 BatchRows = Annotated[
     int, Field(ge=1, description="Average number of rows in a step; each row is sampled independently.")
 ]
@@ -191,17 +188,6 @@ class DpSteps(Strict):
     clipping: Clipping = Field(
         "hooks", description="hooks: stores a gradient per row. ghost: only its norm; far less memory for transformers."
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_seeds(cls, values: Any) -> Any:
-        seeds = [name for name in SEEDS if isinstance(values, dict) and name in values]
-        if seeds:
-            raise ValueError(
-                f"{seeds[0]} is not allowed: noise and sampling use randomness of the operating system, because a "
-                "known seed would allow removing the noise. Remove it; execution.seed sets everything else"
-            )
-        return values
 
     @property
     def tuning(self) -> Training:

@@ -115,7 +115,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "dp_sgd_gen": [
         ({"parties": BOTH}, "does not support several parties"),
-        ({"method": {"seed": 3}}, "execution.seed"),
+        ({"method": {"seed": 3}}, "method.seed: unknown key"),
         ({"method": {"declared_rows": None}}, "method.declared_rows"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
         ({"privacy": {"adjacency": "replace_one"}}, "privacy.adjacency"),
