@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +125,7 @@ def _merge(base: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
 def _base(path: Path, name: str) -> Path:
     """Return the path of the base that a configuration names."""
     file, setting = split_setting(path)
-    if setting and name in _entries(_parsed(file)):
+    if setting and name in _entries(read_yaml(file)):
         return Path(f"{file}#{name}")
     beside = find_config(file.parent / name)
     base = beside if is_config(beside) else find_config(Path(name))
@@ -138,7 +137,7 @@ def _base(path: Path, name: str) -> Path:
 def _values(path: Path) -> dict[str, Any]:
     """Return a copy of the values of a configuration."""
     file, setting = split_setting(path)
-    values = _parsed(file)
+    values = read_yaml(file)
     if not isinstance(values, dict):
         raise ConfigError(
             f"{file}: a configuration is a mapping of names to values, but this file is not. Copy a shipped one, or "
@@ -164,20 +163,6 @@ def _has_settings(values: Any) -> bool:
 def _entries(values: dict[str, Any]) -> dict[str, Any]:
     shared = values.get(SHARED)
     return {**(shared if isinstance(shared, dict) else {}), **values[SETTINGS]}
-
-
-def _parsed(file: Path) -> Any:
-    """Return the values of a file; a comparison reads the same files for each of its cells."""
-    try:
-        stamp = file.stat()
-    except OSError:
-        return read_yaml(file)
-    return _read(file, stamp.st_mtime_ns, stamp.st_size)
-
-
-@lru_cache(maxsize=32)
-def _read(file: Path, _changed: int, _size: int) -> Any:
-    return read_yaml(file)
 
 
 def flow_and_file(name: str | None, config: Path | None, flows: Sequence[str]) -> tuple[str, Path]:

@@ -5,7 +5,7 @@ Shipped task files are in `task_files/`; users add their own.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,16 +123,6 @@ def task_place(name_or_path: str) -> str:
 def load_task(name_or_path: str | Path) -> TaskCard:
     """Return the task of a shipped name or a file; ConfigError with file and field."""
     path = _find(name_or_path)
-    try:
-        state = path.stat()
-    except OSError as error:
-        raise ConfigError(f"{path}: the task file cannot be read ({error})") from None
-    return _read(path, state.st_mtime_ns, state.st_size)
-
-
-@lru_cache(maxsize=64)
-def _read(path: Path, _changed: int, _size: int) -> TaskCard:
-    """Return the task of a file, cached by modification time and size."""
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: not a mapping. Write a task file with at least name, item and labels")

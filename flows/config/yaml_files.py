@@ -1,11 +1,8 @@
-"""Parses user-written YAML; refuses duplicate keys and aliases that expand without end.
-
-PyYAML silently uses the last of several equal keys. It expands aliases by reference: a kilobyte of them can stand for
-billions of values, which every check of the values would visit.
-"""
+"""Parses user-written YAML; refuses duplicate keys, of which PyYAML silently uses the last."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +11,6 @@ import yaml
 from connectors.interfaces.errors import ConfigError
 
 _MERGE = "tag:yaml.org,2002:merge"
-MOST_VALUES = 100_000
-"""Maximum number of values of a file with all aliases expanded; the largest shipped file has fewer than 1000."""
 
 
 def parse_yaml(text: str, source: str) -> Any:
@@ -26,30 +21,25 @@ def parse_yaml(text: str, source: str) -> Any:
         source: the file or option to name in messages.
 
     Raises:
-        ConfigError: a duplicate key, with source, line and key; too many or too deeply nested values.
+        ConfigError: a duplicate key, with source, line and key.
         yaml.YAMLError: not YAML, with source and line.
     """
     loader = _Loader(text)
     loader.name = source
     try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        if _size(node, {}) > MOST_VALUES:
-            raise ConfigError(
-                f"{source}: its aliases expand to more than {MOST_VALUES} values. Write fewer aliases (*)"
-            )
-        return loader.construct_document(node)
-    except RecursionError:
-        raise ConfigError(f"{source}: its values are nested too deeply, or contain themselves. Remove levels") from None
+        return loader.get_single_data()
     finally:
         loader.dispose()
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the values of a YAML file. Raises ConfigError if it cannot be read."""
+    """Return the values of a YAML file, cached until it changes: copy them before a change.
+
+    Raises ConfigError if it cannot be read.
+    """
     try:
-        return parse_yaml(path.read_text(encoding="utf-8"), str(path))
+        state = path.stat()
+        return _read(path, state.st_mtime_ns, state.st_size)
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file. Shipped configurations are in deployments/configs") from None
     except IsADirectoryError:
@@ -68,16 +58,9 @@ def read_yaml(path: Path) -> Any:
         raise ConfigError(f"{path}: is not YAML ({str(error).splitlines()[0]}). Save it as plain text") from None
 
 
-def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Return the number of values of a node with its aliases expanded; RecursionError if it contains itself."""
-    if id(node) not in sizes:
-        size = 1
-        if isinstance(node, yaml.MappingNode):
-            size += sum(_size(part, sizes) for pair in node.value for part in pair)
-        elif isinstance(node, yaml.SequenceNode):
-            size += sum(_size(item, sizes) for item in node.value)
-        sizes[id(node)] = size
-    return sizes[id(node)]
+@lru_cache(maxsize=64)
+def _read(path: Path, _changed: int, _size: int) -> Any:
+    return parse_yaml(path.read_text(encoding="utf-8"), str(path))
 
 
 def line_of(path: Path, field: str) -> int | None:
