@@ -7,11 +7,12 @@ import importlib.util
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.packages import install_command
 from connectors.interfaces.redaction import redact
 from flows.runtime.state_folder import check_closed, state_folder
@@ -27,60 +28,41 @@ LEAST_FREE_BYTES = 2 * 1024**3
 def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str, Any]:
     """Run every check; each reports its result, or the problem and its fix.
 
-    With a configuration, check everything that its run needs, then request one text from each language model and
-    cache it for the run. With `private`, also list the
-    problems of the private rows, without noise: for the terminal of their owner only. `ready`: the configuration itself
-    has no problem.
+    With a configuration, check everything that its run needs, then, if it has no problem (`ready`), request one text
+    from each language model and cache it for the run. With `private`, also list the problems of the private rows,
+    without noise: for the terminal of their owner only.
     """
-    home = state_folder()
-    checks: dict[str, Callable[[Path], str]] = {
-        "python": _python,
-        "names": _names,
-        "variables": _variables,
-        "state folder": _folder,
-        "free disk": _disk,
-        "prefect server": _prefect,
-        "exact noise": _noise,
-        "privacy ledger": _ledger,
-        "artifacts": _artifacts,
-        "sentence encoder": _encoder,
-        "tracking": _tracking,
-    }
+    home, problems = state_folder(), []
+    checks: list[tuple[str, Callable[[Path], str]]] = [
+        ("python", _python),
+        ("names", _names),
+        ("variables", _variables),
+        ("state folder", _folder),
+        ("free disk", _disk),
+        ("prefect server", _prefect),
+        ("exact noise", _noise),
+        ("privacy ledger", _ledger),
+        ("artifacts", _artifacts),
+        ("sentence encoder", _encoder),
+        ("tracking", _tracking),
+    ]
     if config is not None:
-        report = _with_configuration(config, checks, home)
-        if private:
-            from flows.engine.prepare import check_private_rows
+        from flows.engine.checks import problems_of
+        from flows.engine.prepare import check_private_rows
 
-            rows = _check("private rows", partial(check_private_rows, config), home)
-            report["checks"].append(rows)
-            report["healthy"] = report["healthy"] and rows["ok"]
-        return report
-    return _results(checks, home) | {"ready": True}
-
-
-def _with_configuration(config: AnyConfig, checks: dict[str, Callable[[Path], str]], home: Path) -> dict[str, Any]:
-    """Check a configuration.
-
-    Call its models, which may cost money, only if it has no problem.
-    """
-    from flows.engine.checks import problems_of
-
-    problems = [str(problem) for problem in problems_of(config, home)]
-    checks["task runner"] = partial(_runner, config.execution)
-    if not problems:
-        checks["configuration"] = lambda _: "rows, models and packages are available"
-        checks |= {f"PLM {plm.name}": partial(_model, config, plm.name) for plm in config.models}
-    report = _results(checks, home)
-    if problems:
-        report["checks"] += [{"what": "configuration", "ok": False, "found": redact(problem)} for problem in problems]
-        not_called = "not called. Correct the configuration first."
-        report["checks"] += [{"what": f"PLM {plm.name}", "ok": False, "found": not_called} for plm in config.models]
-    return report | {"healthy": report["healthy"] and not problems, "ready": not problems}
+        problems = [str(problem) for problem in problems_of(config, home)]
+        call = partial(_refuse, "not called. Correct the configuration first.") if problems else partial(_model, config)
+        checks.append(("task runner", partial(_runner, config.execution)))
+        checks += [("configuration", partial(_refuse, problem)) for problem in problems]
+        checks += [] if problems else [("configuration", lambda _: "rows, models and packages are available")]
+        checks += [(f"PLM {plm.name}", partial(call, plm.name)) for plm in config.models]
+        checks += [("private rows", partial(check_private_rows, config))] if private else []
+    results = [_check(name, check, home) for name, check in checks]
+    return {"healthy": all(result["ok"] for result in results), "checks": results, "ready": not problems}
 
 
-def _results(checks: Mapping[str, Callable[[Path], str]], home: Path) -> dict[str, Any]:
-    results = [_check(name, check, home) for name, check in checks.items()]
-    return {"healthy": all(result["ok"] for result in results), "checks": results}
+def _refuse(problem: str, *_: object) -> str:
+    raise ConfigError(problem)
 
 
 def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from connectors.artifacts.columns import DESCRIPTIONS
-from flows.publish.recipe import classifier_use, describe_recipe, recipe
+from flows.publish.recipe import describe_recipe, encoder_of, learning_lines
 from flows.storage.audit_findings import AuditLine, describe_audits
 from tasks.core.refs import Overlap
 from tasks.metrics.usefulness import Accuracy
@@ -109,7 +109,7 @@ class BundleFacts:
 def dataset_card(facts: BundleFacts) -> str:
     """Return the text of README.md."""
     report, useful = facts.report, facts.report.usefulness
-    config, names = facts.book["config"], facts.card.label_names
+    config = facts.book["config"]
     text = template("card.md.j2").render(
         header=yaml.safe_dump(front_matter(facts), sort_keys=False, allow_unicode=True),
         facts=facts,
@@ -118,9 +118,12 @@ def dataset_card(facts: BundleFacts) -> str:
         words=words,
         mechanisms=mechanisms(report),
         audits=describe_audits(facts.audits, facts.never_audited),
-        recipe=recipe(config, names, facts.soft),
+        names=list(facts.card.label_names),
+        encoder=encoder_of(config),
+        learn=learning_lines(facts.soft),
         reached=describe_recipe(facts.reached, useful.chance if useful else 0.0, facts.not_run),
-        classifier=classifier_use(config, facts.pooled),
+        kind=config["student"]["kind"],
+        pooled=facts.pooled,
     )
     return text.rstrip() + "\n"
 

@@ -1,7 +1,4 @@
-"""Lines of code in a dataset card: a recipe that trains a classifier on the rows, and the use of the run's classifier.
-
-Export runs the recipe on the test rows.
-"""
+"""The recipe of a dataset card, which trains a classifier on the rows (`card_use.md.j2`), run on the test rows."""
 
 from __future__ import annotations
 
@@ -33,14 +30,6 @@ def encoder_of(config: Mapping[str, Any]) -> str:
     if embedder["connector"] != "sentence_transformers":
         return ""
     return PUBLIC_ENCODER if embedder["model"] in ("", "embedded") else str(embedder["model"])
-
-
-def recipe(config: Mapping[str, Any], names: Sequence[str], soft: bool) -> str:
-    """Return the section with the lines; they use the run's sentence encoder if it is on the Hub."""
-    encoder, learn = encoder_of(config), learning_lines(soft)
-    lines = (ENCODED if encoder else COUNTED).format(encoder=encoder, names=list(names), learn=learn)
-    packages = f"`pandas`, `pyarrow`, {'`sentence-transformers` and ' if encoder else 'and '}`scikit-learn`"
-    return f"## Use\nIn this folder, with the packages {packages}:\n\n```python\n{lines}```"
 
 
 def measure_recipe(
@@ -90,20 +79,6 @@ def learning_lines(soft: bool) -> str:
     return SOFT_LABELS if soft else HARD_LABELS
 
 
-def classifier_use(config: Mapping[str, Any], pooled: bool) -> str:
-    """Return the section for the classifier of a run; `pooled`: a fine-tuned sentence encoder with its own head."""
-    if config["student"]["kind"] == "finetune":
-        packages, code = "transformers", POOLED if pooled else PIPELINE
-    elif not encoder_of(config):
-        return (
-            "## Use the classifier\nNo model on the Hub makes its vectors. `student/student.json` names the encoder, "
-            "and `student/head.npz` has the layers."
-        )
-    else:
-        packages, code = "sentence-transformers", ON_VECTORS
-    return f"## Use the classifier\nIn this folder, with the package `{packages}`:\n\n```python\n{code}```"
-
-
 HARD_LABELS = """\
 student = LogisticRegression(C=4, max_iter=1000).fit(features, rows["label"])
 """
@@ -112,57 +87,4 @@ SOFT_LABELS = """\
 parts = [(n, names[k], p) for n, row in enumerate(rows["label_soft"]) for k, p in enumerate(row) if p > 0.005]
 texts, labels, weights = zip(*parts)
 student = LogisticRegression(C=4, max_iter=1000).fit(features[list(texts)], labels, sample_weight=weights)
-"""
-
-ENCODED = """\
-import pandas as pd
-from sentence_transformers import SentenceTransformer
-from sklearn.linear_model import LogisticRegression
-
-names = {names}
-rows = pd.read_parquet("synthetic.parquet")
-encoder = SentenceTransformer("{encoder}")
-features = encoder.encode(rows["text"].tolist(), normalize_embeddings=True)
-{learn}print(student.predict(encoder.encode(["Where is my parcel?"], normalize_embeddings=True)))
-"""
-
-COUNTED = """\
-import pandas as pd
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-
-names = {names}
-rows = pd.read_parquet("synthetic.parquet")
-words = TfidfVectorizer(sublinear_tf=True)
-features = words.fit_transform(rows["text"])
-{learn}print(student.predict(words.transform(["Where is my parcel?"])))
-"""
-
-PIPELINE = """\
-from transformers import pipeline
-
-print(pipeline("text-classification", "student/model")("Where is my parcel?"))
-"""
-
-POOLED = """\
-import json, torch
-from safetensors.torch import load_file
-from transformers import AutoModel, AutoTokenizer
-
-classes, head = json.load(open("student/student.json"))["classes"], load_file("student/head.safetensors")
-tokens = AutoTokenizer.from_pretrained("student/model")(["Where is my parcel?"], return_tensors="pt")
-with torch.no_grad():
-    hidden = AutoModel.from_pretrained("student/model")(**tokens).last_hidden_state
-print(classes[int((hidden[0].mean(0) @ head["weight"].T + head["bias"]).argmax())])
-"""
-
-ON_VECTORS = """\
-import json, numpy as np
-from sentence_transformers import SentenceTransformer
-
-student, head = json.load(open("student/student.json")), np.load("student/head.npz")
-x = SentenceTransformer(student["encoder"]).encode(["Where is my parcel?"], normalize_embeddings=True)
-for layer in range(len(head.files) // 2):
-    x = (np.maximum(x, 0) if layer else x) @ head[f"w{layer}"].T + head[f"b{layer}"]
-print(student["classes"][int(x[0].argmax())])
 """
