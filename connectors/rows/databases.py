@@ -30,7 +30,6 @@ _PUBLIC_PREFIXES = (
 
 
 _READ_ONLY = {
-    "sqlite": "PRAGMA query_only = ON",
     "mysql": "SET SESSION TRANSACTION READ ONLY",
     "mariadb": "SET SESSION TRANSACTION READ ONLY",
     "oracle": "SET TRANSACTION READ ONLY",
@@ -41,8 +40,8 @@ _READ_ONLY = {
 def read_sql(address: str, query: str, name: str, lenient: bool = False) -> Columns:
     """Return the columns of a query's result, with rows in the database's order.
 
-    The query is one SELECT (`check_query`). The connection is read-only: a SQLite file is opened with mode=ro and an
-    authorizer; transactions of PostgreSQL, MySQL, MariaDB and Oracle are READ ONLY; DuckDB is opened read-only. Other
+    The query is one SELECT (`check_query`). The connection is read-only: a SQLite file is opened with mode=ro;
+    transactions of PostgreSQL, MySQL, MariaDB and Oracle are READ ONLY; DuckDB is opened read-only. Other
     databases have no such mode, and nothing is committed there; use an account with read permission only.
 
     With `lenient`, bytes of SQLite that are not UTF-8 are Windows-1252, and dates of PostgreSQL that Python cannot
@@ -128,8 +127,6 @@ def _reading(engine: Engine) -> Iterator[Connection]:
             connection = connection.execution_options(postgresql_readonly=True)
         if kind in _READ_ONLY:
             connection.exec_driver_sql(_READ_ONLY[kind])
-        if isinstance(driver := connection.connection.driver_connection, sqlite3.Connection):
-            driver.set_authorizer(_authorize_reading)
         yield connection
 
 
@@ -177,14 +174,3 @@ def _is_valid(address: str, query: str) -> bool:
 def _public_message(error: Exception) -> str:
     message = str(getattr(error, "orig", None) or "").strip().split("\n")[0]
     return message if message.startswith(_PUBLIC_PREFIXES) else type(error).__name__
-
-
-def _authorize_reading(action: int, name: str | None, function: str | None, *_: str | None) -> int:
-    """Deny statements that SQLite allows despite read-only mode.
-
-    ATTACH creates files, PRAGMA changes limits.
-    """
-    attaches = action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
-    sets_limits = action == sqlite3.SQLITE_PRAGMA and name != "data_version"  # which full-text tables read themselves
-    loads_code = action == sqlite3.SQLITE_FUNCTION and function == "load_extension"
-    return sqlite3.SQLITE_DENY if attaches or sets_limits or loads_code else sqlite3.SQLITE_OK

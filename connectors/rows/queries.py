@@ -33,8 +33,6 @@ DIALECTS = {
     "trino": "trino",
 }
 """SQLAlchemy's name of a database -> the parser's name of its SQL dialect."""
-_FALLBACK_DIALECTS = ("", "postgres", "sqlite", "mysql", "tsql", "oracle")
-"""Dialects to try while the address is unknown (`env:NAME`)."""
 
 
 def check_query(query: str, address: str) -> None:
@@ -42,7 +40,7 @@ def check_query(query: str, address: str) -> None:
 
     Args:
         query: the SQL text.
-        address: the SQLAlchemy address, which determines the dialect; for `env:NAME` any dialect is accepted.
+        address: the SQLAlchemy address, which determines the dialect; a query for `env:NAME` is parsed when it is read.
     """
     if re.match(READING, query) is None:
         raise ValueError(
@@ -52,10 +50,9 @@ def check_query(query: str, address: str) -> None:
     if re.search(r"/\*M?!", query):
         raise ValueError("MySQL executes the content of /*! */. Remove that comment")
     kind = re.split(r"[+:]", address)[0]
-    dialects = _FALLBACK_DIALECTS if address.startswith("env:") else (DIALECTS.get(kind, ""),)
-    problems = [_problem(query, dialect) for dialect in dialects]
-    if all(problems):
-        raise ValueError(problems[0])
+    problem = "" if kind == "env" else _problem(query, DIALECTS.get(kind, ""))
+    if problem:
+        raise ValueError(problem)
 
 
 def _problem(query: str, dialect: str) -> str:
