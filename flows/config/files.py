@@ -41,10 +41,7 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
     layers = read_layers(path)
     values = merge(layers)
     values.pop(FLOW_KEY, None)  # read by `flow_and_file`
-    for change in changes:
-        _set(values, change)
-    for finding in find_secrets(values):  # before paths are resolved, which would hide addresses
-        raise ConfigError(f"{path}:\n  {explain_secret(finding)}")
+    _change(values, changes, str(path))  # before paths are resolved, which would hide addresses
     root = values.get("data_root")
     if isinstance(root, str):
         values["data_root"] = str(environment().data or (_folder(layers, "data_root") / root).resolve())
@@ -61,10 +58,7 @@ def with_changes(config: Config, changes: Sequence[str] | None) -> Config:
     if not changes:
         return config
     values = config.model_dump(mode="json", exclude_unset=True)
-    for change in changes:
-        _set(values, change)
-    for finding in find_secrets(values):
-        raise ConfigError(f"changes:\n  {explain_secret(finding)}")
+    _change(values, changes, "changes")
     return check_config(type(config), values, "changes")
 
 
@@ -100,6 +94,14 @@ def _folder(layers: Sequence[Layer], field: str) -> Path:
     return next((layer for layer in layers if field in layer.values), layers[0]).file.resolve().parent
 
 
+def _change(values: dict[str, Any], changes: Sequence[str], source: str) -> None:
+    """Apply changes; ConfigError for a value that is a secret."""
+    for change in changes:
+        _set(values, change)
+    for finding in find_secrets(values):
+        raise ConfigError(f"{source}:\n  {explain_secret(finding)}")
+
+
 def _set(values: dict[str, Any], change: str) -> None:
     name, equals, text = change.partition("=")
     if not equals or not name:
@@ -114,10 +116,7 @@ def _set(values: dict[str, Any], change: str) -> None:
         raise ConfigError(
             f"--set {hide_secrets(change)}: the value is not YAML. Quote text with special characters"
         ) from None
-    if isinstance(node, list):
-        node[_index(node, last, name)] = value
-    else:
-        node[last] = value
+    node[_index(node, last, name) if isinstance(node, list) else last] = value
 
 
 def _step_into(node: Any, parent: str, name: str) -> Any:

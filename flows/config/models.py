@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import yaml
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from connectors.interfaces.money import format_dollars
 from connectors.models.transformers import smollm2
@@ -115,16 +115,14 @@ class Plm(Strict):
             raise ValueError(removed)
         return connector
 
-    @model_validator(mode="after")
-    def _check_price(self) -> Self:
-        try:
-            _ = self.stated_price
-        except ValidationError:
-            raise ValueError(
-                f"options.price: {self.options['price']!r} is not a price. Write {{input: ..., output: ...}} in "
-                "dollars per million tokens"
-            ) from None
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _take_price_from_options(cls, values: Any) -> Any:
+        options = values.get("options") if isinstance(values, dict) else None
+        if not isinstance(options, dict) or "price" not in options:
+            return values
+        rest = {name: option for name, option in options.items() if name != "price"}
+        return {"price": options["price"]} | values | {"options": rest}
 
     @property
     def is_stub(self) -> bool:
@@ -140,17 +138,13 @@ class Plm(Strict):
 
     @property
     def stated_price(self) -> Price | None:
-        """The price of a paid model: the field, else the options, else the shipped list."""
-        stated = self.options.get("price") if self.connector in PAID else None
-        if self.price is not None or stated is None:
-            return self.price or (self.listed_price.price if self.listed_price else None)
-        return Price.model_validate(stated)
+        """The price of a paid model: the field, else the shipped list."""
+        return self.price or (self.listed_price.price if self.listed_price else None)
 
     @property
     def listed_price(self) -> ListedPrice | None:
         """The price of the shipped list, for a model at its vendor's own address without a price of its own."""
-        is_elsewhere = self.endpoint or self.options.get("endpoint") or self.options.get("endpoints")
-        if self.price is not None or self.options.get("price") is not None or is_elsewhere:
+        if self.price or self.endpoint or self.options.get("endpoint") or self.options.get("endpoints"):
             return None
         return listed_prices().get((self.connector, self.model))
 
