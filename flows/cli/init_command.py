@@ -57,33 +57,27 @@ PERSON_NAME = re.compile("patient|person|subject|user|customer|client|member|aut
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Options of `wasp init` that locate the rows. None: guessed, or requested on a terminal."""
+class Options:
+    """Options of `wasp init`. Those that are None or empty are guessed, chosen, or requested on a terminal."""
 
     data: str | None
     query: str | None
     text: str | None
     label: str | None
     person: str | None
-    test_share: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """Options of `wasp init` that describe the run; empty ones are chosen."""
-
+    test_share: float | None
     classes: Sequence[str]
     item: str
     models: Sequence[str]
+    endpoint: str | None
     declared_rows: int | None
+    language: str | None
+    is_accepted: bool
     epsilon: float
     cap: float | None
-    endpoint: str | None = None
-    language: str | None = None
-    is_accepted: bool = False
 
 
-def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
+def init(name: str, options: Options) -> dict[str, Any]:
     """Register the dataset NAME and write NAME.yaml and NAME_task.yaml in the working folder.
 
     Nothing is registered or written if one of the files exists or a check fails. Classes, number of rows and language
@@ -93,45 +87,45 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
         ConfigError: a file or the dataset exists, an option is invalid, no row can be used, or fewer than two classes
             have enough rows.
     """
-    dataset.check_new(name, choices.cap, 1e-5)
+    dataset.check_new(name, options.cap, 1e-5)
     files = {kind: Path(f"{name}{ending}") for kind, ending in FILES.items()}
     for file in files.values():
         if file.exists():
             raise ConfigError(f"{file}: this file exists. Choose another NAME, or remove it first.")
-    _check_budget(choices)
-    models, reason = choose_models(choices.models, choices.endpoint)
+    _check_budget(options)
+    models, reason = choose_models(options.models, options.endpoint)
     home = state_folder()
     zone = open_zone(home)
-    view = _view(source)
+    view = _view(options)
     records = survey_view(zone, view)
-    person, notice = _person(source.person, records)
+    person, notice = _person(options.person, records)
     if person != view.person:
         view = view.model_copy(update={"person": person})
         records = survey_view(zone, view)
-    classes, left_out = _classes(records.classes, choices.classes)
+    classes, left_out = _classes(records.classes, options.classes)
     with _undone_on_failure(files.values()) as written:
-        if source.test_share is not None:
+        if options.test_share is not None:
             private = written(stored_rows(home, name))
-            records = split_view(zone, view, source.test_share, classes, (private, files["test"]))
+            records = split_view(zone, view, options.test_share, classes, (private, files["test"]))
             view = DatasetView(path=str(private), person=person and "person")
-        declared, language = _declarations(choices, classes, records)
+        declared, language = _declarations(options, classes, records)
         view = view.model_copy(update={"declared_rows": declared})
         task_values: dict[str, Any] = {"labels": [{"name": label, "description": ""} for label in classes]}
-        task_values |= {"name": name.replace("-", "_"), "item": choices.item, "language": language}
-        values = _run_values(files, name, choices, models, classes)
-        values |= {"test": {"path": str(files["test"])}} if source.test_share is not None else {}
+        task_values |= {"name": name.replace("-", "_"), "item": options.item, "language": language}
+        values = _run_values(files, name, options, models, classes)
+        values |= {"test": {"path": str(files["test"])}} if options.test_share is not None else {}
         values["privacy"] |= {"protects": "person"} if person else {}
         _check(values, files, task_values)
         schemas = write_schemas(home)
         title = f"Task of {name}. A description and typical words of each class improve the texts."
         _write(files["task"], title, name, schemas[1], task_values)
         _write(files["config"], f"WASP on the registered dataset {name}", name, schemas[0], values)
-        registered = dataset.register(name, view, choices.cap, 1e-5)
+        registered = dataset.register(name, view, options.cap, 1e-5)
     return {
         "name": name,
         "config": str(files["config"]),
         "task": str(files["task"]),
-        "test": str(files["test"]) if source.test_share is not None else None,
+        "test": str(files["test"]) if options.test_share is not None else None,
         "classes": classes,
         "left_out": left_out,
         "person": person,
@@ -145,33 +139,33 @@ def init(name: str, source: Source, choices: Choices) -> dict[str, Any]:
     } | dataset.seen_by_owner(records)
 
 
-def converse(name: str | None, source: Source, choices: Choices) -> tuple[str, Source, Choices]:
+def converse(name: str | None, options: Options) -> tuple[str, Options]:
     """Ask the owner of the rows for the options of `wasp init` that are not set; return name and options.
 
     Raises ConfigError without a terminal.
     """
     if not sys.stdin.isatty():
         raise ConfigError("NAME, --data: one is not set. Write both, or run wasp init on a terminal, which asks")
-    data = source.data or _ask("File of your rows (CSV, JSON Lines or Parquet)", "", _path_with_header)
-    source = replace(source, data=data)
+    data = options.data or _ask("File of your rows (CSV, JSON Lines or Parquet)", "", _path_with_header)
+    options = replace(options, data=data)
     if name is None:
         name = _ask("Name of the dataset", Path(data).stem, lambda name: dataset.check_new(name, None, 1e-5))
-    text, label = (source.text, source.label) if source.text and source.label else _columns(source, _path(data))
-    share = source.test_share
+    text, label = (options.text, options.label) if options.text and options.label else _columns(options, _path(data))
+    share = options.test_share
     if share is None:
         answer = _ask("Part to hold out as test rows, 0 for none", "0.15", _check_share)
         share = float(answer) or None
-    models, reason = choose_models(choices.models, choices.endpoint)
+    models, reason = choose_models(options.models, options.endpoint)
     print(f"models: {', '.join(_called(model) for model in models)} ({reason})")
-    requested = choices.models
-    if not requested and choices.endpoint is None:
+    requested = options.models
+    if not requested and options.endpoint is None:
         others = "Enter for these, or others as CONNECTOR:MODEL, separated by spaces"
         requested = _ask(others, "", lambda answer: choose_models(answer.split()) if answer else None).split()
-    cap = choices.cap
+    cap = options.cap
     if cap is None:
         cap = float(_ask("Cap: largest total epsilon of all runs", f"{DEFAULT_CAP[0]:g}", _check_cap))
-    changed = replace(choices, models=requested, cap=cap, epsilon=min(choices.epsilon, cap))
-    return name, replace(source, text=text, label=label, test_share=share), changed
+    rows = replace(options, text=text, label=label, test_share=share)
+    return name, replace(rows, models=requested, cap=cap, epsilon=min(options.epsilon, cap))
 
 
 def _ask(question: str, default: str, check: Callable[[str], object]) -> str:
@@ -210,16 +204,16 @@ def _called(model: Mapping[str, Any]) -> str:
     return f"{model['connector']}:{model['model']}"
 
 
-def _declarations(choices: Choices, classes: Sequence[str], records: Survey) -> tuple[int, str]:
+def _declarations(options: Options, classes: Sequence[str], records: Survey) -> tuple[int, str]:
     """Return the public number of rows or persons and the language: of the options, or as the owner confirms.
 
     Raises ConfigError, which names nothing of the rows, if an option is missing and nobody can be asked or agrees.
     """
-    declared, language = choices.declared_rows or records.declared_rows, choices.language or records.language
-    flags = {"--class LABEL": choices.classes, "--declared-rows N": choices.declared_rows}
-    flags |= {"--language CODE": choices.language}
+    declared, language = options.declared_rows or records.declared_rows, options.language or records.language
+    flags = {"--class LABEL": options.classes, "--declared-rows N": options.declared_rows}
+    flags |= {"--language CODE": options.language}
     missing = [flag for flag, value in flags.items() if not value]
-    if not missing or choices.is_accepted:
+    if not missing or options.is_accepted:
         return declared, language
     if not sys.stdin.isatty():
         raise ConfigError(
@@ -236,7 +230,7 @@ def _declarations(choices: Choices, classes: Sequence[str], records: Survey) -> 
 
 
 def _run_values(
-    files: Mapping[str, Path], name: str, choices: Choices, models: list[dict[str, Any]], classes: Sequence[str]
+    files: Mapping[str, Path], name: str, options: Options, models: list[dict[str, Any]], classes: Sequence[str]
 ) -> dict[str, Any]:
     """Return the configuration of a run on the dataset NAME that protects records and measures nothing."""
     return {
@@ -245,21 +239,21 @@ def _run_values(
         "private": name,
         "plms": models,
         "embedder": {"connector": "sentence_transformers", "model": "embedded"},
-        "privacy": {"epsilon": choices.epsilon, "delta": 1e-5},
+        "privacy": {"epsilon": options.epsilon, "delta": 1e-5},
         "method": {"samples": min(MOST_TEXTS, TEXTS_PER_CLASS * len(classes))},
         "student": {"kind": "linear"},
         "evaluation": {"fid_reference": "none"},
     }
 
 
-def _check_budget(choices: Choices) -> None:
+def _check_budget(options: Options) -> None:
     """Raise ConfigError for an epsilon that is invalid, or larger than the cap of the dataset."""
-    cap = DEFAULT_CAP[0] if choices.cap is None else choices.cap
-    if not 0 < choices.epsilon < math.inf:
-        raise ConfigError(f"--epsilon: {choices.epsilon:g} is not a positive number. Write a number such as 4")
-    if choices.epsilon > cap:
+    cap = DEFAULT_CAP[0] if options.cap is None else options.cap
+    if not 0 < options.epsilon < math.inf:
+        raise ConfigError(f"--epsilon: {options.epsilon:g} is not a positive number. Write a number such as 4")
+    if options.epsilon > cap:
         raise ConfigError(
-            f"--epsilon: {choices.epsilon:g} exceeds the cap {cap:g} of the dataset, so no run could start. Lower it, "
+            f"--epsilon: {options.epsilon:g} exceeds the cap {cap:g} of the dataset, so no run could start. Lower it, "
             "or raise --epsilon-cap"
         )
 
@@ -363,32 +357,32 @@ def editor_schema(model: Any) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def _view(source: Source) -> DatasetView:
-    path = _path(source.data or "")
-    text, label = source.text, source.label
+def _view(options: Options) -> DatasetView:
+    path = _path(options.data or "")
+    text, label = options.text, options.label
     if text is None or label is None:
-        text, label = _columns(source, path)
-    person = None if source.person == NO_PERSON else source.person
-    values = {"path": path, "query": source.query, "text": text, "label": label, "person": person}
+        text, label = _columns(options, path)
+    person = None if options.person == NO_PERSON else options.person
+    values = {"path": path, "query": options.query, "text": text, "label": label, "person": person}
     return check_config(DatasetView, values, "wasp init")
 
 
-def _columns(source: Source, path: str) -> tuple[str, str]:
+def _columns(options: Options, path: str) -> tuple[str, str]:
     """Return the text and label column: of the options, guessed from the header, or asked on a terminal."""
-    header = None if source.query else read_header(RowsRef(path))
+    header = None if options.query else read_header(RowsRef(path))
     if header is None:
         raise ConfigError("--text and --label: the columns of this source have no header. Name both options.")
     text, label = (
-        source.text or _known(header.columns, TEXT_COLUMNS),
-        source.label or _known(header.columns, LABEL_COLUMNS),
+        options.text or _known(header.columns, TEXT_COLUMNS),
+        options.label or _known(header.columns, LABEL_COLUMNS),
     )
     if sys.stdin.isatty():
         print(f"columns: {', '.join(header.columns)}")
-        text = source.text or typer.prompt("Text column", default=text or None)
-        label = source.label or typer.prompt("Label column", default=label or None)
+        text = options.text or typer.prompt("Text column", default=text or None)
+        label = options.label or typer.prompt("Label column", default=label or None)
     if not text or not label:
         missing = "--text" if not text else "--label"
-        raise ConfigError(f"{missing}: name the column. {source.data} has: {', '.join(header.columns)}")
+        raise ConfigError(f"{missing}: name the column. {options.data} has: {', '.join(header.columns)}")
     return text, label
 
 

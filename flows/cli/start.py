@@ -68,14 +68,12 @@ def init(  # noqa: PLR0913 - the options of the command
     """Register your own data and write a configuration and a task file; without NAME or --data, ask for all."""
     from flows.cli import init_command
 
-    source = init_command.Source(data, query, text, label, person, test_share)
-    choices = init_command.Choices(
-        class_ or [], item, model or [], declared_rows, epsilon, epsilon_cap, endpoint, language, yes
-    )
+    rows = (data, query, text, label, person, test_share, class_ or [], item)
+    options = init_command.Options(*rows, model or [], endpoint, declared_rows, language, yes, epsilon, epsilon_cap)
     is_guided = name is None or data is None
     if name is None or data is None:
-        name, source, choices = init_command.converse(name, source, choices)
-    result = init_command.init(name, source, choices)
+        name, options = init_command.converse(name, options)
+    result = init_command.init(name, options)
     output = Output(init_command.public_part(result), lambda _: init_command.described(result))
     return _then_offered(output, name) if is_guided else output
 
