@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
@@ -67,8 +66,6 @@ def _readable(name: str) -> Iterator[None]:
 
 def _first_line(start: bytes, where: RowsRef, separator: str) -> Header | None:
     """Return the columns of a first line, None if invalid or longer than `start`."""
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise PlaceError(f"{display_path(where)} is UTF-16. Save the file as UTF-8: iconv -f utf-16 -t utf-8 OLD > NEW")
     text = decode_any(start)
     if _CONTROL.search(first_line(text)):
         raise PlaceError(

@@ -127,8 +127,6 @@ def _text(value: Any) -> str | None:
 
 
 def _choose(where: RowsRef, frame: pd.DataFrame, rows: int) -> pd.DataFrame:
-    if rows < 1:
-        raise InputError(f"{display_path(where)}: rows must be at least 1, not {rows}.")
     if rows > len(frame):
         # The error omits the number of rows: for private rows it is private.
         raise InputError(f"{display_path(where)} has fewer than the {rows} requested rows. Lower 'rows', or remove it.")

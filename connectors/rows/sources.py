@@ -23,14 +23,12 @@ Columns = Mapping[str, Sequence[Any]]
 
 DATA = Path(__file__).parents[1] / "data"
 KNOWN = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
-MOST_BYTES = 4 * 1000**3
-"""Maximum size of a file after decompression."""
 _NO_PYTHON_VALUE = (ValueError, OverflowError, LookupError)
 """Errors of a cell that Python cannot represent: a year above 9999, an unknown time zone, bytes that are no text."""
 SEPARATORS = (",", ";", "\t", "|")
 MOST_DIGITS = 4000
 """Longest integer of JSON that is read as a number; Python converts at most 4300 digits."""
-csv.field_size_limit(MOST_BYTES)  # by default the rest of a longer cell would be read as rows of its own
+csv.field_size_limit(2**31 - 1)  # by default the rest of a longer cell would be read as rows of its own
 
 
 def _as_windows(error: UnicodeError) -> tuple[str, int]:
@@ -190,8 +188,7 @@ def ending_of(file: str) -> str:
 def _read_file(system: Any, file: str, name: str, where: RowsRef) -> Columns:
     ending, required = ending_of(file), column_names(where)
     with _reachable(name), system.open(file, "rb", compression=packing_of(file)) as opened:
-        data = opened.read(MOST_BYTES + 1)
-    _require_size(len(data), name)
+        data = opened.read()
     if not data.strip():
         if where.lenient:  # the file of a table without rows
             return dict.fromkeys(required, ())
@@ -202,13 +199,6 @@ def _read_file(system: Any, file: str, name: str, where: RowsRef) -> Columns:
     if ending in (".csv", ".tsv"):
         return _parse_csv(text, name, "\t" if ending == ".tsv" else separator_of(text, required), where.lenient)
     return _parse_json(text, name, where, is_array=ending == ".json")
-
-
-def _require_size(size: int, name: str) -> None:
-    """Refuse a file that would fill the memory, such as a small compressed one."""
-    if size > MOST_BYTES:
-        most = f"{MOST_BYTES / 1e9:.0f} GB"
-        raise InputError(f"{name} has more than {most} after decompression. Split it into several files of one folder.")
 
 
 def _decode(data: bytes, name: str) -> str:
@@ -226,7 +216,6 @@ def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsR
 
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
-        _require_size(sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), name)
         names = list(dict.fromkeys(file.schema_arrow.names))
         # Only on this thread, see `connectors.artifacts.parquet.parse_table`.
         table = file.read(

@@ -60,18 +60,16 @@ def cap(  # noqa: PLR0913 - the options of a command
     return show(dataset)
 
 
-def check_cap(
-    epsilon: float, delta: float, protects: str, epsilon_option: str = "--epsilon", delta_option: str = "--delta"
-) -> None:
+def check_cap(epsilon: float, delta: float, protects: str = "record", option: str = "--epsilon") -> None:
     """Raise ConfigError for an invalid cap; epsilon inf lifts a cap."""
     from flows.config.privacy import check_delta
 
     if not epsilon > 0:
-        raise ConfigError(f"{epsilon_option}: {epsilon:g} is not greater than 0. Write a number such as 4.")
+        raise ConfigError(f"{option}: {epsilon:g} is not greater than 0. Write a number such as 4.")
     try:
         check_delta(delta)
     except ValueError as error:
-        raise ConfigError(f"{delta_option}: {error}") from None
+        raise ConfigError(f"--delta: {error}") from None
     if protects not in ("record", "person"):
         raise ConfigError(f"--protects: '{protects}' is unknown. Write record or person.")
 

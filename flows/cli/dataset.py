@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from flows.config.rows import DatasetView
     from tasks.private.data.survey import Survey
 
+DELTA = 1e-5
+"""Delta of the cap of a new dataset; `wasp budget cap` changes it."""
+
 dataset = command_group("Register private datasets, which runs then name: private: NAME.")
 
 
@@ -32,7 +35,6 @@ def add(  # noqa: PLR0913 - the options of a command
     classes: Annotated[list[str] | None, typer.Option(help="For label codes: CLASS=PREFIX,PREFIX. Repeatable.")] = None,
     declared_rows: Annotated[int | None, typer.Option(min=1, help="Declared, rounded number of rows; public.")] = None,
     epsilon_cap: Annotated[float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")] = None,
-    delta_cap: Annotated[float, typer.Option(help="Delta of the cap.")] = 1e-5,
     separate: Annotated[
         bool, typer.Option("--separate", help="The people differ from those of the same place, person column or texts.")
     ] = False,
@@ -43,7 +45,7 @@ def add(  # noqa: PLR0913 - the options of a command
     from flows.config.rows import DatasetView
     from flows.engine.datasets import survey_view
 
-    check_new(name, epsilon_cap, delta_cap)
+    check_new(name, epsilon_cap)
     values = {
         "path": place(path, str(Path.cwd())),
         "query": query,
@@ -56,7 +58,7 @@ def add(  # noqa: PLR0913 - the options of a command
     }
     view = check_config(DatasetView, values, f"wasp dataset add {name}")
     records = survey_view(open_zone(state_folder()), view)
-    return Output(register(name, view, epsilon_cap, delta_cap) | seen_by_owner(records), _described)
+    return Output(register(name, view, epsilon_cap) | seen_by_owner(records), _described)
 
 
 @command(dataset, "list")
@@ -83,18 +85,18 @@ def remove(name: str) -> Output:
     return Output({"name": name}, lambda value: f"{value['name']} removed; its spent budget is kept")
 
 
-def check_new(name: str, epsilon: float | None, delta: float) -> None:
+def check_new(name: str, epsilon: float | None) -> None:
     """Raise ConfigError if a name is invalid or registered, or a cap is invalid."""
     from flows.cli.budget import check_cap
     from flows.config.rows import check_name
 
     if epsilon is not None:
-        check_cap(epsilon, delta, "record", "--epsilon-cap", "--delta-cap")
+        check_cap(epsilon, DELTA, option="--epsilon-cap")
     if check_name(name) in open_ledger(state_folder()).views():
         raise ConfigError(f"NAME: '{name}' is registered. Use another name, or first: wasp dataset remove {name}")
 
 
-def register(name: str, view: DatasetView, epsilon: float | None, delta: float) -> dict[str, Any]:
+def register(name: str, view: DatasetView, epsilon: float | None) -> dict[str, Any]:
     """Identify the rows of a checked view, record it with its cap, and return its description."""
     from flows.engine.datasets import notify_owner, register_view
 
@@ -102,7 +104,7 @@ def register(name: str, view: DatasetView, epsilon: float | None, delta: float) 
     ledger = open_ledger(home)
     dataset = register_view(ledger, open_zone(home), name, view)
     if epsilon is not None:
-        ledger.set_cap(dataset, epsilon, delta, who(), "wasp dataset add")
+        ledger.set_cap(dataset, epsilon, DELTA, who(), "wasp dataset add")
     notify_owner(ledger, dataset, home)
     return _description(ledger, name)
 
@@ -164,23 +166,8 @@ def _described(value: dict[str, Any]) -> str:
 
 
 def _listed(value: dict[str, Any]) -> str:
-    """Return all datasets as a table."""
-    from flows.engine.text import table
-
-    rows = [
-        [
-            entry["name"],
-            entry["view"]["path"],
-            entry["view"]["person"] or "-",
-            entry["view"]["declared_rows"] or "-",
-            "none" if entry["cap"] is None else f"{entry['cap']:g}",
-            f"{entry['spent']:.4g}",
-            ", ".join(entry["members"]) or "-",
-        ]
-        for entry in value["datasets"]
-    ]
-    heads = ["name", "path", "person", "declared rows", "cap", "spent", "charged together with"]
-    return table(rows, heads) if rows else "no dataset is registered"
+    """Return all datasets as text."""
+    return "\n\n".join(map(_described, value["datasets"])) or "no dataset is registered"
 
 
 def _description(ledger: PrivacyLedger, name: str) -> dict[str, Any]:

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.packages import install_command
 from connectors.interfaces.redaction import redact
-from flows.runtime.state_folder import check_closed, state_folder
+from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 
 if TYPE_CHECKING:
     from flows.config.base import AnyConfig
     from flows.config.execution import Execution
-
-LEAST_FREE_BYTES = 2 * 1024**3
 
 
 def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str, Any]:
@@ -38,7 +36,6 @@ def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str,
         ("names", _names),
         ("variables", _variables),
         ("state folder", _folder),
-        ("free disk", _disk),
         ("prefect server", _prefect),
         ("exact noise", _noise),
         ("privacy ledger", _ledger),
@@ -96,15 +93,8 @@ def _variables(_: Path) -> str:
 
 
 def _folder(home: Path) -> str:
-    check_closed(home)
-    return str(home)
-
-
-def _disk(home: Path) -> str:
-    free = shutil.disk_usage(home).free
-    if free < LEAST_FREE_BYTES:
-        raise RuntimeError(f"{home}: {free / 1e9:.1f} GB free. Free at least 2 GB.")
-    return f"{free / 1e9:.0f} GB"
+    check_room(home)
+    return f"{home}, {shutil.disk_usage(home).free / 1e9:.0f} GB free"
 
 
 def _prefect(_: Path) -> str:

@@ -87,7 +87,7 @@ def init(name: str, options: Options) -> dict[str, Any]:
         ConfigError: a file or the dataset exists, an option is invalid, no row can be used, or fewer than two classes
             have enough rows.
     """
-    dataset.check_new(name, options.cap, 1e-5)
+    dataset.check_new(name, options.cap)
     files = {kind: Path(f"{name}{ending}") for kind, ending in FILES.items()}
     for file in files.values():
         if file.exists():
@@ -120,7 +120,7 @@ def init(name: str, options: Options) -> dict[str, Any]:
         title = f"Task of {name}. A description and typical words of each class improve the texts."
         _write(files["task"], title, name, schemas[1], task_values)
         _write(files["config"], f"WASP on the registered dataset {name}", name, schemas[0], values)
-        registered = dataset.register(name, view, options.cap, 1e-5)
+        registered = dataset.register(name, view, options.cap)
     return {
         "name": name,
         "config": str(files["config"]),
@@ -149,7 +149,7 @@ def converse(name: str | None, options: Options) -> tuple[str, Options]:
     data = options.data or _ask("File of your rows (CSV, JSON Lines or Parquet)", "", _path_with_header)
     options = replace(options, data=data)
     if name is None:
-        name = _ask("Name of the dataset", Path(data).stem, lambda name: dataset.check_new(name, None, 1e-5))
+        name = _ask("Name of the dataset", Path(data).stem, lambda name: dataset.check_new(name, None))
     text, label = (options.text, options.label) if options.text and options.label else _columns(options, _path(data))
     share = options.test_share
     if share is None:
@@ -197,7 +197,7 @@ def _check_share(answer: str) -> None:
 
 
 def _check_cap(answer: str) -> None:
-    check_cap(float(answer), 1e-5, "record", "the cap")
+    check_cap(float(answer), dataset.DELTA, option="the cap")
 
 
 def _called(model: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ class Dataset:
         """
         stored = None
         if not isinstance(rows, (str, Path)):
-            dataset.check_new(name, epsilon_cap, 1e-5)
+            dataset.check_new(name, epsilon_cap)
             stored = store_frame(state_folder(), name, rows)
         columns: dict[str, Any] = {"query": query, "text": text, "label": label, "person": person}
         try:

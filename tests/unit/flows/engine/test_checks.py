@@ -245,7 +245,7 @@ def test_a_missing_task_file_is_reported_with_a_missing_number_of_rows(home: Pat
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("rows.csv", "text,label\nwörter,x\n".encode("utf-16"), "is UTF-16"),
+        ("rows.csv", "text,label\nwörter,x\n".encode("utf-16"), "control characters, as in archives"),
         ("rows.csv", b"\n\n", "is empty"),
         ("rows.csv", b"PK\x03\x04 an archive\n", "is not a text file"),
         ("rows.csv", "text,label\n".encode("utf-16-le"), "is not a text file"),
