@@ -18,7 +18,7 @@ from flows.config.environment import environment, unknown_variables
 from flows.config.files import check_config, load_config, read_stored, with_changes
 from flows.config.models import listed_prices
 from flows.config.paths import default_name
-from flows.config.removed import REMOVED_FIELDS, REMOVED_VALUES, without_removed
+from flows.config.removed import REMOVED_VALUES, removed_fields, without_removed
 from flows.config.task_files import load_task
 from flows.config.yaml_files import parse_yaml
 from flows.engine import text as words
@@ -42,19 +42,19 @@ def assert_nothing_spent(home: Path) -> None:
 
 FIELDS = [
     pytest.param(flow, field, advice, id=f"{flow}-{field}")
-    for flow, fields in REMOVED_FIELDS.items()
+    for flow, fields in removed_fields().items()
     for field, advice in fields.items()
     if not field.startswith("plms.options.")
 ]
 
 
 @pytest.mark.parametrize(("flow", "field", "advice"), FIELDS)
-def test_a_removed_field_says_what_to_write(flow: str | None, field: str, advice: str) -> None:
+def test_a_removed_field_says_what_to_write(flow: str, field: str, advice: str) -> None:
     *groups, name = field.split(".")
     value: Any = {name: 1}
     for group in reversed(groups):
         value = {group: [value] if group in ("plms", "rows") else value}
-    model = PartyConfig if flow == "party" else find_flow(flow or "wasp").config
+    model = PartyConfig if flow == "party" else find_flow("wasp" if flow == "any" else flow).config
     with pytest.raises(ConfigError, match=rf"{field}: removed in 0\.3\. {advice[:6]}"):
         check_config(model, value, "run.yaml")
 
@@ -82,7 +82,7 @@ def test_a_run_of_an_earlier_version_opens_without_its_removed_fields() -> None:
 
 def test_a_field_removed_of_one_flow_stays_that_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {"aug_pe": {"method.terms": "Remove it", "plms.price.date": "Remove it", "task": "Remove it"}}
-    monkeypatch.setattr("flows.config.removed.REMOVED_FIELDS", {None: {}} | here)
+    monkeypatch.setattr("flows.config.removed.removed_fields", lambda: {"any": {}} | here)
     plms = [{"name": "a", "price": {"input": 1, "date": "2026"}}]
     old = {"task": "desk", "method": {"terms": 5, "samples": 9}, "plms": plms}
     assert without_removed("dp_kps", old) == old
