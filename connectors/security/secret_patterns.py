@@ -77,7 +77,7 @@ def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[SecretMatch
     if isinstance(value, Mapping):
         for name, item in value.items():
             item_path = (*path, str(name))
-            if isinstance(item, str) and path[-1:] != (_CLASSES,) and is_secret_name(str(name)):
+            if isinstance(item, str) and path[-1:] != (_CLASSES,) and re.search(SECRET_NAME, str(name)):
                 if re.match(REFERENCE, item) is None:
                     yield SecretMatch(item_path, is_key=True)
             else:
@@ -87,11 +87,6 @@ def find_secrets(value: Any, path: tuple[str, ...] = ()) -> Iterator[SecretMatch
             yield from find_secrets(item, (*path, str(position)))
     elif isinstance(value, str) and re.match(PUBLIC, value) is None:
         yield SecretMatch(path, is_key=re.search(PASSWORD, value) is None)
-
-
-def is_secret_name(name: str) -> bool:
-    """Return True if a value of this name is a secret."""
-    return re.search(SECRET_NAME, name) is not None
 
 
 def hide_secrets(value: Any) -> Any:

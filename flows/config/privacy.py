@@ -61,8 +61,21 @@ DP-SGD accountants differ in the fourth digit, and at 1e-16 one of them returns 
 Calibration = Literal["tight", "paper"]
 
 
-class Promise(Strict):
-    """Privacy guarantee of a run, independent of the noise mechanism."""
+class Kept(Strict):
+    """Handling of lost run artifacts."""
+
+    on_lost_artifacts: Literal["stop", "respend"] = Field(
+        "stop", description="If texts were lost or deleted: stop, or generate and pay for them again."
+    )
+
+    @property
+    def respends(self) -> bool:
+        """True if a run pays again for lost artifacts."""
+        return self.on_lost_artifacts == "respend"
+
+
+class Privacy(Kept):
+    """Privacy guarantee of a run that adds noise to votes or counts."""
 
     first = ("epsilon",)
 
@@ -90,32 +103,6 @@ class Promise(Strict):
         description="How the records of a person combine: max (noise x sqrt(m)), sum (noise x m), or mean (no extra "
         "noise; many records count as one). Empty: mean for a density, max for votes. Only for protects: person.",
     )
-
-    def neighbours(self, rows: PrivateRows | None) -> Adjacency:
-        """Return the adjacency to calibrate noise for.
-
-        This is replace_one, regardless of `adjacency`, for a fixed number of rows from a larger source: removing one
-        row then adds another.
-        """
-        return "replace_one" if rows is not None and rows.takes_exactly else self.adjacency
-
-
-class Kept(Strict):
-    """Handling of lost run artifacts."""
-
-    on_lost_artifacts: Literal["stop", "respend"] = Field(
-        "stop", description="If texts were lost or deleted: stop, or generate and pay for them again."
-    )
-
-    @property
-    def respends(self) -> bool:
-        """True if a run pays again for lost artifacts."""
-        return self.on_lost_artifacts == "respend"
-
-
-class Privacy(Kept, Promise):
-    """Privacy guarantee of a run that adds noise to votes or counts."""
-
     calibration: Calibration = Field(
         "tight", description="tight: the least noise that achieves epsilon; paper: the noise formula of the paper."
     )
@@ -140,6 +127,14 @@ class Privacy(Kept, Promise):
         description="Part of epsilon for a private vocabulary (dp_kps; aug_pe with method.keywords). Empty: equal "
         "parts for all releases.",
     )
+
+    def neighbours(self, rows: PrivateRows | None) -> Adjacency:
+        """Return the adjacency to calibrate noise for.
+
+        This is replace_one, regardless of `adjacency`, for a fixed number of rows from a larger source: removing one
+        row then adds another.
+        """
+        return "replace_one" if rows is not None and rows.takes_exactly else self.adjacency
 
 
 def _only_infinite(field: dict[str, Any]) -> None:
