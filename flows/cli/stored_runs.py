@@ -125,10 +125,9 @@ def export(
     if approval or manifest["config"].get("export", {}).get("approval"):
         arguments = (manifest["run_id"], str(folder.resolve()), license_, overlap_check)
         return Output(_export_approved(*arguments), bundle.format_export)
-    from flows.publish.export import ExportOptions, export_run
+    from flows.publish.export import export_run
 
-    result = export_run(home, open_artifacts(home), manifest, folder, ExportOptions(license_, overlap_check))
-    return Output(result, bundle.format_export)
+    return Output(export_run(home, manifest, folder, license_, overlap_check), bundle.format_export)
 
 
 def _export_approved(*arguments: Any) -> dict[str, Any]:

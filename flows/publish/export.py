@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,12 @@ from flows.publish.dataset_card import COLUMNS, BundleFacts, dataset_card
 from flows.publish.recipe import encoder_of, measure_recipe
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import who
-from flows.runtime.stores import open_ledger, open_tracked
+from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
 from tasks.metrics.usefulness import ACCURACIES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from connectors.artifacts.store import Artifacts
     from flows.engine.prepare import Approval
     from tasks.text.prompts import TaskCard
 
@@ -41,28 +40,24 @@ STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".
 """Allowed file types of a student: weights without pickle, and settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
-    """Options of an export: the licence (a Hub identifier) and the search for copies.
-
-    `approve` is called after the gate passes and before anything is written; it raises ApprovalError.
-    """
-
-    license: str = "other"
-    overlap_check: bool = True
-    approve: Callable[[BundleFacts], Approval] | None = None
-
-
 def export_run(
-    home: Path, artifacts: Artifacts, manifest: dict[str, Any], folder: Path, options: ExportOptions
+    home: Path,
+    manifest: dict[str, Any],
+    folder: Path,
+    license_: str = "other",
+    overlap_check: bool = True,
+    approve: Callable[[BundleFacts], Approval] | None = None,
 ) -> dict[str, Any]:
     """Write the bundle of a finished run atomically into a new or empty folder.
+
+    `license_`: a Hub identifier. `approve` is called after the gate passes and before anything is written; it raises
+    ApprovalError.
 
     Raises ApprovalError if a required approval is missing; ConfigError for an unfinished or not private run, and if
     texts repeat long passages of private rows; LedgerError if the privacy ledger does not verify; AuditError if the
     newest audit of the run's noise failed.
     """
-    run = f"runs/{manifest['run_id']}"
+    run, artifacts = f"runs/{manifest['run_id']}", open_artifacts(home)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: exists and is not an empty folder. Name a new one.")
     summary, report = gate.shareable(artifacts, manifest)
@@ -77,8 +72,8 @@ def export_run(
         card,
         manifest,
         made=now(),
-        license=options.license,
-        unsearched=_unsearched(manifest, options),
+        license=license_,
+        unsearched=_unsearched(manifest, overlap_check),
         audits=audits,
         never_audited=never,
         soft="label_soft" in rows,
@@ -86,10 +81,10 @@ def export_run(
         reads=str(json.loads(stored).get("reads", "")) if stored else "",
         **_measured(home, manifest, rows, card),
     )
-    if options.approve is not None:
-        facts = replace(facts, approved=(who(), options.approve(facts)), made=now())
+    if approve is not None:
+        facts = replace(facts, approved=(who(), approve(facts)), made=now())
         gate.require_sound_ledger(home, manifest["dataset"])  # the approval can take days
-    if options.overlap_check:  # last: its answer has no noise
+    if overlap_check:  # last: its answer has no noise
         overlap = gate.search(home, artifacts, manifest, rows)
         facts = replace(facts, overlap=overlap, unsearched="" if overlap else "this run opened no private row")
     secret = open_signing_key(home)
@@ -129,9 +124,9 @@ def _measured(home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, card:
         return {"not_run": str(error)}
 
 
-def _unsearched(manifest: Mapping[str, Any], options: ExportOptions) -> str:
+def _unsearched(manifest: Mapping[str, Any], overlap_check: bool) -> str:
     """Return why texts are not searched for passages of private rows; empty if they are."""
-    if options.overlap_check:
+    if overlap_check:
         return ""
     if manifest["config"].get("parties"):
         return "only the parties of the run have the private rows and could search (--no-overlap-check)"

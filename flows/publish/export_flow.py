@@ -13,7 +13,7 @@ from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.engine.prepare import Approval
 from flows.engine.text import epsilon
 from flows.publish.dataset_card import BundleFacts
-from flows.publish.export import ExportOptions, export_run
+from flows.publish.export import export_run
 from flows.publish.gate import warnings_of
 from flows.runtime.manifest import read_book
 from flows.runtime.pausing import APPROVAL_MINUTES, Question, ask_in_prefect
@@ -38,10 +38,8 @@ def export(run_id: str, folder: str, license_: str = "other", overlap_check: boo
         The JSON object of `wasp export --json`.
     """
     home = state_folder()
-    artifacts = open_artifacts(home)
-    manifest, requester = read_book(artifacts, run_id), who()
-    options = ExportOptions(license_, overlap_check, lambda facts: _approve(facts, requester))
-    return export_run(home, artifacts, manifest, Path(folder), options)
+    manifest, requester = read_book(open_artifacts(home), run_id), who()
+    return export_run(home, manifest, Path(folder), license_, overlap_check, lambda facts: _approve(facts, requester))
 
 
 def require_server() -> None:
