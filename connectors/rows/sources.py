@@ -297,24 +297,13 @@ def _parse_csv(text: str, name: str, separator: str, lenient: bool) -> Columns:
 
 
 def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns:
-    """Return the columns of a JSON array or of JSON lines.
-
-    In a lenient table, a first line that begins with a bracket does not make an array of a file of lines.
-    """
-    lenient, array = where.lenient, None
-    if text.lstrip().startswith("["):
-        try:
-            array = _loaded(text, name)
-        except (InputError, RecursionError):
-            if is_array or not lenient:
-                raise
-    if array is not None:
-        rows = list(enumerate(array, start=1))
-        unit = "row"
+    """Return the columns of JSON lines; `is_array`: of a JSON array, if the text begins with a bracket."""
+    lenient = where.lenient
+    if is_array and text.lstrip().startswith("["):
+        rows, unit = list(enumerate(_loaded(text, name), start=1)), "row"
     else:
         lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
-        rows = [(number, _loaded_line(line, name, number, lenient)) for number, line in lines]
-        unit = "line"
+        rows, unit = [(number, _loaded_line(line, name, number, lenient)) for number, line in lines], "line"
     if lenient:
         rows = [(number, row if isinstance(row, dict) else {}) for number, row in rows]
     for number, row in rows:
