@@ -50,11 +50,11 @@ class Output(dict[str, Any]):
 Function = TypeVar("Function", bound=Callable[..., Output])
 
 
-def command(group: typer.Typer, name: str | None = None) -> Callable[[Function], Function]:
-    """Make a function a command of a group, which prints its output; the function itself stays as it is."""
+def command(group: typer.Typer, name: str | None = None, panel: str | None = None) -> Callable[[Function], Function]:
+    """Make a function a command of a group, which prints its output; `panel`: its title in the help."""
 
     def register(function: Function) -> Function:
-        group.command(name)(_printing(function))
+        group.command(name, rich_help_panel=panel)(_printing(function))
         return function
 
     return register
@@ -91,34 +91,22 @@ def print_problems(problems: Sequence[str]) -> None:
         print(f"wasp: {redact(problem)}", file=sys.stderr)
 
 
-GROUPS = {
-    "Start": ("demo", "init", "doctor", "advise", "plan", "preview", "run", "compare", "audit", "schema"),
-    "Results": ("runs", "show", "report", "predict", "export", "verify-bundle", "resume", "abandon", "push"),
-    "Privacy": ("budget", "dataset"),
-    "Several parties": ("party", "partition"),
-    "Operation": ("clean", "answers"),
-}
-"""Commands of `wasp` by group, in the order of its help."""
-
-
 class Commands(TyperGroup):
-    """A command group whose plain-text help does not truncate sentences, in the groups of `GROUPS`.
+    """A command group whose plain-text help does not truncate sentences.
 
     Typer's plain help truncates sentences; its rich help takes four times as long as the rest of `wasp --help`.
     """
 
     def format_commands(self, _: Any, formatter: Any) -> None:
         """Write the name and help of each command, by group."""
-        helps = {
-            name: command.get_short_help_str(1000) for name, command in self.commands.items() if not command.hidden
-        }
-        groups = {title: [name for name in names if name in helps] for title, names in GROUPS.items()}
-        placed = {name for names in groups.values() for name in names}
-        groups["Further commands" if placed else "Commands"] = [name for name in helps if name not in placed]
-        for title, names in groups.items():
-            if names:
-                with formatter.section(title):
-                    formatter.write_dl([(name, helps[name]) for name in names])
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            if not command.hidden:
+                title = getattr(command, "rich_help_panel", None) or "Commands"
+                panels.setdefault(title, []).append((name, command.get_short_help_str(1000)))
+        for title, rows in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
 
 def command_group(text: str) -> typer.Typer:

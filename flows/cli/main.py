@@ -35,17 +35,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Turn a few hundred private texts into a shareable synthetic training set under differential privacy.",
 )
-for group, title in ((budget, "budget"), (dataset, "dataset"), (operation.answers, "answers")):
-    app.add_typer(group, name=title)
-app.command()(start.schema)
-app.command()(operation.party)
-SHOWN = (
-    *(start.demo, start.init, start.doctor, start.advise, start.plan, start.preview, start.run, start.compare),
-    *(start.audit, start.resume, stored_runs.runs, stored_runs.show, stored_runs.report, stored_runs.predict),
-    *(stored_runs.export, stored_runs.verify_bundle, stored_runs.push, stored_runs.abandon, operation.partition, clean),
-)
-for function in SHOWN:
-    command(app)(function)
+PANELS = {
+    "Start": (
+        *(start.demo, start.init, start.doctor, start.advise, start.plan, start.preview),
+        *(start.run, start.compare, start.audit),
+    ),
+    "Results": (
+        *(stored_runs.runs, stored_runs.show, stored_runs.report, stored_runs.predict, stored_runs.export),
+        *(stored_runs.verify_bundle, start.resume, stored_runs.abandon, stored_runs.push),
+    ),
+    "Several parties": (operation.partition,),
+    "Operation": (clean,),
+}
+"""Commands by their title in the help."""
+for panel, functions in PANELS.items():
+    for function in functions:
+        command(app, panel=panel)(function)
+app.command(rich_help_panel="Start")(start.schema)
+app.command(rich_help_panel="Several parties")(operation.party)
+app.add_typer(budget, name="budget", rich_help_panel="Privacy")
+app.add_typer(dataset, name="dataset", rich_help_panel="Privacy")
+app.add_typer(operation.answers, name="answers", rich_help_panel="Operation")
 
 
 def _print_version(requested: bool) -> None:
