@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connectors.interfaces.errors import InputError, PlaceError
+from connectors.interfaces.errors import InputError
 from connectors.interfaces.rows import RowsRef, TermsRef
-from connectors.rows.headers import read_header
 from connectors.rows.sources import display_path, open_source
 
 LEAST_DIMENSION: Final = 20
@@ -37,27 +36,6 @@ def read_terms(where: TermsRef) -> tuple[str, ...]:
         )
     ranks = [_number(rank, source, row) for row, rank in enumerate(columns[where.rank])]
     return tuple(terms[row] for row in sorted(range(len(terms)), key=ranks.__getitem__))
-
-
-def check_terms(where: TermsRef) -> None:
-    """Check that a vocabulary is readable and has its columns. Raises InputError.
-
-    No term is read.
-    """
-    source = RowsRef(where.path)
-    if where.path.endswith(".txt"):
-        _lines(where.path)
-        return
-    try:
-        header = read_header(source)
-    except PlaceError as error:
-        raise PlaceError(f"vocabulary.path: {error}") from None
-    for field, column in (("term", where.term), ("rank", where.rank)):
-        if header is not None and column and column not in header.columns:
-            raise InputError(
-                f"vocabulary.{field}: {display_path(source)} has no column '{column}'. "
-                f"Columns: {', '.join(header.columns)}."
-            )
 
 
 def _number(rank: Any, source: RowsRef, row: int) -> float:

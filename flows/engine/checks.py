@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.embedders.registry import check_embedder
-from connectors.embedders.vocabularies import check_terms
-from connectors.interfaces.errors import ConfigError, MissingPackageError, ProblemsError, WaspError
+from connectors.embedders.vocabularies import read_terms
+from connectors.interfaces.errors import ConfigError, InputError, MissingPackageError, ProblemsError, WaspError
 from connectors.models.base.registry import check_model
 from connectors.models.transformers.model_checks import check_classifier
 from connectors.rows.headers import read_header
@@ -143,7 +143,10 @@ def _check_apart(private: PrivateRows, root: str | None, home: Path, field: str,
 
 
 def _check_vocabulary(choice: VocabularyChoice, root: str | None) -> None:
-    check_terms(terms_ref(choice, root))
+    try:
+        read_terms(terms_ref(choice, root))
+    except InputError as error:
+        raise ConfigError(f"vocabulary: {error}") from None
 
 
 # --- models
