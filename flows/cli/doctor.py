@@ -6,7 +6,6 @@ import importlib.metadata
 import importlib.util
 import shutil
 import socket
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -32,7 +31,6 @@ def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str,
     """
     home, problems = state_folder(), []
     checks: list[tuple[str, Callable[[Path], str]]] = [
-        ("python", _python),
         ("names", _names),
         ("variables", _variables),
         ("state folder", _folder),
@@ -67,10 +65,6 @@ def _check(name: str, check: Callable[[Path], str], home: Path) -> dict[str, Any
         return {"what": name, "ok": True, "found": check(home)}
     except Exception as error:  # noqa: BLE001  (a doctor reports every failure)
         return {"what": name, "ok": False, "found": redact(str(error)) or type(error).__name__}
-
-
-def _python(_: Path) -> str:
-    return sys.version.split()[0]
 
 
 def _names(_: Path) -> str:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,9 +103,9 @@ def init(name: str, options: Options) -> dict[str, Any]:
         view = view.model_copy(update={"person": person})
         records = survey_view(zone, view)
     classes, left_out = _classes(records.classes, options.classes)
-    with _undone_on_failure(files.values()) as written:
+    private = stored_rows(home, name)
+    with _undone_on_failure([*files.values(), *([private] if options.test_share is not None else [])]):
         if options.test_share is not None:
-            private = written(stored_rows(home, name))
             records = split_view(zone, view, options.test_share, classes, (private, files["test"]))
             view = DatasetView(path=str(private), person=person and "person")
         declared, language = _declarations(options, classes, records)
@@ -259,18 +259,12 @@ def _check_budget(options: Options) -> None:
 
 
 @contextmanager
-def _undone_on_failure(files: Iterable[Path]) -> Iterator[Callable[[Path], Path]]:
-    """Remove files if the block fails, also those that it names by the yielded function."""
-    written = list(files)
-
-    def name(file: Path) -> Path:
-        written.append(file)
-        return file
-
+def _undone_on_failure(files: Sequence[Path]) -> Iterator[None]:
+    """Remove files if the block fails."""
     try:
-        yield name
+        yield
     except BaseException:
-        for file in written:
+        for file in files:
             file.unlink(missing_ok=True)
         raise
 
