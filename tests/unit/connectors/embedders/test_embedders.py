@@ -152,11 +152,6 @@ class TestHashing:
         )
         assert first @ second > first @ third + 0.2
 
-    def test_many_texts_are_embedded_in_parts(self):
-        steps: list[int] = []
-        HashingEmbedder(64).embed([f"text {i}" for i in range(2500)], steps.append)
-        assert steps == [1000, 1000, 500]
-
 
 @needs_model
 class TestSentences:

@@ -16,7 +16,7 @@ from flows.catalog import flows
 from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
 from tests.support.runs.pipeline import Pipeline, values
-from tests.support.runs.served_flow import Refused, ask
+from tests.support.runs.served_flow import ask
 
 SECRET = "q7planted0123456789"
 KEY = f"sk-{SECRET}"
@@ -148,22 +148,3 @@ def test_no_command_lets_prefect_store_a_secret(
         assert SECRET not in done.stdout + done.stderr
     assert stored(api, folder) == []
     assert [path for path in pipeline.home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()] == []
-
-
-@pytest.mark.runs
-@pytest.mark.parametrize(("place", "changes"), PLACES[:12:3])
-def test_the_server_refuses_a_form_with_a_secret_and_stores_no_flow_run(
-    own_server: tuple[str, Path], place: str, changes: dict[str, Any]
-) -> None:
-    from flows.methods.wasp.flow import wasp
-
-    api, folder = own_server
-    flow = ask(api, "/flows/", {"name": "wasp"})["id"]
-    schema = parameter_schema(wasp).model_dump()
-    body = {"name": "form", "flow_id": flow, "parameter_openapi_schema": schema, "paused": True}
-    deployment = ask(api, "/deployments/", body)["id"]
-    request = {"parameters": {"config": values(**changes)}, "state": {"type": "SCHEDULED"}}
-    with pytest.raises(Refused) as refused:
-        ask(api, f"/deployments/{deployment}/create_flow_run", request)
-    assert refused.value.status in (409, 422)
-    assert stored(api, folder) == []
