@@ -1,14 +1,17 @@
-"""Write the dataset card: README.md with the YAML header of the Hub."""
+"""Describe a bundle: README.md with the YAML header of the Hub, and croissant.json."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from connectors.artifacts.atomic_files import file_sha256
 from connectors.artifacts.columns import DESCRIPTIONS
 from flows.publish.recipe import describe_recipe, encoder_of, learning_lines
 from flows.storage.audit_findings import AuditLine, describe_audits
@@ -126,6 +129,16 @@ def dataset_card(facts: BundleFacts) -> str:
         pooled=facts.pooled,
     )
     return text.rstrip() + "\n"
+
+
+def croissant(facts: BundleFacts, folder: Path) -> dict[str, Any]:
+    """Return croissant.json of a bundle (Croissant 1.0, docs.mlcommons.org/croissant/docs/croissant-spec-1.0.html)."""
+    files = [folder / "synthetic.parquet", folder / "synthetic.jsonl"]
+    text = template("croissant.json.j2").render(
+        facts=facts, report=facts.report, words=words, files=files, sha256=file_sha256
+    )
+    described: dict[str, Any] = json.loads(text)
+    return described
 
 
 def front_matter(facts: BundleFacts) -> dict[str, Any]:

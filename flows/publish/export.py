@@ -20,8 +20,7 @@ from connectors.ledger.state import EXPORT, Entry
 from connectors.security.signing import open_signing_key
 from flows.config.task_files import load_task
 from flows.publish import bundle, gate
-from flows.publish.croissant import croissant
-from flows.publish.dataset_card import COLUMNS, BundleFacts, dataset_card
+from flows.publish.dataset_card import COLUMNS, BundleFacts, croissant, dataset_card
 from flows.publish.recipe import encoder_of, measure_recipe
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import who
