@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.artifacts.columns import DESCRIPTIONS
 from flows.publish.recipe import describe_recipe, encoder_of, learning_lines
@@ -114,7 +112,7 @@ def dataset_card(facts: BundleFacts) -> str:
     report, useful = facts.report, facts.report.usefulness
     config = facts.book["config"]
     text = template("card.md.j2").render(
-        header=yaml.safe_dump(front_matter(facts), sort_keys=False, allow_unicode=True),
+        size=_size(report.n_synthetic),
         facts=facts,
         report=report,
         useful=useful,
@@ -139,37 +137,6 @@ def croissant(facts: BundleFacts, folder: Path) -> dict[str, Any]:
     )
     described: dict[str, Any] = json.loads(text)
     return described
-
-
-def front_matter(facts: BundleFacts) -> dict[str, Any]:
-    """Return the YAML header of the card (Hugging Face Hub metadata)."""
-    values: dict[str, Any] = {
-        "pretty_name": facts.title,
-        "license": facts.license,
-        "language": [facts.card.language],
-        "task_categories": ["text-classification"],
-        "size_categories": [_size(facts.report.n_synthetic)],
-        "annotations_creators": ["machine-generated"],
-        "language_creators": ["machine-generated"],
-        "tags": ["synthetic", *(["differential-privacy"] if facts.report.opens_rows else []), "wasp"],
-        "dataset_info": {"features": _features(facts)},
-        "configs": [{"config_name": "default", "data_files": [{"split": "train", "path": "synthetic.parquet"}]}],
-    }
-    if facts.license == "other":
-        values["license_name"] = "not-stated"
-    return values
-
-
-def _features(facts: BundleFacts) -> list[dict[str, Any]]:
-    """Return the columns as the library `datasets` reads them; labels become a ClassLabel."""
-    dtypes = {"integer": "int64", "text": "string"}
-    features: list[dict[str, Any]] = []
-    for name, (kind, _) in facts.columns.items():
-        features.append({"name": name, "dtype": dtypes[kind]} if kind in dtypes else {"name": name, "list": "float64"})
-    names = {str(position): label for position, label in enumerate(facts.card.label_names)}
-    label = next(feature for feature in features if feature["name"] == "label")
-    label["dtype"] = {"class_label": {"names": names}}
-    return features
 
 
 def mechanisms(report: RunRecord) -> list[str]:
