@@ -266,7 +266,7 @@ class VocabularyChoice(Strict):
 
     path: str = Field(
         description="File of terms (words or phrases): csv, jsonl, parquet, a text file (.txt) with one per line, a "
-        "file of word vectors (.txt, GloVe), or builtin:vocabularies/english.parquet. PUBLIC: never derive it from "
+        "file of word vectors (.txt, GloVe), or builtin:vocabularies/demo.parquet. PUBLIC: never derive it from "
         "private data."
     )
     term: str = Field("term", description="Term column.")
