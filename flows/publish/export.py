@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from flows.engine.prepare import Approval
     from tasks.text.prompts import TaskCard
 
+Approve = Callable[[BundleFacts], "Approval"] | None
 SHARED = ("run_id", "flow", "task", "n_synthetic", *ACCURACIES, "macro_f1", "usefulness", "stubs")
 SPENT = ("epsilon_spent", "epsilon_added", "delta", "releases", "releases_charged")
 STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".md"}
@@ -40,21 +41,14 @@ STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".
 
 
 def export_run(
-    home: Path,
-    manifest: dict[str, Any],
-    folder: Path,
-    license_: str = "other",
-    overlap_check: bool = True,
-    approve: Callable[[BundleFacts], Approval] | None = None,
+    home: Path, manifest: dict[str, Any], folder: Path, license_: str, overlap_check: bool, approve: Approve = None
 ) -> dict[str, Any]:
     """Write the bundle of a finished run atomically into a new or empty folder.
 
-    `license_`: a Hub identifier. `approve` is called after the gate passes and before anything is written; it raises
-    ApprovalError.
-
-    Raises ApprovalError if a required approval is missing; ConfigError for an unfinished or not private run, and if
-    texts repeat long passages of private rows; LedgerError if the privacy ledger does not verify; AuditError if the
-    newest audit of the run's noise failed.
+    `license_`: a Hub identifier. `approve` is called after the gate passes and before anything is written.
+    Raises ApprovalError if `approve` does; ConfigError for an unfinished or not private run, and if texts repeat long
+    passages of private rows; LedgerError if the privacy ledger does not verify; AuditError if the newest audit of the
+    run's noise failed.
     """
     run, artifacts = f"runs/{manifest['run_id']}", open_artifacts(home)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -65,7 +59,6 @@ def export_run(
     check_student(student)
     gate.require_sound_ledger(home, manifest["dataset"])
     card = load_task(manifest["config"]["task"])
-    stored = artifacts.read_text(f"{run}/student.json")  # older ones do not state what the student read
     facts = BundleFacts(
         report,
         card,
@@ -77,7 +70,7 @@ def export_run(
         never_audited=never,
         soft="label_soft" in rows,
         pooled=(student / "head.safetensors").exists(),
-        reads=str(json.loads(stored).get("reads", "")) if stored else "",
+        reads=_reads(artifacts.read_text(f"{run}/student.json")),
         **_measured(home, manifest, rows, card),
     )
     if approve is not None:
@@ -107,6 +100,11 @@ def export_run(
     open_tracked(home, manifest["run_id"], uri).register(f"{manifest['flow']}-{card.name}")
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return {"run_id": manifest["run_id"], "folder": str(folder), "files": files} | _checks(facts)
+
+
+def _reads(student: str | None) -> str:
+    """Return what the student learned from besides the texts; older files do not state it."""
+    return str(json.loads(student).get("reads", "")) if student else ""
 
 
 def _checks(facts: BundleFacts) -> dict[str, Any]:
