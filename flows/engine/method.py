@@ -10,7 +10,7 @@ over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -70,14 +70,6 @@ class FlowEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleasePlan:
-    """A release in the plan of a run: its part of the plan's JSON, and its lines in the terminal."""
-
-    values: Mapping[str, Any] = field(default_factory=dict)
-    lines: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ReleaseOutcome:
     """A release after a run, as shown by report, data card and ledger page.
 
@@ -117,8 +109,8 @@ class Release(Protocol):
     def charges(self) -> tuple[Charge, ...]:
         """Return the charges in the privacy ledger, in order, with sensitivity and scale as fields."""
 
-    def plan(self, card: TaskCard) -> ReleasePlan:
-        """Return the part of the plan about this release."""
+    def plan(self) -> Sequence[str]:
+        """Return the lines of the plan about this release."""
 
     def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
         """Return warnings to show before a run; they contain public numbers only."""

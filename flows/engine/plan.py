@@ -5,7 +5,7 @@ A user or an approver sees it before private data is opened and before a model i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connectors.interfaces.errors import WaspError
@@ -30,9 +30,6 @@ from tasks.accounting.no_noise import finite
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.text.prompts import TaskCard, contrastive, zero_shot
 
-RELEASE_KEYS: dict[str, Any] = dict.fromkeys(("training", "keyphrases", "density", "opening"))
-RELEASE_KEYS |= {"beside": []}
-"""Keys in the JSON of every plan, with or without such releases."""
 CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
 
@@ -66,7 +63,7 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     config = _declared(config)
     card = load_task(config.task)
     check_numbers(config, card)
-    releases = releases_of(config)
+    releases, opening = releases_of(config), getattr(config, "opening", None)
     config = config.without_rows()
     lengths = measured_lengths(RunTools(config, state_folder()))
     plan = plan_of(config, card, releases, lengths)
@@ -74,7 +71,8 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     if plan["events"] and config.parties is None:
         name, is_public = dataset_of(config)
         budget = open_ledger(state_folder()).outlook(name, plan["events"], plan["delta"], is_public)
-    return plan | {"warnings": warnings_of(config, card, releases), "budget": budget}
+    forecast = opening.to_json() if opening is not None else None
+    return plan | {"warnings": warnings_of(config, card, releases), "budget": budget, "opening": forecast}
 
 
 def dataset_of(config: AnyConfig) -> tuple[str, bool]:
@@ -106,7 +104,6 @@ def plan_of(
     unreported = sorted(name for name, lengths in cached.items() if lengths.estimated)
     minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in cached.items()]
     noise, parties, other = releases.noise, parties_planned(config, releases.noise), _other(config)
-    release_plans = [release.plan(card) for release in releases.items]
     plan: dict[str, Any] = {
         "task": card.name,
         "models": [plm.name for plm in config.models],
@@ -144,17 +141,7 @@ def plan_of(
         "export_approval": config.export.approval,
         "approval": config.execution.approval,
     }
-    lines = _privacy_lines(plan, [line for release in release_plans for line in release.lines])
-    return plan | {"lines": lines} | RELEASE_KEYS | _merged(release.values for release in release_plans)
-
-
-def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the values of all releases; lists under the same key are concatenated."""
-    values: dict[str, Any] = {}
-    for part in parts:
-        for key, value in part.items():
-            values[key] = [*values.get(key, []), *value] if isinstance(value, list) else value
-    return values
+    return plan | {"lines": _privacy_lines(plan, [line for release in releases.items for line in release.plan()])}
 
 
 def _privacy_lines(plan: Mapping[str, Any], release_lines: Sequence[str]) -> list[str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.base import RunConfig
-from flows.engine.method import ReleasePlan
 from flows.releases.sums import SumRelease
 from tasks.accounting.teachers import affordable_answers, survival
 from tasks.core.refs import Written
@@ -48,16 +47,14 @@ class TeacherAnswersRelease(SumRelease):
     choice: Discriminator
     has_public: bool
 
-    def plan(self, card: TaskCard) -> ReleasePlan:
+    def plan(self) -> Sequence[str]:
         """Return the noise, and the probability that a unanimous answer survives it."""
-        plan = super(TeacherAnswersRelease, self).plan(card)
         teachers, chance = self.choice.teachers, survival(self.choice.teachers, self.noise)
         line = (
             f"              {teachers} teachers; an answer on which all agree survives the noise with probability "
             f"{chance:.3f}"
         )
-        values = plan.values["beside"][0] | {"teachers": teachers, "survival": chance}
-        return ReleasePlan({"beside": [values]}, (*plan.lines, line))
+        return (*super(TeacherAnswersRelease, self).plan(), line)
 
     def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
         """Warn when noise changes even unanimous answers too often, or when all queries are generated."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from flows.engine.method import Release, ReleaseOutcome, ReleasePlan
+from flows.engine.method import Release, ReleaseOutcome
 from flows.engine.text import table
 from tasks.accounting.composition import gaussian_sigma
 from tasks.reporting.text import certainty
@@ -24,7 +24,6 @@ from tasks.reporting.text import certainty
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from tasks.accounting.votes import Noise
-    from tasks.text.prompts import TaskCard
 
 MEASURED = Path(__file__).with_name("opening_measured.yaml")
 """Measurements that docs/results/guidance_auto.md describes."""
@@ -281,11 +280,10 @@ class ClosedRows(Release):
         """Return no charge."""
         return ()
 
-    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+    def plan(self) -> Sequence[str]:
         """Return the reason and the changes that would open the rows."""
         epsilon = self.opening.needed_epsilon(self.epsilon, self.noise)
-        lines = (*opening_lines(self.opening), remedy_line(self.opening, epsilon))
-        return ReleasePlan({"opening": self.opening.to_json()}, lines)
+        return (*opening_lines(self.opening), remedy_line(self.opening, epsilon))
 
     def outcome(self) -> ReleaseOutcome:
         """Return the decision as a sentence."""

@@ -5,13 +5,14 @@ Label counts, a vocabulary and the answers of teachers can be released next to t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.paths import terms_ref, vocabulary_of
-from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
+from flows.engine.method import AuditCase, Release, ReleaseOutcome
 from flows.engine.text import epsilon
 from tasks.accounting.no_noise import finite
 from tasks.accounting.sums import SumNoise
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from flows.engine.run import Run
     from flows.engine.tools import RunTools
-    from tasks.text.prompts import TaskCard
 
 UNNOISED = "class_balance: exact, or privacy.epsilon: inf"
 """Settings that release sums without noise."""
@@ -60,24 +60,14 @@ class SumRelease(Release):
         """Return the charge of all sums together."""
         return (self.noise.charge,)
 
-    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+    def plan(self) -> Sequence[str]:
         """Return the noise of the sums."""
-        noise = self.noise
-        values: dict[str, Any] = {
-            "part": self.name,
-            "noise": "NONE: NOT PRIVATE" if noise.kind == "none" else noise.kind.capitalize(),
-            "scale": noise.scale,
-            "sensitivity": noise.sensitivity,
-            "epsilon_stated": finite(noise.epsilon_stated),
-            "epsilon_exact": finite(noise.epsilon_exact),
-            "in_words": self.text,
-        }
-        line = (
-            f"{self.name:<14}{self.text}: {values['noise']} noise, scale {noise.scale:.4f} at sensitivity "
-            f"{noise.sensitivity:.4f}, epsilon stated {epsilon(values['epsilon_stated'])}, exact "
-            f"{epsilon(values['epsilon_exact'])}"
+        noise, kind = self.noise, "NONE: NOT PRIVATE" if self.noise.kind == "none" else self.noise.kind.capitalize()
+        stated, exact = epsilon(finite(noise.epsilon_stated)), epsilon(finite(noise.epsilon_exact))
+        return (
+            f"{self.name:<14}{self.text}: {kind} noise, scale {noise.scale:.4f} at sensitivity "
+            f"{noise.sensitivity:.4f}, epsilon stated {stated}, exact {exact}",
         )
-        return ReleasePlan({"beside": [values | self.sizes]}, (line,))
 
     def outcome(self) -> ReleaseOutcome:
         """Return the release as a sentence, and its values without noise."""

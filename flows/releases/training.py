@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from connectors.interfaces.errors import ConfigError
-from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
+from flows.engine.method import AuditCase, Release, ReleaseOutcome
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
 from tasks.audit.training import training_attack
 from tasks.reporting.run_record import Touched
@@ -32,30 +33,18 @@ class TrainingRelease(Release):
         """Return the charge of the training."""
         return (self.noise.charge,)
 
-    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+    def plan(self) -> Sequence[str]:
         """Return the steps and their noise."""
         training, second = self.noise.training, self.noise.epsilon_prv
         assert training is not None
-        values = {
-            "steps": training.steps,
-            "batch_rows": training.batch_rows,
-            "declared_rows": training.declared_rows,
-            "sample_rate": training.sample_rate,
-            "clip": training.clip,
-            "epsilon_prv": second,
-        }
         checked = () if second is None else (f"checked       a second accountant gives epsilon {second:.4f}",)
-        return ReleasePlan(
-            {"training": values},
-            (
-                f"releases      1 model, trained in {training.steps} steps; each step samples a row with probability "
-                f"{training.sample_rate:.4g}, on average {training.batch_rows} of {training.declared_rows} DECLARED "
-                "rows",
-                f"clipping      the gradient of a row is clipped to the L2 norm {training.clip:g}",
-                f"noise         {self.noise.noise_multiplier:.4f} times that norm on every weight and step, drawn from "
-                "the operating system",
-                *checked,
-            ),
+        return (
+            f"releases      1 model, trained in {training.steps} steps; each step samples a row with probability "
+            f"{training.sample_rate:.4g}, on average {training.batch_rows} of {training.declared_rows} DECLARED rows",
+            f"clipping      the gradient of a row is clipped to the L2 norm {training.clip:g}",
+            f"noise         {self.noise.noise_multiplier:.4f} times that norm on every weight and step, drawn from the "
+            "operating system",
+            *checked,
         )
 
     def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.federation import federation_of
-from flows.engine.method import AuditCase, Release, ReleaseOutcome, ReleasePlan
+from flows.engine.method import AuditCase, Release, ReleaseOutcome
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate, signal_index
 from tasks.audit.attacks import vote_attack
@@ -31,17 +32,15 @@ class VotesRelease(Release):
         """Return one charge for each vote."""
         return self.noise.own_charges
 
-    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+    def plan(self) -> Sequence[str]:
         """Return the number of votes and their noise."""
         noise = self.noise
         if not noise.releases:
-            return ReleasePlan()
-        return ReleasePlan(
-            lines=(
-                f"releases      {noise.releases} noisy votes, one {noise.privacy.protects} changes each by at most "
-                f"{noise.sensitivity:.4f} (L2)",
-                f"noise         sigma {noise.sigma:.4f} votes, calibration {noise.calibration}",
-            )
+            return ()
+        return (
+            f"releases      {noise.releases} noisy votes, one {noise.privacy.protects} changes each by at most "
+            f"{noise.sensitivity:.4f} (L2)",
+            f"noise         sigma {noise.sigma:.4f} votes, calibration {noise.calibration}",
         )
 
     def warnings(self, card: TaskCard) -> list[str]:

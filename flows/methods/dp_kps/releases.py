@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES
 from flows.config.paths import rows_ref, terms_ref
 from flows.config.task_files import load_task
-from flows.engine.method import Release, ReleasePlan, Releases
+from flows.engine.method import Release, Releases
 from flows.releases.budget import share_budget
 from flows.releases.sums import SumRelease, vocabulary_content
 from tasks.accounting.keyphrases import split_epsilon
@@ -50,11 +51,9 @@ class PhrasesRelease(SumRelease):
         """Contents of the release, and the noise of the setting."""
         return f"{self.kind.text.format(**self.sizes)}, with {SETTING_TEXTS[self.noise.privacy.setting]}"
 
-    def plan(self, card: TaskCard) -> ReleasePlan:
+    def plan(self) -> Sequence[str]:
         """Return the noise, and how sequences are drawn."""
-        plan, setting = super(PhrasesRelease, self).plan(card), self.noise.privacy.setting
-        values = {"keyphrases": {"setting": setting, "sequences": self.sequences}}
-        return ReleasePlan({**plan.values, **values}, (*plan.lines, f"sequences     {self.sequences}"))
+        return (*super(PhrasesRelease, self).plan(), f"sequences     {self.sequences}")
 
 
 def keyphrase_releases(config: DpKpsConfig) -> Releases:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from flows.engine.method import Release, ReleaseOutcome, ReleasePlan, Releases
+from flows.engine.method import Release, ReleaseOutcome, Releases
 from tasks.accounting.no_noise import exposure_charge, no_noise
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from flows.methods.only_private.config import OnlyPrivateConfig
-    from tasks.text.prompts import TaskCard
 
 REASON = "a student trained on the private rows as they are: nothing bounds what one row changes"
 
@@ -26,15 +26,13 @@ class ExposureRelease(Release):
         """Return the charge that marks the dataset as exposed."""
         return (exposure_charge(REASON),)
 
-    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+    def plan(self) -> Sequence[str]:
         """Return lines that mark the run as NOT PRIVATE."""
-        return ReleasePlan(
-            lines=(
-                "NOT PRIVATE   trains a student on the private rows without noise; it is stored in the private zone, "
-                "results of the run cannot be exported",
-                "epsilon       infinite (NOT PRIVATE): the privacy ledger marks the dataset as exposed; refused if "
-                "the dataset has a cap",
-            )
+        return (
+            "NOT PRIVATE   trains a student on the private rows without noise; it is stored in the private zone, "
+            "results of the run cannot be exported",
+            "epsilon       infinite (NOT PRIVATE): the privacy ledger marks the dataset as exposed; refused if "
+            "the dataset has a cap",
         )
 
     def outcome(self) -> ReleaseOutcome:

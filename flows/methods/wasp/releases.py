@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from flows.engine.method import Release, ReleasePlan, Releases
+from flows.engine.method import Release, Releases
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.budget import share_budget
 from flows.releases.opening import LABEL_WIDTH, ClosedRows, Opening, opening_lines
@@ -50,10 +50,9 @@ class DensityRelease(SumRelease):
 
     config: WaspConfig
 
-    def plan(self, card: TaskCard) -> ReleasePlan:  # noqa: ARG002
+    def plan(self) -> Sequence[str]:
         """Return the noise and the uses of the density."""
         opening, noise = self.config.opening, self.noise
-        values = {"samples": self.config.method.samples}
         lines = [
             *(opening_lines(opening) if opening is not None else []),
             "releases      1 density of the private rows per class (the average of their vectors), for all iterations; "
@@ -63,7 +62,7 @@ class DensityRelease(SumRelease):
         ]
         if self.config.labels_texts:
             lines.append("labels        each text gets the probability of each class by the release; students learn it")
-        return ReleasePlan({"density": values, "opening": opening.to_json() if opening else None}, tuple(lines))
+        return lines
 
     def warnings(self, card: TaskCard) -> list[str]:
         """Warn when the noise exceeds the density, or when too few texts are available as examples.
