@@ -92,11 +92,6 @@ class AnyConfig(Strict):
         return None
 
     @property
-    def calibrations(self) -> tuple[Calibration, ...]:
-        """Values of `privacy.calibration` that the method supports."""
-        return ()
-
-    @property
     def filtering(self) -> Filter | None:
         """Settings of the discriminator filter; None without one."""
         return None

@@ -21,7 +21,7 @@ from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import with_declared_rows
 from flows.engine.federation import parties_planned, planned_lines
 from flows.engine.method import Releases
-from flows.engine.prepare import check_numbers, make_noise, releases_of
+from flows.engine.prepare import check_numbers, releases_of
 from flows.engine.tools import RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.state_folder import state_folder
@@ -103,7 +103,7 @@ def plan_of(
     dollars = _dollars(config, tokens)
     unreported = sorted(name for name, lengths in cached.items() if lengths.estimated)
     minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in cached.items()]
-    noise, parties, other = releases.noise, parties_planned(config, releases.noise), _other(config)
+    noise, parties = releases.noise, parties_planned(config, releases.noise)
     plan: dict[str, Any] = {
         "task": card.name,
         "models": [plm.name for plm in config.models],
@@ -137,7 +137,6 @@ def plan_of(
         "opens_rows": config.opens_rows,
         "parties": parties,
         "steps": _steps(config.execution),
-        "other_calibration": other,
         "export_approval": config.export.approval,
         "approval": config.execution.approval,
     }
@@ -161,12 +160,6 @@ def _privacy_lines(plan: Mapping[str, Any], release_lines: Sequence[str]) -> lis
     lines.append(f"epsilon       stated {stated}, exact {exact}, delta {plan['delta']:g}, {plan['adjacency']}")
     if plan["parties"] is not None:
         lines += planned_lines(plan["parties"], text.epsilon)
-    other = plan["other_calibration"]
-    if other is not None:
-        lines.append(
-            f"alternative   calibration {other['calibration']}: sigma {other['sigma']:.4f}, stated "
-            f"{text.epsilon(other['epsilon_stated'])}, exact {text.epsilon(other['epsilon_exact'])}"
-        )
     return lines
 
 
@@ -216,23 +209,6 @@ def _characters(card: TaskCard, asks: Asks) -> int:
     good = (text,) * (shows - shows // 2)
     prompt = contrastive(card, label, "", good, bad, 0) if shows else zero_shot(card, label, "", 0)
     return len(prompt.text) + (EXAMPLE_CHARACTERS if asks.varies else 0)
-
-
-def _other(config: AnyConfig) -> dict[str, Any] | None:
-    """Return the noise with the calibration that was not chosen; None without an alternative."""
-    guarantee = config.guarantee
-    others = [name for name in config.calibrations if guarantee is not None and name != guarantee.calibration]
-    if guarantee is None or not others:
-        return None
-    (other,) = others
-    changed = config.model_copy(update={"privacy": guarantee.model_copy(update={"calibration": other})})
-    noise = make_noise(changed)
-    return {
-        "calibration": other,
-        "sigma": noise.sigma,
-        "epsilon_stated": finite(noise.epsilon_stated),
-        "epsilon_exact": finite(noise.epsilon_exact),
-    }
 
 
 def protected(privacy: VotePrivacy) -> str:
