@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from connectors.interfaces.redaction import redact
 from flows.cli import operation, start, stored_runs
 from flows.cli.budget import budget
 from flows.cli.clean import clean
-from flows.cli.common import Commands, command, print_problems
+from flows.cli.common import Commands, Output, command, print_problems
 from flows.cli.dataset import dataset
 from flows.runtime.state_folder import prepare_environment
 
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Turn a few hundred private texts into a shareable synthetic training set under differential privacy.",
 )
-PANELS = {
+PANELS: dict[str, tuple[Callable[..., Output], ...]] = {
     "Start": (
         *(start.demo, start.init, start.doctor, start.advise, start.plan, start.preview),
         *(start.run, start.compare, start.audit),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Check = Callable[[], object]
 Memo = dict[str, list[WaspError]]
-"""Problems by checked content: the cells of a comparison share models and rows."""
+"""Problems by check with its arguments: the cells of a comparison share models and rows."""
 
 PACKAGES: Mapping[str, tuple[str, ...]] = {"finetune": ("torch", "transformers"), "mlp": ("torch",)}
 """Optional packages that a kind of student needs."""
@@ -46,10 +46,10 @@ def problems_of(config: AnyConfig, home: Path, memo: Memo | None = None) -> list
     """Return all problems that would stop a run of this configuration, each once."""
     checked = {} if memo is None else memo
     problems: dict[str, WaspError] = {}
-    for content, check in _checks(config, home):
-        if content not in checked:
-            checked[content] = _errors_of(check)
-        problems |= {str(error): error for error in checked[content]}
+    for check in _checks(config, home):
+        if (key := repr(check)) not in checked:
+            checked[key] = _errors_of(check)
+        problems |= {str(error): error for error in checked[key]}
     return list(problems.values())
 
 
@@ -60,7 +60,7 @@ def require_ready(config: AnyConfig, home: Path) -> None:
 
 def require_models(config: AnyConfig) -> None:
     """Raise ConfigError with all problems of the language models, without calling one."""
-    raise_problems([error for _, check in _model_checks(config) for error in _errors_of(check)])
+    raise_problems([error for check in _model_checks(config) for error in _errors_of(check)])
 
 
 def check_runner(execution: Execution) -> None:
@@ -87,49 +87,44 @@ def _errors_of(check: Check) -> list[WaspError]:
     return []
 
 
-def _checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
-    """Yield every check with a key of its content; checks with equal keys have equal results."""
-    yield f"runner {config.execution.task_runner}", partial(check_runner, config.execution)
-    yield f"task {config.task}", partial(load_task, config.task)
+def _checks(config: AnyConfig, home: Path) -> Iterator[Check]:
+    """Yield every check; checks with equal arguments have equal results."""
+    root = config.data_root
+    yield partial(check_runner, config.execution)
+    yield partial(load_task, config.task)
     yield from _source_checks(config, home)
     yield from _model_checks(config)
     vocabulary = vocabulary_of(config)
+    if vocabulary is not None:
+        yield partial(_check_vocabulary, vocabulary, root)
     for choice in (config.embedder, vocabulary.embedder if vocabulary else None):
         if choice is not None:
-            check = partial(check_embedder, choice.connector, choice.model, choice.options)
-            yield f"embedder {choice!r} {config.data_root}", check
+            yield partial(check_embedder, choice.connector, choice.model, choice.options)
     for field, kind, model in config.students:
-        yield f"student {field} {kind} {model}", partial(_check_student, field, kind, model)
+        yield partial(_check_student, field, kind, model)
     if config.method.tuning is not None:
-        yield "opacus", partial(_require_package, "opacus", "dpsgd")
+        yield partial(_require_package, "opacus", "dpsgd")
 
 
 # --- rows
-def _source_checks(config: AnyConfig, home: Path) -> Iterator[tuple[str, Check]]:
-    root = config.data_root
-    yield f"files {config!r}", partial(require_public_files, config, home)
-    yield (
-        f"noise {config.private!r} {config.evaluation.fid_reference} {config.filtering!r}",
-        partial(require_noise, config),
-    )
-    if config.private is not None:
-        key = f"private {config.private!r} {root} {getattr(config.privacy, 'protects', '')}"
-        yield key, partial(_check_private, config, config.private, home)
+def _source_checks(config: AnyConfig, home: Path) -> Iterator[Check]:
+    root, private = config.data_root, config.private
+    yield partial(require_public_files, config, home)
+    yield partial(require_noise, config)
+    if private is not None:
+        protects = getattr(config.privacy, "protects", "record")
+        yield partial(_check_private, private, root, protects, home)
     for field, rows in (("test", config.test), ("public", config.public), ("few_shot", config.few_shot_rows)):
         if rows is not None:
             where = rows_ref(rows, root)
-            yield f"{field} {where!r}", partial(_check_public, field, where, home)
-            if config.private is not None:
-                key = f"{field} {where!r} private {config.private!r} {root}"
-                yield key, partial(_check_apart, config.private, root, home, field, where)
-    vocabulary = vocabulary_of(config)
-    if vocabulary is not None:
-        yield f"vocabulary {vocabulary!r} {root}", partial(_check_vocabulary, vocabulary, root)
+            yield partial(_check_public, field, where, home)
+            if private is not None:
+                yield partial(_check_apart, private, root, home, field, where)
 
 
-def _check_private(config: AnyConfig, private: PrivateRows, home: Path) -> None:
-    where = private_ref(private, partial(open_ledger, home), config.data_root).where
-    require_person(config, where)
+def _check_private(private: PrivateRows, root: str | None, protects: str, home: Path) -> None:
+    where = private_ref(private, partial(open_ledger, home), root).where
+    require_person(protects, where)
     check_source(read_header, where, home / "private" / "problems")
 
 
@@ -150,9 +145,9 @@ def _check_vocabulary(choice: VocabularyChoice, root: str | None) -> None:
 
 
 # --- models
-def _model_checks(config: AnyConfig) -> Iterator[tuple[str, Check]]:
+def _model_checks(config: AnyConfig) -> Iterator[Check]:
     for plm in config.models:
-        yield f"model {plm!r} {config.data_root}", partial(_check_model, plm, config.data_root)
+        yield partial(_check_model, plm, config.data_root)
 
 
 def _check_model(plm: Plm, root: str | None) -> None:

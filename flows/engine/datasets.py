@@ -115,9 +115,8 @@ def with_declared_rows(config: Configured, open_ledger: OpenLedger) -> Configure
     return config.model_copy(update={"private": private.model_copy(update={"declared_rows": declared})})
 
 
-def require_person(config: AnyConfig, where: RowsRef) -> None:
+def require_person(protects: str, where: RowsRef) -> None:
     """Raise ConfigError if the run protects persons and the registered dataset has no person column."""
-    protects = getattr(config.privacy, "protects", "record")
     if protects == "person" and where.person is None:
         raise ConfigError(
             "privacy.protects: is 'person', but the registered dataset has no person column. Let its owner register it "
