@@ -117,6 +117,7 @@ class CompareRun:
         summary = summary_of(comparison, self.run_id, self.artifacts.where(folder))
         summary |= {
             "made": comparison.made,
+            "tables": self.tables,
             "seconds": round(time.monotonic() - self.started, 1),
             "prefect_run_id": _flow_run(),
         }
