@@ -84,7 +84,8 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
     finished_summary = summary(run, report, _mlflow(run))
     values = finished_summary.to_json()
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(values, indent=2, allow_nan=False))
-    run.page.result(finished_summary, run.tools.tracker.ui_link())
+    run.page.ledger(run.spent(), run.prepared.noise.delta)
+    run.page.result(values, run.tools.tracker.ui_link())
     ended = {"state": "done", "ended": now(), "not_private": report.not_private}
     run.book.update(**ended, **run.money, mlflow_run_id=finished_summary.mlflow_run_id, error=None)
     # A flow call returns the data of the final state, which is the summary.
@@ -351,8 +352,6 @@ def _write_pictures(run: Run, report: RunRecord) -> list[str]:
     """Draw the plots of a run; return their names."""
     pictures = {f"{name}.png": plot(report, "png") for name, plot in PLOTS.items()}
     drawn = {name: picture for name, picture in pictures.items() if picture is not None}
-    if "fid_accuracy.png" in drawn:
-        run.page.curves(drawn["fid_accuracy.png"])
     for name, picture in drawn.items():
         run.tools.artifacts.write_bytes(f"runs/{report.run_id}/{name}", picture)
     return list(drawn)

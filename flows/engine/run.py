@@ -311,15 +311,14 @@ class Run:
         """Record an iteration on the run's page, in the terminal and in MLflow; `weights` are those of the next one."""
         self.generated = list(dict.fromkeys([*self.generated, *written]))
         entries = self.spent()
-        self.page.ledger(entries, self.prepared.noise.delta)
         epsilon = finite(self.loss(entries))
         name = self.tools.called
         emit_high_budget(self.tools.artifacts, self.tools.ledger, name.dataset, name.run_id)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights or {}, epsilon, len(entries))
         self.facts_so_far.append(facts)
-        self.page.iteration(facts)
-        self.tools.tracker.metrics(facts.metrics(), iteration)
         state = f"iteration {iteration}  {line(facts, self.money['dollars'])}"
+        self.page.iteration(facts, state)
+        self.tools.tracker.metrics(facts.metrics(), iteration)
         display().say(state)
         spent = "NOT PRIVATE" if facts.epsilon is None else f"epsilon {facts.epsilon:.3g}"
         dollars = f" | ${self.money['dollars']:.4f}" if self.money["dollars"] else ""

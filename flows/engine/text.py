@@ -213,13 +213,7 @@ def command() -> str:
 
 
 def iterations(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table of iterations."""
-    heads, cells = iteration_cells(rows)
-    return table(cells, heads) if rows else "no iteration is finished"
-
-
-def iteration_cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Return the heads and the rows of a table of iterations; models share one cell, hence it fits a page."""
+    """Return the table of iterations; models share one cell, hence it fits a page."""
     probe = [row.get("probe_accuracy", row.get("accuracy")) for row in rows]
     columns: dict[str, list[str]] = {"iteration": [str(row["iteration"]) for row in rows]}
     if any(row["fid"] is not None for row in rows):
@@ -228,7 +222,7 @@ def iteration_cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[
         columns["probe accuracy"] = [number(value) for value in probe]
     columns["epsilon so far"] = [epsilon(row["epsilon"]) for row in rows]
     columns["new texts (weight)"] = [", ".join(_new(row)) for row in rows]
-    return list(columns), [list(cells) for cells in zip(*columns.values(), strict=True)]
+    return table(list(zip(*columns.values(), strict=True)), list(columns))
 
 
 def _new(row: Mapping[str, Any]) -> list[str]:

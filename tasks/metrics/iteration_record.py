@@ -155,20 +155,8 @@ def table(facts: Facts) -> list[dict[str, Any]]:
     ]
 
 
-def sentence(facts: Facts) -> str:
-    """Describe the iteration in a paragraph (Markdown)."""
-    mark = " (**not private**: computed on private rows without noise)" if facts.not_private else ""
-    down = f" DOWN: {', '.join(facts.down)}." if facts.down else ""
-    epsilon = "infinite: NOT PRIVATE" if facts.epsilon is None else f"{facts.epsilon:.4f}"
-    return (
-        f"Iteration {facts.iteration}: {facts.total} texts so far. FID {shown(facts.fid)}{mark} against "
-        f"{facts.fid_reference} rows, accuracy of a linear probe {shown(facts.probe_accuracy)}. "
-        f"Releases so far {facts.releases}, epsilon spent {epsilon}.{down}"
-    )
-
-
 def line(facts: Facts, dollars: float) -> str:
-    """Describe the iteration in one line for a terminal: texts, FID, probe, epsilon, dollars."""
+    """Describe the iteration in one line: texts, FID, probe, epsilon, dollars."""
     mark = " (not private)" if facts.not_private else ""
     parts = [f"{facts.total} texts"]
     parts += [f"FID {facts.fid:.3f}{mark}"] if facts.fid is not None else []
@@ -177,8 +165,3 @@ def line(facts: Facts, dollars: float) -> str:
     parts += [f"${dollars:.4f}"] if dollars else []
     parts += [f"DOWN: {', '.join(facts.down)}"] if facts.down else []
     return " | ".join(parts)
-
-
-def shown(value: float | None) -> str:
-    """Format a number with four digits, or as 'not measured'."""
-    return "not measured" if value is None else f"{value:.4f}"

@@ -64,7 +64,7 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     message = state_message(api, summary["prefect_run_id"])
     assert useful["line"] in message
     assert WARNING in message
-    assert "**Warning**: student accuracy" in artifacts(api, str(summary["prefect_run_id"]))["report"]["data"]
+    assert "warning     student accuracy" in artifacts(api, str(summary["prefect_run_id"]))["report"]["data"]
 
     tracked = metrics_of(pipeline, summary["mlflow_run_id"])
     assert tracked["baseline/chance"] == useful["chance"]

@@ -7,7 +7,6 @@ import pytest
 
 from connectors.interfaces.money import format_dollars
 from flows.engine import text as words
-from flows.engine.run_page import iteration_table
 from flows.engine.run_summary import RunSummary
 
 PLMS = ("gpt2-xl", "llama-2-7b", "vicuna-7b", "opt-6.7b", "chatglm3-6b", "flan-t5-xl")
@@ -32,16 +31,13 @@ def test_the_table_of_iterations_names_every_model_in_one_cell() -> None:
     assert all(f"{plm} 40 (0.12)" in line for line in lines for plm in PLMS)
 
 
-@pytest.mark.parametrize(("fid", "heads"), [(0.7, "| iteration | FID | epsilon"), (None, "| iteration | epsilon")])
-def test_what_was_not_measured_is_left_out(fid: float | None, heads: str) -> None:
+@pytest.mark.parametrize("fid", [0.7, None])
+def test_what_was_not_measured_is_left_out(fid: float | None) -> None:
     row = iteration(0) | {"fid": fid, "accuracy": None, "probe_accuracy": None}
     printed = words.iterations([row])
     assert ("FID" in printed) == (fid is not None)
     assert "probe" not in printed
     assert "not measured" not in printed
-    head, line, cells = iteration_table([row])
-    assert head.startswith(heads)
-    assert head.count("|") == line.count("|") == cells.count("|")
 
 
 @pytest.mark.parametrize(("protects", "unit"), [("person", " per person in 1"), ("", " in 1")])
