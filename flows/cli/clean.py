@@ -1,8 +1,7 @@
-"""The command `wasp clean`: list the state folder and apply retention rules."""
+"""The command `wasp clean`: apply retention rules to the state folder."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,7 +35,7 @@ def clean(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the files. Default: only show them.")] = False,
 ) -> Output:
-    """Show the state folder and the files to remove; --yes removes them.
+    """Show the files to remove; --yes removes them.
 
     Releases, the privacy ledger, its key, manifests, summaries and reports are never removed.
     """
@@ -48,11 +47,10 @@ def clean(
 
 
 def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
-    """Return the files by kind, the removed files and the retained files.
+    """Return the removed files, and reasons why others stay.
 
     Files are removed only with `apply`. New runs wait until this finishes.
     """
-    from flows.storage.inventory import KINDS
     from flows.storage.removal import remove
     from flows.storage.retention import choose
 
@@ -60,37 +58,22 @@ def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
     with alone(home) as free:
         choice = choose(home, rules, datetime.now(UTC), free)
         removed = remove(home, choice.going) if apply else choice.going
-    rows = []
-    for kind in KINDS:
-        files = [file for file in choice.files if file.kind == kind]
-        going = [file for file in removed if file.kind == kind]
-        sizes = {"bytes": _size_of(kind, files), "going": len(going), "going_bytes": _size_of(kind, going)}
-        rows += [{"kind": kind, "files": len(files)} | sizes] if files else []
     return {
         "folder": str(home),
         "applied": apply,
         "rules": rules.model_dump(exclude_none=True),
-        "kinds": rows,
         "going": [
-            {"path": g.path, "kind": g.kind, "bytes": _size_of(g.kind, [g]), "why": g.why, "run_id": g.run_id}
-            for g in removed
+            {"path": g.path, "kind": g.kind, "bytes": _size_of(g), "why": g.why, "run_id": g.run_id} for g in removed
         ],
         "staying": list(choice.staying),
-        "bytes": sum(_size_of(file.kind, [file]) or 0 for file in removed),
+        "bytes": sum(_size_of(file) or 0 for file in removed),
     }
 
 
 def cleaned(value: dict[str, Any]) -> str:
-    """Return the files by kind, the removed files and the retained files as text."""
-    from flows.engine.text import table
-
+    """Return the removed files, and reasons why others stay, as text."""
     action = "removed" if value["applied"] else "to remove"
-    rows = [
-        [kind["kind"], kind["files"], _size(kind["bytes"]), kind["going"] or "-", _size(kind["going_bytes"])]
-        for kind in value["kinds"]
-    ]
-    lines = [table(rows, ["kind", "files", "size", action, "freed"]), ""]
-    lines += [f"kept        {reason}" for reason in value["staying"]]
+    lines = [f"kept        {reason}" for reason in value["staying"]]
     groups: dict[tuple[str, str, str], list[int | None]] = {}
     for file in value["going"]:
         groups.setdefault((file["kind"], file["run_id"], file["why"]), []).append(file["bytes"])
@@ -102,17 +85,16 @@ def cleaned(value: dict[str, Any]) -> str:
     return "\n".join([*lines, "Nothing was removed. To remove, add --yes." if groups else "Nothing to remove."])
 
 
-def _size(count: int | None) -> str:
-    """Return a readable byte count; None means the size is hidden."""
-    if count is None:
-        return "hidden"
+def _size(count: int) -> str:
+    """Return a readable byte count."""
     if count < 1000:
         return f"{count} B"
     unit = "kB" if count < 1e6 else "MB" if count < 1e9 else "GB"
     return f"{count / {'kB': 1e3, 'MB': 1e6, 'GB': 1e9}[unit]:.1f} {unit}"
 
 
-def _size_of(kind: str, files: Sequence[Item]) -> int | None:
-    from flows.storage.inventory import UNTOLD
+def _size_of(item: Item) -> int | None:
+    """Return the size of an item; None for private caches, whose size reveals the number of private rows."""
+    from flows.storage.inventory import PRIVATE
 
-    return None if kind in UNTOLD else sum(file.bytes for file in files)
+    return None if item.kind == PRIVATE else item.bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from prefect import flow, get_run_logger
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.artifacts import create_markdown_artifact
 
 from flows.cli.clean import clean_folder, cleaned
 from flows.cli.stored_runs import push
@@ -35,5 +35,4 @@ def clean(rules: Retention | None = None, remove: bool = False) -> dict[str, Any
     create_markdown_artifact(
         f"`{state_folder()}`\n```\n{cleaned(result)}\n```", key="clean", description="Removed files"
     )
-    create_table_artifact(result["kinds"], key="state-folder", description="Contents of the state folder")
     return result

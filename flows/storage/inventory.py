@@ -1,4 +1,4 @@
-"""Inventory of the state folder: its files by kind, and the state of its runs."""
+"""Inventory of the state folder: the files that rules can remove, by kind, and the state of its runs."""
 
 from __future__ import annotations
 
@@ -14,22 +14,10 @@ from typing import Any
 from connectors.artifacts.store import Artifacts
 from flows.runtime.manifest import is_held_here
 
-TEXTS, RESULTS, EMBEDDINGS, COMPLETIONS = "texts by model", "results", "embeddings", "completions"
-PRIVATE, LEFTOVERS, RECORDS, EXPERIMENTS = "private caches", "leftovers", "records of runs", "experiments"
-MODELS, RELEASES, BOOK, KEY = "trained models", "releases", "privacy ledger", "key and problems"
-PREFECT, OTHER = "Prefect's own", "other"
-
-KINDS = (
-    *(RESULTS, MODELS, RELEASES, RECORDS, BOOK, KEY, TEXTS, EMBEDDINGS, COMPLETIONS, PRIVATE, LEFTOVERS, EXPERIMENTS),
-    *(PREFECT, OTHER),
-)
+TEXTS, RESULTS, LEFTOVERS, PRIVATE = "texts by model", "results", "leftovers", "private caches"
+EMBEDDINGS, COMPLETIONS, STAYS = "embeddings", "completions", ""
 SHARED = (EMBEDDINGS, COMPLETIONS, PRIVATE)
 """Kinds that several runs use."""
-UNTOLD = (BOOK, KEY, PRIVATE)
-"""Kinds whose size is not shown, because it reveals the number of private rows."""
-
-TOP = {"embeddings": EMBEDDINGS, "completions": COMPLETIONS, "models": MODELS}
-TOP |= {"mlartifacts": EXPERIMENTS, "prefect": PREFECT}
 CACHES = {"embeddings", "votes", "reference", "students", "teachers"}
 """Folders of private/ with content that can be recomputed."""
 OLDEST = datetime.min.replace(tzinfo=UTC)
@@ -77,21 +65,19 @@ def state_files(home: Path) -> Iterator[Item]:
 
 
 def kind_of(path: Path) -> str:
-    """Return the kind of a file by its path relative to the state folder."""
+    """Return the kind of a file by its path relative to the state folder; STAYS for a file that no rule removes."""
     parts, name = path.parts, path.name
     if parts[0] not in ("prefect", "mlartifacts") and any(is_scratch(part) for part in parts):
         return LEFTOVERS
     if parts[0] == "private":
-        return PRIVATE if len(parts) > 2 and parts[1] in CACHES else KEY
-    if len(parts) == 1:
-        return {"ledger": BOOK, "mlflow": EXPERIMENTS, "": RECORDS}.get(name.split(".")[0], OTHER)
-    if parts[0] != "runs" or len(parts) == 2:
-        return TOP.get(parts[0], OTHER)
-    if name.endswith("release.parquet") or name == "_release.parquet.json":
-        return RELEASES
-    if not name.startswith("_") and parts[2] in ("synthetic.parquet", "student"):
+        return PRIVATE if len(parts) > 2 and parts[1] in CACHES else STAYS
+    if parts[0] in SHARED and len(parts) > 1:
+        return parts[0]
+    if parts[0] != "runs" or len(parts) < 3 or name.startswith("_") or name.endswith("release.parquet"):
+        return STAYS
+    if parts[2] in ("synthetic.parquet", "student"):
         return RESULTS
-    return TEXTS if not name.startswith("_") and any(part.startswith("plm=") for part in parts) else RECORDS
+    return TEXTS if any(part.startswith("plm=") for part in parts) else STAYS
 
 
 def run_states(home: Path) -> dict[str, RunState]:

@@ -73,9 +73,8 @@ class Retention(Strict):
 
 @dataclass(frozen=True, slots=True)
 class RetentionChoice:
-    """All files, the items to remove, and reasons why other items stay."""
+    """The items to remove, and reasons why other items stay."""
 
-    files: tuple[Item, ...]
     going: tuple[Item, ...]
     staying: tuple[str, ...]
 
@@ -85,12 +84,12 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
 
     `free`: no process uses the files that runs share.
     """
-    files, runs = tuple(state_files(home)), run_states(home)
+    runs = run_states(home)
     intermediate, whole = rules.before("intermediate", now), rules.before("runs", now)
     stale = now - timedelta(seconds=STALE_SECONDS)
     staying = [f"run {run_id}: is running" for run_id in sorted(runs) if runs[run_id].held]
     going: dict[str, Item] = {}
-    for file in files:
+    for file in state_files(home):
         run, parts = runs.get(file.run_id), Path(file.path).parts
         if file.kind in kinds.SHARED:
             is_old = free and file.kind != kinds.COMPLETIONS and file.modified < intermediate
@@ -107,7 +106,7 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
         items += _completions(home, runs, {item.run_id for item in items}, intermediate, staying)
     else:
         staying.append(f"{', '.join(kinds.SHARED)}: a process uses these shared files")
-    return RetentionChoice(files, tuple(items), tuple(staying))
+    return RetentionChoice(tuple(items), tuple(staying))
 
 
 def _why_of_run(file: Item, run: RunState | None, intermediate: datetime, whole: datetime, stale: datetime) -> str:
