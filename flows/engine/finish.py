@@ -39,7 +39,6 @@ from tasks.reporting.run_record import (
     MapPoints,
     Released,
     RunRecord,
-    Sample,
     Scores,
     Section,
     Touched,
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
 PLOTS |= {"balance": balance_plot}
 CLASS_SCORES = "class_scores.csv"
-SAMPLES_SHOWN = 2
 
 
 def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
@@ -148,7 +146,6 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         degraded=_degraded(run, results),
         warnings=(*run.prepared.warnings, *(run.discriminator.warnings if run.discriminator else ())),
         scores=scores,
-        samples=_samples(run, results.written),
         touched=_touched(run) + run.touched,
         outgoing=outgoing(run),
         map=_map(run, results),
@@ -282,16 +279,6 @@ def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | N
         per_class={name: test["per_class"][name] for name in classes},
         confusion=tuple(tuple(row) for row in test["confusion"]),
     )
-
-
-def _samples(run: Run, written: Sequence[Written]) -> tuple[Sample, ...]:
-    if not written:
-        return ()
-    last = max(table.iteration for table in written)
-    rows = read_samples(run.tools, [table for table in written if table.iteration == last])
-    shown = rows.groupby(["plm", "label"], sort=False).head(SAMPLES_SHOWN)
-    columns = (shown[name].tolist() for name in ("plm", "label", "iteration", "text"))
-    return tuple(Sample(*values) for values in zip(*columns, strict=True))
 
 
 def _touched(run: Run) -> tuple[Touched, ...]:

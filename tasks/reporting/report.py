@@ -14,7 +14,7 @@ from tasks.metrics.iteration_record import Facts
 from tasks.metrics.registry import Metric, all_metrics, find_metric
 from tasks.reporting import plots
 from tasks.reporting import text as words
-from tasks.reporting.run_record import RunRecord, Sample
+from tasks.reporting.run_record import RunRecord
 from tasks.reporting.templates import template
 from tasks.reporting.text_browser import browse
 from tasks.reporting.text_map import map_plot, texts_by_group
@@ -52,8 +52,7 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
 
     Args:
         report: facts of the run.
-        rows: text, label, plm and iteration of all synthetic texts, to browse; without them the page has the report's
-            examples.
+        rows: text, label, plm and iteration of all synthetic texts, to browse; without them the page shows no text.
     """
     metrics = [metric for metric in all_metrics() if metric.label and _is_measured(report, metric)]
     return template("report.html.j2").render(
@@ -66,7 +65,6 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
         iterations=[_cells(facts, metrics) for facts in report.iterations],
         columns=("iteration", "samples", *[metric.label for metric in metrics], "epsilon", "missing", "left out"),
         notes=[metric.note for metric in metrics if metric.note],
-        texts=_texts(report),
         verdict=verdict(report),
         bars=bars(report),
         browser=None if rows is None or rows.empty else browse(rows),
@@ -77,13 +75,6 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
 
 def _is_measured(report: RunRecord, metric: Metric) -> bool:
     return any(facts.value(metric.name) is not None for facts in report.iterations)
-
-
-def _texts(report: RunRecord) -> list[tuple[str, list[Sample]]]:
-    """Return the example texts per language model in the order of the run."""
-    names = dict.fromkeys([*report.plms, *(sample.plm for sample in report.samples)])
-    groups = [(plm, [sample for sample in report.samples if sample.plm == plm]) for plm in names]
-    return [(plm, samples) for plm, samples in groups if samples]
 
 
 def _cells(facts: Facts, metrics: Sequence[Metric]) -> tuple[str, ...]:

@@ -80,16 +80,6 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """One example of a synthetic text."""
-
-    plm: str
-    label: str
-    iteration: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Touched:
     """One computation on private rows without noise: name, location, reason."""
 
@@ -180,7 +170,6 @@ class RunRecord:
     degraded: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     scores: Scores | None = None
-    samples: tuple[Sample, ...] = ()
     touched: tuple[Touched, ...] = ()
     outgoing: tuple[Outgoing, ...] = ()
     map: MapPoints | None = None

@@ -7,7 +7,7 @@ import numpy as np
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from tasks.metrics.iteration_record import Facts
-from tasks.reporting.run_record import MapPoints, Outgoing, Released, RunRecord, Sample, Scores
+from tasks.reporting.run_record import MapPoints, Outgoing, Released, RunRecord, Scores
 
 PLMS = ("ngram-wide", "ngram-narrow", "gpt-4o", "claude")
 CLASSES = ("card lost", "loan", "fees", "transfer")
@@ -78,11 +78,6 @@ def made_up_report(**changes):
         "charges": (charge,) * 4,
         "iterations": tuple(one_iteration(number) for number in range(5)),
         "scores": Scores(0.726, 0.713, CLASSES, dict.fromkeys(CLASSES, score), tuple(map(tuple, counts.tolist()))),
-        "samples": tuple(
-            Sample(plm, label, 4, f"I would like to know what happened to my {label}, could you have a look please?")
-            for plm in PLMS
-            for label in CLASSES
-        ),
         "map": MapPoints(
             synthetic=tuple(map(tuple, synthetic.tolist())),
             test=tuple(map(tuple, test.tolist())),

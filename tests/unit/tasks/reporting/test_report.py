@@ -19,7 +19,7 @@ from tasks.metrics.usefulness import ACCURACIES, ON_ROWS, Accuracy, Baseline, Us
 from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report import render
-from tasks.reporting.run_record import ClassShare, Sample, Scores, Touched, from_json, to_json
+from tasks.reporting.run_record import ClassShare, Scores, Touched, from_json, to_json
 from tasks.reporting.text_map import map_plot
 from tasks.reporting.verdict import bars, verdict
 from tests.support.data.reports import made_up_report, one_iteration
@@ -48,7 +48,7 @@ PAGES = {
     },
     "unmeasured": {"scores": None, "map": None, "iterations": (one_iteration(0, **BARE), one_iteration(1, **BARE))},
     "failed": {
-        **{"iterations": (), "scores": None, "samples": (), "map": None, "state": "FAILED"},
+        **{"iterations": (), "scores": None, "map": None, "state": "FAILED"},
         **{"epsilon_spent": 0.0, "releases": 0, "n_synthetic": 0},
     },
     "other_than_planned": {
@@ -141,8 +141,7 @@ def test_text_of_a_model_stays_text():
     evil = '<script>alert(1)</script> $x_1$ & "quoted"'
     scores = Scores(0.5, 0.5, (evil, "b"), {evil: {"f1": 0.5}}, ((1, 2), (3, 4)))
     iteration = one_iteration(0, new={evil: 3}, weights={evil: 1.0}, failures={evil: {evil: 1}})
-    samples = (Sample(evil, evil, 0, evil),)
-    shown = render(made_up_report(samples=samples, scores=scores, iterations=(iteration,), degraded=(evil,), task=evil))
+    shown = render(made_up_report(scores=scores, iterations=(iteration,), degraded=(evil,), task=evil))
     assert "script" not in Page(shown).tags
     assert "<script" not in shown
     assert "<script>alert(1)</script>" in Page(shown).said
