@@ -226,9 +226,6 @@ def _planned(run: Run) -> dict[str, Any]:
         "calibration": noise.calibration,
         "protects": noise.privacy.protects,
         "adjacency": noise.privacy.adjacency,
-        "planned_releases": len(noise.charges),
-        "planned_samples": config.result_size,
-        "planned_calls": sum(calls.number for calls in config.asks),
         "released": _released(run),
         "public_rows": config.private.public_rows if config.private else "",
     }

@@ -57,24 +57,6 @@ def weights_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     return picture("weights", _TALL, draw, form)
 
 
-def epsilon_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
-    """Draw the cumulative epsilon and the configured epsilon; None if a single release spent all of it."""
-    spent = [(facts.iteration, facts.epsilon) for facts in report.iterations if facts.epsilon is not None]
-    if len({value for _, value in spent}) < 2 or report.not_private or not report.opens_rows:
-        return None
-
-    def draw(figure: Any) -> None:
-        axes = figure.subplots()
-        axes.axhline(report.epsilon, color=PALETTE[4], linestyle="--", label="configured")
-        axes.plot(*_columns(spent), label="spent", drawstyle="steps-post", **_look(0))
-        lines_of(axes, f"Epsilon at delta {report.delta:g}")
-        axes.set_ylim(0, report.epsilon * 1.12)
-        _iterations(axes, report)
-        axes.legend(loc="lower right")
-
-    return picture("epsilon", _TALL, draw, form)
-
-
 def confusion_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     """Draw test rows by true class (rows) and predicted class (columns)."""
     if report.scores is None or not report.scores.confusion:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -23,9 +23,6 @@ from tasks.reporting.verdict import bars, verdict
 if TYPE_CHECKING:
     import pandas as pd
 
-_ROUNDING = 1e-9
-LOSS, ADDED = "privacy loss of this run's output", "added to the budget"
-
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -35,16 +32,6 @@ class Figure:
     svg: str
     caption: str
     alt: str
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedLine:
-    """One planned and actual value; `verdict`: as planned, less, more, or empty."""
-
-    what: str
-    planned: str
-    happened: str
-    verdict: str = ""
 
 
 def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
@@ -60,7 +47,6 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
         words=words,
         figures={figure.name: figure for figure in _figures(report)},
         key_numbers=_key_numbers(report),
-        compared=_compared(report),
         charges=_grouped(report.charges),
         iterations=[_cells(facts, metrics) for facts in report.iterations],
         columns=("iteration", "samples", *[metric.label for metric in metrics], "epsilon", "missing", "left out"),
@@ -110,9 +96,9 @@ def _key_numbers(report: RunRecord) -> list[tuple[str, str, str]]:
         (
             "epsilon",
             words.epsilon(report.epsilon_spent),
-            f"{unit}{LOSS}, configured {words.epsilon(report.epsilon)}",
+            f"{unit}privacy loss of this run's output, configured {words.epsilon(report.epsilon)}",
         ),
-        (ADDED, words.added(report), f"releases: {words.charged(report)}"),
+        ("added to the budget", words.added(report), f"releases: {words.charged(report)}"),
         ("texts", words.count(report.n_synthetic), f"by {len(report.plms)} language models"),
         ("cost", words.money(cost), f"{words.count(cost.calls)} calls"),
     ]
@@ -125,39 +111,6 @@ def _accuracy_remark(report: RunRecord) -> str:
         return "student on test rows"
     low, high = useful.run.interval
     return f"{100 * low:.0f}-{100 * high:.0f} %, chance {words.percent(useful.chance)}"
-
-
-def _compared(report: RunRecord) -> list[ComparedLine]:
-    cost = sum(report.usage.values(), Usage())
-    spent = report.epsilon_spent
-    exact = f"{words.epsilon(report.epsilon_exact)} (configured {words.epsilon(report.epsilon)})"
-    lines = [
-        ComparedLine(LOSS, exact, words.epsilon(spent), _verdict(report.epsilon_exact, spent)),
-        ComparedLine(ADDED, words.epsilon(report.epsilon_exact), words.added(report), _added_verdict(report)),
-    ]
-    amounts: list[tuple[str, float | None, float, Any]] = [
-        ("releases", report.planned_releases, report.releases, str),
-        ("texts", report.planned_samples, report.n_synthetic, words.count),
-        ("calls", report.planned_calls, cost.calls, words.count),
-        ("money", None, cost.dollars, words.dollars),
-    ]
-    for quantity, planned, actual, to_text in amounts:
-        actual_text = words.money(cost) if quantity == "money" else to_text(actual)
-        planned_text = "not planned" if planned is None else to_text(planned)
-        lines.append(ComparedLine(quantity, planned_text, actual_text, _verdict(planned, actual)))
-    return lines
-
-
-def _added_verdict(report: RunRecord) -> str:
-    return "" if report.releases_charged is None else _verdict(report.epsilon_exact, report.epsilon_added)
-
-
-def _verdict(planned: float | None, happened: float | None) -> str:
-    if planned is None or happened is None:
-        return ""
-    if planned == happened or abs(planned - happened) <= _ROUNDING * max(abs(planned), abs(happened)):
-        return "as planned"
-    return "more" if happened > planned else "less"
 
 
 def _grouped(charges: Sequence[Charge]) -> list[tuple[int, Charge]]:
@@ -174,12 +127,10 @@ def _grouped(charges: Sequence[Charge]) -> list[tuple[int, Charge]]:
 def _figures(report: RunRecord) -> list[Figure]:
     """Return the figures that have data, with caption and alternative text."""
     last = report.iterations[-1] if report.iterations else None
-    spent = words.epsilon(report.epsilon_spent)
     shares = "Class shares: noisy counts of private rows, selected texts, test rows."
     dots = "Each point is the embedding of a text on two dimensions, coloured by class."
     figures = [
         ("fid", plots.fid_accuracy_plot, "FID and accuracy over iterations", _trend(report)),
-        ("epsilon", plots.epsilon_plot, "Cumulative privacy loss", f"Epsilon of this run's output reached {spent}."),
         ("weights", plots.weights_plot, "Weights of the language models", _shares(last)),
         ("balance", plots.balance_plot, "Class balance", shares),
         ("confusion", plots.confusion_plot, "Confusion matrix", _mistakes(report)),

@@ -127,7 +127,7 @@ class RunRecord:
 
     Plan: `epsilon` as configured (infinite: no protection), `epsilon_exact` as accounted. `sigma` and `sensitivity` in
     votes, or in the unit of the release that replaces votes. `released`: every release of the run. `public_rows`: that
-    the records are public, and why. `planned_calls` and `planned_samples` of all language models together.
+    the records are public, and why.
 
     Results: `epsilon_spent` is the privacy loss of the run's output over all `releases` that it depends on, including
     releases charged to other runs; None without noise. `epsilon_added` is the loss that the `releases_charged` of this
@@ -155,9 +155,6 @@ class RunRecord:
     calibration: str
     protects: str
     adjacency: str
-    planned_releases: int
-    planned_samples: int
-    planned_calls: int | None = None
     released: tuple[Released, ...] = ()
     public_rows: str = ""
     epsilon_spent: float | None
@@ -273,14 +270,13 @@ def _adapter() -> TypeAdapter[RunRecord]:
     return TypeAdapter(RunRecord)
 
 
-PLANNED = {"samples": "planned_samples", "calls": "planned_calls", "releases": "planned_releases"}
 HAPPENED = {
     "epsilon": "epsilon_spent",
     "added": "epsilon_added",
     "charged": "releases_charged",
     "samples": "n_synthetic",
 }
-"""Fields of the plan and of the results under their earlier names."""
+"""Fields of the results under their earlier names."""
 
 
 def _upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,6 +300,5 @@ def _upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
         facts if "probe_accuracy" in facts else facts | {"probe_accuracy": facts[EARLIER_PROBE]}
         for facts in values["iterations"]
     ]
-    flat = {PLANNED.get(name, name): value for name, value in plan.items()}
-    flat |= {HAPPENED.get(name, name): value for name, value in happened.items()}
+    flat = plan | {HAPPENED.get(name, name): value for name, value in happened.items()}
     return dict(values) | flat | {"iterations": iterations}
