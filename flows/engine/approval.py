@@ -17,7 +17,7 @@ from flows.config.execution import PACE
 from flows.engine.prepare import Approval
 from flows.engine.text import plan as format_plan
 from flows.runtime.manifest import now, read_book
-from flows.runtime.pausing import APPROVAL_MINUTES, Question, ask_in_prefect
+from flows.runtime.pausing import APPROVAL_MINUTES, ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import display
@@ -65,8 +65,7 @@ def _earlier(run_id: str | None, contract: str) -> Approval | None:
 
 def _in_prefect(plan: dict[str, Any], contract: str) -> Approval:
     """Pause the flow run until its form is submitted; a retry of the same flow run does not pause again."""
-    question = Question("this plan", f"approval-{contract[:16]}", _form(plan), NOTHING)
-    answer, at = ask_in_prefect(question)
+    answer, at = ask_in_prefect("this plan", f"approval-{contract[:16]}", _form(plan), NOTHING)
     return Approval(answer.by, at, "in Prefect", contract, answer.reason)
 
 

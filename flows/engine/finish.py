@@ -24,7 +24,7 @@ from flows.engine.run import Run, RunResults
 from flows.engine.run_page import result_line
 from flows.engine.summary import elapsed, outgoing, summary
 from flows.engine.text import advice
-from flows.engine.tracking import describe, page_url, serving
+from flows.engine.tracking import page_url, serving
 from flows.engine.usefulness import usefulness
 from flows.runtime.manifest import now, versions
 from flows.runtime.stores import tracking_store
@@ -304,14 +304,17 @@ def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
 
 def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None) -> None:
     """Describe the results for MLflow; a run without noise keeps its texts, one with exact metrics its page."""
-    scores, url = report.scores, page_url()
+    scores, url, note = report.scores, page_url(), result_line(summary(run, report, ""))
     final = {"privacy/epsilon_total": report.epsilon_spent, "privacy/epsilon_added": report.epsilon_added}
     if scores:
         final |= {"student/macro_f1": scores.macro_f1}
         final |= {f"student/{name}": score for name, score in scores.weighted.items()}
     final |= report.usefulness.metrics() if report.usefulness else {}
     final |= {"discriminator/accuracy": report.discriminator.student.value} if report.discriminator else {}
-    results: dict[str, Any] = {"note": describe(run, report), "link": f"[Run in Prefect]({url})" if url else ""}
+    results: dict[str, Any] = {
+        "note": f"{note}\n\nShow it: `wasp show {report.run_id}`",
+        "link": f"[Run in Prefect]({url})" if url else "",
+    }
     results["tags"] = {"wasp.degraded": "; ".join(report.degraded) or "no"}
     results["datasets"] = {Path(run.prepared.test.where.path).stem: "test"} if run.prepared.test else {}
     results["datasets"] |= {run.tools.private.name: "private"} if run.config.private is not None else {}

@@ -64,7 +64,7 @@ class RunPage:
 
 
 def result_line(summary: RunSummary) -> str:
-    """Return the result of a run in one line, as the message of its state in Prefect."""
+    """Return the result of a run in one line, as the message of its state in Prefect and for MLflow."""
     useful = summary.usefulness
     parts = [f"{formats.scores(summary)}; {formats.outcome(summary)}", *([useful["line"]] if useful else [])]
     return ". ".join([*parts, *(f"Warning: {warning}" for warning in summary.usefulness_warnings)])

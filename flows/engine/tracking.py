@@ -19,7 +19,6 @@ from flows.engine.tools import RunName
 from flows.runtime.manifest import versions
 from flows.runtime.state_folder import who
 from tasks.accounting.no_noise import finite
-from tasks.reporting.run_record import RunRecord
 
 PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tracking", "export"), True)
 """Fields with places of data and files, which MLflow does not get."""
@@ -90,21 +89,6 @@ def start_tracking(run: Run) -> None:
     experiment = run.config.tracking.experiment or run.prepared.card.name
     tags, parameters = tags_of(run.config, name), tracked_parameters(run)
     run.tools.tracker.start(experiment, name.run_id, tags, parameters, files={file: file})
-
-
-def describe(run: Run, report: RunRecord) -> str:
-    """Return the description of a finished run in MLflow (Markdown)."""
-    name, scores = run.tools.called, report.scores
-    epsilon = report.epsilon_spent
-    loss = "infinite: **NOT PRIVATE**" if epsilon is None else f"{epsilon:.4g} at delta {report.delta:g}"
-    lines = [
-        f"Flow `{name.flow}` on dataset `{name.dataset or 'none'}`, task `{report.task}`.",
-        f"Epsilon of the output: {loss}. Texts: {report.n_synthetic:,}.",
-        f"Accuracy of the student on test rows: {scores.accuracy:.3f}." if scores else "No test rows: no accuracy.",
-    ]
-    lines += [f"**Warning**: {warning}" for warning in (report.usefulness.warnings if report.usefulness else ())]
-    lines += [f"Degraded: {problem}" for problem in report.degraded]
-    return "\n\n".join([*lines, f"Resume or show it: `wasp show {name.run_id}`"])
 
 
 def tracked_parameters(run: Run) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from flows.publish.dataset_card import BundleFacts
 from flows.publish.export import export_run
 from flows.publish.gate import warnings_of
 from flows.runtime.manifest import read_book
-from flows.runtime.pausing import APPROVAL_MINUTES, Question, ask_in_prefect
+from flows.runtime.pausing import APPROVAL_MINUTES, ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
 from tasks.reporting.text import added, charged
@@ -54,7 +54,7 @@ def require_server() -> None:
 def _approve(facts: BundleFacts, requester: str) -> Approval:
     contract = digest([facts.report.run_id, facts.license, requester, facts.unsearched])
     key = f"export-{contract[:16]}"
-    answer, at = ask_in_prefect(Question("this export", key, _text(facts, requester), NOTHING))
+    answer, at = ask_in_prefect("this export", key, _text(facts, requester), NOTHING)
     if _plain(answer.by) == _plain(requester):
         raise ApprovalError(
             f"{requester} requested this export and cannot approve it. A second person must approve. {NOTHING}"

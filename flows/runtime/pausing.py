@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -35,39 +34,29 @@ class Answer(RunInput):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """An approval request.
+def ask_in_prefect(subject: str, key: str, text: str, nothing: str) -> tuple[Answer, str]:
+    """Return the approval and its time; ApprovalError on a refusal or a timeout.
 
-    Attributes:
-        what: the subject in messages, such as 'this plan'.
+    Args:
+        subject: the subject in messages, such as 'this plan'.
         key: name of the response; a retry of the same flow run reuses an approval under this key.
         text: text of the form.
         nothing: sentence for messages on what a refusal leaves undone.
     """
-
-    what: str
-    key: str
-    text: str
-    nothing: str
-
-
-def ask_in_prefect(question: Question) -> tuple[Answer, str]:
-    """Return the approval and its time; ApprovalError on a refusal or a timeout."""
-    approval = _earlier_approval(question)
+    approval = _earlier_approval(key)
     if approval is None:
-        approval = _pause(question), now()
+        approval = _pause(subject, key, text, nothing), now()
     answer, at = approval
     if not answer.approved:
         reason = f": {answer.reason}" if answer.reason else ""
-        raise ApprovalError(f"{answer.by} refused {question.what}{reason}. {question.nothing}")
+        raise ApprovalError(f"{answer.by} refused {subject}{reason}. {nothing}")
     return answer, at
 
 
-def _earlier_approval(question: Question) -> tuple[Answer, str] | None:
+def _earlier_approval(key: str) -> tuple[Answer, str] | None:
     """Return the approval of an earlier attempt; Prefect forgets pauses on a retry."""
     with get_client(sync_client=True) as client:
-        inputs = client.filter_flow_run_input(UUID(str(runtime.flow_run.id)), f"paused-{question.key}", 200, set())
+        inputs = client.filter_flow_run_input(UUID(str(runtime.flow_run.id)), f"paused-{key}", 200, set())
     for entry in inputs:
         if entry.key.endswith("-response"):
             answer = Answer.model_validate(entry.decoded_value)
@@ -76,15 +65,15 @@ def _earlier_approval(question: Question) -> tuple[Answer, str] | None:
     return None
 
 
-def _pause(question: Question) -> Answer:
+def _pause(subject: str, key: str, text: str, nothing: str) -> Answer:
     """Pause the flow run with its form, and wait for the response.
 
     The timeout of Prefect's pause is longer than ours, because Prefect fails the run with an unspecific message.
     """
     display().say(f"waiting {APPROVAL_MINUTES} minutes for approval: {runtime.flow_run.ui_url}")
-    run, form = UUID(str(runtime.flow_run.id)), Answer.with_initial_data(description=question.text)
-    key = f"{question.key}-{time.time_ns()}"
-    state: State[Any] = Paused(timeout_seconds=60 * APPROVAL_MINUTES + GRACE_SECONDS, pause_key=key)
+    run, form = UUID(str(runtime.flow_run.id)), Answer.with_initial_data(description=text)
+    unique = f"{key}-{time.time_ns()}"
+    state: State[Any] = Paused(timeout_seconds=60 * APPROVAL_MINUTES + GRACE_SECONDS, pause_key=unique)
     keys = keyset_from_paused_state(state)
     state.state_details.run_input_keyset = {str(name): value for name, value in keys.items()}
     with get_client(sync_client=True) as client:
@@ -97,8 +86,7 @@ def _pause(question: Question) -> Answer:
             if current is not None and current.is_running():
                 return Answer.model_validate(read_flow_run_input(keys["response"], run))
             if current is not None and not current.is_paused():
-                raise ApprovalError(f"The run became {current.name} while it waited for approval. {question.nothing}")
+                raise ApprovalError(f"The run became {current.name} while it waited for approval. {nothing}")
     raise ApprovalError(
-        f"Nobody approved {question.what} within {APPROVAL_MINUTES} minutes. {question.nothing} To request it again: "
-        "Retry."
+        f"Nobody approved {subject} within {APPROVAL_MINUTES} minutes. {nothing} To request it again: Retry."
     )

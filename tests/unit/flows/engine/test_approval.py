@@ -84,7 +84,7 @@ def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.Mon
     monkeypatch.setattr(pausing.Answer, "save", classmethod(lambda *_: None))
     monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", str(UUID(int=1)))
     with pytest.raises(ApprovalError, match=r"Nobody approved this plan within 0 minutes\. Nothing was spent"):
-        pausing.ask_in_prefect(pausing.Question("this plan", "approval-1", "The plan.", approval.NOTHING))
+        pausing.ask_in_prefect("this plan", "approval-1", "The plan.", approval.NOTHING)
     assert states == ["PAUSED"]
 
 
