@@ -37,7 +37,6 @@ from tasks.reporting.report import render
 from tasks.reporting.run_record import (
     ClassShare,
     MapPoints,
-    Released,
     RunRecord,
     Scores,
     Section,
@@ -226,14 +225,9 @@ def _planned(run: Run) -> dict[str, Any]:
         "calibration": noise.calibration,
         "protects": noise.privacy.protects,
         "adjacency": noise.privacy.adjacency,
-        "released": _released(run),
+        "released": tuple(release.outcome() for release in run.prepared.releases.items),
         "public_rows": config.private.public_rows if config.private else "",
     }
-
-
-def _released(run: Run) -> tuple[Released, ...]:
-    outcomes = [(release.name, release.outcome()) for release in run.prepared.releases.items]
-    return tuple(Released(name, outcome.kind, outcome.text, outcome.affected) for name, outcome in outcomes)
 
 
 def _audited(run: Run) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from tasks.accounting.votes import Noise
     from tasks.audit.attacks import Attack
-    from tasks.reporting.run_record import Section, Touched
+    from tasks.reporting.run_record import Released, Section
     from tasks.text.keyphrase_prompts import Seeding
     from tasks.text.prompts import TaskCard
 
@@ -70,21 +70,6 @@ class FlowEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseOutcome:
-    """A release after a run, as shown by report, data card and ledger page.
-
-    `kind`: "votes", "training", "density", "keyphrases", "teachers" or a kind of the method.
-    `text`: the released values, as a sentence without its full stop; empty for votes, whose noise the report describes.
-    `affected`: the outputs that depend on the release. `unnoised`: values that were computed without noise.
-    """
-
-    kind: str
-    text: str = ""
-    affected: str = ""
-    unnoised: tuple[Touched, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class AuditCase:
     """An audit of a release.
 
@@ -116,7 +101,7 @@ class Release(Protocol):
         """Return warnings to show before a run; they contain public numbers only."""
         return []
 
-    def outcome(self) -> ReleaseOutcome:
+    def outcome(self) -> Released:
         """Return the content for report, data card and ledger page."""
 
     def audits(self) -> tuple[AuditCase, ...]:

@@ -16,9 +16,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from flows.engine.method import Release, ReleaseOutcome
+from flows.engine.method import Release
 from flows.engine.text import table
 from tasks.accounting.composition import gaussian_sigma
+from tasks.reporting.run_record import Released
 from tasks.reporting.text import certainty
 
 if TYPE_CHECKING:
@@ -285,10 +286,11 @@ class ClosedRows(Release):
         epsilon = self.opening.needed_epsilon(self.epsilon, self.noise)
         return (*opening_lines(self.opening), remedy_line(self.opening, epsilon))
 
-    def outcome(self) -> ReleaseOutcome:
+    def outcome(self) -> Released:
         """Return the decision as a sentence."""
         least = least_index(self.opening.classes)
-        return ReleaseOutcome(
-            kind="closed",
+        return Released(
+            self.name,
+            "closed",
             text=f"nothing: the private rows stayed closed (opening index {self.opening.index:.1f} < {least:.1f})",
         )

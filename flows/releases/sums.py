@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.paths import terms_ref, vocabulary_of
-from flows.engine.method import AuditCase, Release, ReleaseOutcome
+from flows.engine.method import AuditCase, Release
 from flows.engine.text import epsilon
 from tasks.accounting.no_noise import finite
 from tasks.accounting.sums import SumNoise
 from tasks.audit.parts import KINDS, SumKind, part_attack
-from tasks.reporting.run_record import Touched
+from tasks.reporting.run_record import Released, Touched
 from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
 from tasks.steps.teachers import count_labels, read_shares
 
@@ -69,12 +69,12 @@ class SumRelease(Release):
             f"{noise.sensitivity:.4f}, epsilon stated {stated}, exact {exact}",
         )
 
-    def outcome(self) -> ReleaseOutcome:
+    def outcome(self) -> Released:
         """Return the release as a sentence, and its values without noise."""
         noise, kind = self.noise, self.kind
         exposed = Touched(f"{self.text}, without noise", f"{self.name}/release.parquet", UNNOISED)
         text = f"{self.text} (epsilon {noise.epsilon_exact:.4g})"
-        return ReleaseOutcome(kind.group, text, kind.affected, (exposed,) if noise.kind == "none" else ())
+        return Released(self.name, kind.group, text, kind.affected, (exposed,) if noise.kind == "none" else ())
 
     def audits(self) -> tuple[AuditCase, ...]:
         """Return the audit of the sums; none without noise."""

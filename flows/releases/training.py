@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from connectors.interfaces.errors import ConfigError
-from flows.engine.method import AuditCase, Release, ReleaseOutcome
+from flows.engine.method import AuditCase, Release
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
 from tasks.audit.training import training_attack
-from tasks.reporting.run_record import Touched
+from tasks.reporting.run_record import Released, Touched
 from tasks.students.recipe import PaidTraining
 
 if TYPE_CHECKING:
@@ -56,11 +56,12 @@ class TrainingRelease(Release):
             "Noise of DP-SGD is floating point, not the exact integer noise of votes"
         ]
 
-    def outcome(self) -> ReleaseOutcome:
+    def outcome(self) -> Released:
         """Return the training as a sentence."""
         exposed = Touched("training of the model, without noise", "its weights and texts", "privacy.epsilon: inf")
-        return ReleaseOutcome(
-            kind="training",
+        return Released(
+            self.name,
+            "training",
             text=describe_training(self.noise),
             affected="the noisy steps: the trained model, its texts, the student",
             unnoised=(exposed,) if self.noise.non_private else (),

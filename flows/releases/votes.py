@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.federation import federation_of
-from flows.engine.method import AuditCase, Release, ReleaseOutcome
+from flows.engine.method import AuditCase, Release
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate, signal_index
 from tasks.audit.attacks import vote_attack
-from tasks.reporting.run_record import Touched
+from tasks.reporting.run_record import Released, Touched
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
@@ -60,13 +60,14 @@ class VotesRelease(Release):
         """Return a hint to another release of the method for too noisy votes; empty without one."""
         return ""
 
-    def outcome(self) -> ReleaseOutcome:
+    def outcome(self) -> Released:
         """Return the outputs that depend on votes, and the votes without noise."""
         noise = self.noise
         unnoised = noise.non_private and bool(noise.releases and noise.sensitivity)
         exposed = Touched("votes without noise", "release.parquet of each iteration", "privacy.epsilon: inf")
-        return ReleaseOutcome(
-            kind="votes",
+        return Released(
+            self.name,
+            "votes",
             affected="the noisy votes: selected examples, weights, prompts, synthetic texts, student",
             unnoised=(exposed,) if unnoised else (),
         )

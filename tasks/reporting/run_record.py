@@ -27,16 +27,6 @@ STUBS = "Written by stubs ({}): not for use"
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
-    """A release of a run: name, kind, what it contains as a sentence, what of the output depends on it."""
-
-    name: str
-    kind: str
-    text: str = ""
-    affected: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Section:
     """A further section of a report: a title, a paragraph, and a table (heads, rows of cells)."""
 
@@ -86,6 +76,22 @@ class Touched:
     what: str
     where: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A release after a run.
+
+    `kind`: "votes", "training", "density", "keyphrases", "teachers" or a kind of the method.
+    `text`: the released values, as a sentence without its full stop; empty for votes, whose noise the report describes.
+    `affected`: the outputs that depend on the release. `unnoised`: values that were computed without noise.
+    """
+
+    name: str
+    kind: str
+    text: str = ""
+    affected: str = ""
+    unnoised: tuple[Touched, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from flows.engine.method import Release, ReleaseOutcome, Releases
+from flows.engine.method import Release, Releases
 from tasks.accounting.no_noise import exposure_charge, no_noise
+from tasks.reporting.run_record import Released
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
@@ -35,9 +36,9 @@ class ExposureRelease(Release):
             "the dataset has a cap",
         )
 
-    def outcome(self) -> ReleaseOutcome:
+    def outcome(self) -> Released:
         """Return the kind; the report describes a student that is not private."""
-        return ReleaseOutcome(kind="exposure")
+        return Released(self.name, "exposure")
 
 
 def exposure(config: OnlyPrivateConfig) -> Releases:  # noqa: ARG001
