@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from connectors.interfaces.money import format_dollars
-from flows.engine.text import cap_text, epsilon, money_about, table
+from flows.engine.text import cap_text, epsilon, table
 
 
 def plan(value: dict[str, Any]) -> str:
@@ -19,7 +19,7 @@ def plan(value: dict[str, Any]) -> str:
         f"cells         {value['cells']}, {value['open']} to run, {value['workers']} at a time",
         f"calls         {value['calls']}",
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out",
-        f"money         {money_about(value)}",
+        f"money         about {format_dollars(value['dollars_about'])} dollars",
         f"time          {minutes}",
     ]
     for dataset in value["datasets"]:

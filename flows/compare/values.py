@@ -19,7 +19,7 @@ from tasks.reporting.compare_report import Comparison, claims
 if TYPE_CHECKING:
     from flows.compare.config import CompareConfig
 
-ADDED = ("calls", "tokens_in", "tokens_out", "dollars_about", "dollars_estimated")
+ADDED = ("calls", "tokens_in", "tokens_out", "dollars_about")
 
 
 def planned(config: CompareConfig) -> dict[str, Any]:

@@ -81,7 +81,6 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
     finished_summary = summary(run, report, _mlflow(run))
     values = finished_summary.to_json()
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(values, indent=2, allow_nan=False))
-    run.page.ledger(run.spent(), run.prepared.noise.delta)
     run.page.result(values, run.tools.tracker.ui_link())
     ended = {"state": "done", "ended": now(), "not_private": report.not_private}
     run.book.update(**ended, **run.money, mlflow_run_id=finished_summary.mlflow_run_id, error=None)

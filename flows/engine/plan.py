@@ -100,8 +100,6 @@ def plan_of(
     """
     cached = lengths or {}
     tokens = {plm.name: _tokens(config, card, plm.name, cached.get(plm.name)) for plm in config.models}
-    dollars = _dollars(config, tokens)
-    unreported = sorted(name for name, lengths in cached.items() if lengths.estimated)
     minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in cached.items()]
     noise, parties = releases.noise, parties_planned(config, releases.noise)
     plan: dict[str, Any] = {
@@ -113,9 +111,7 @@ def plan_of(
         "calls": sum(asks.number for asks in config.asks),
         "tokens_in": round(sum(read for read, _ in tokens.values())),
         "tokens_out": round(sum(written for _, written in tokens.values())),
-        "dollars_about": sum(dollars.values()),
-        "dollars_estimated": sum(dollars[name] for name in unreported),
-        "usage_unreported": unreported,
+        "dollars_about": _dollars(config, tokens),
         "measured": sorted(cached),
         "minutes_of_writing": max(minutes, default=0.0) if len(cached) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
@@ -190,15 +186,10 @@ def _shares(config: AnyConfig, model: str) -> list[tuple[Asks, float]]:
     return [(asks, asks.number / len(asks.models)) for asks in config.asks if model in asks.models]
 
 
-def _dollars(config: AnyConfig, tokens: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Return the dollars of each model: 0 without a price."""
-    dollars = dict.fromkeys(tokens, 0.0)
-    for plm in config.models:
-        price = plm.stated_price
-        if price is not None:
-            read, written = tokens[plm.name]
-            dollars[plm.name] = (read * price.input + written * price.output) / 1e6
-    return dollars
+def _dollars(config: AnyConfig, tokens: Mapping[str, tuple[float, float]]) -> float:
+    """Return the dollars of all models; a model without a price costs nothing."""
+    priced = [(tokens[plm.name], price) for plm in config.models if (price := plm.stated_price) is not None]
+    return sum((read * price.input + written * price.output) / 1e6 for (read, written), price in priced)
 
 
 def _characters(card: TaskCard, asks: Asks) -> int:

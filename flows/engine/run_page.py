@@ -1,23 +1,20 @@
-"""Artifacts on the run's page in Prefect: plan, iterations, ledger, result and links.
+"""Artifacts on the run's page in Prefect: plan, iterations, result and links.
 
 A failure to show an artifact is logged and does not stop the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from prefect import get_run_logger
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
 from flows.engine import text as formats
-from tasks.accounting.composition import epsilon_of
 from tasks.metrics.iteration_record import Facts, table
 from tasks.prefect import page
 
 if TYPE_CHECKING:
-    from connectors.ledger.state import Entry
     from flows.engine.run_summary import RunSummary
 
 
@@ -44,13 +41,6 @@ class RunPage:
         get_run_logger().info(line)
         page.later(lambda: create_table_artifact(rows, key=f"iteration-{facts.iteration}", description=line))
 
-    def ledger(self, entries: Sequence[Entry], delta: float) -> None:
-        """Show the releases of a finished run with their composed epsilon."""
-        rows = ledger_rows(entries, delta)
-        about = f"Releases that the output of this run depends on, charged or reused; epsilon at delta {delta:g}"
-        if rows:
-            page.later(lambda: create_table_artifact(rows, key="privacy-ledger", description=about))
-
     def stopped(self, text: str) -> None:
         """Show how a stopped run continues, and what it has reserved."""
         page.later(lambda: create_markdown_artifact(text, key="stopped", description="This run was stopped"))
@@ -68,22 +58,3 @@ def result_line(summary: RunSummary) -> str:
     useful = summary.usefulness
     parts = [f"{formats.scores(summary)}; {formats.outcome(summary)}", *([useful["line"]] if useful else [])]
     return ". ".join([*parts, *(f"Warning: {warning}" for warning in summary.usefulness_warnings)])
-
-
-def ledger_rows(entries: Sequence[Entry], delta: float) -> list[dict[str, Any]]:
-    """Return one row per release, with the epsilon so far and the run that was charged."""
-    rows = []
-    for number, entry in enumerate(entries):
-        loss = epsilon_of([earlier.event for earlier in entries[: number + 1]], delta)
-        rows.append(
-            {
-                "release": entry.slot,
-                "mechanism": entry.mechanism,
-                "noise scale": entry.noise_scale,
-                "sensitivity": entry.sensitivity,
-                "epsilon so far": formats.epsilon(None if loss == float("inf") else loss),
-                "charged to run": entry.run_id,
-                "ledger line": entry.number,
-            }
-        )
-    return rows

@@ -81,21 +81,14 @@ def _writing(value: dict[str, Any]) -> list[str]:
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
         f"time          {_minutes(value['minutes_of_writing'])}",
         *_earlier(value.get("earlier_run")),
-        f"money         {money_about(value)} with equal shares, "
+        f"money         about {format_dollars(value['dollars_about'])} dollars with equal shares, "
         + ("no limit set" if value["max_dollars"] is None else f"hard stop at {format_dollars(value['max_dollars'])}"),
     ]
 
 
-def money_about(value: dict[str, Any]) -> str:
-    """Return the planned dollars, and the part estimated for servers that reported no tokens."""
-    return f"about {format_dollars(value['dollars_about'])} dollars{of_which_estimated(value['dollars_estimated'])}"
-
-
 def _basis(value: dict[str, Any]) -> str:
     unknown = [name for name in value["models"] if name not in value["measured"]]
-    basis = f"not measured, longest completions assumed: {', '.join(unknown)}" if unknown else "measured"
-    unreported = value["usage_unreported"]
-    return f" ({basis}" + (f"; estimated from bytes: {', '.join(unreported)})" if unreported else ")")
+    return f" (not measured, longest completions assumed: {', '.join(unknown)})" if unknown else " (measured)"
 
 
 def _minutes(value: float | None) -> str:

@@ -126,52 +126,22 @@ def _grouped(charges: Sequence[Charge]) -> list[tuple[int, Charge]]:
 
 def _figures(report: RunRecord) -> list[Figure]:
     """Return the figures that have data, with caption and alternative text."""
-    last = report.iterations[-1] if report.iterations else None
-    shares = "Class shares: noisy counts of private rows, selected texts, test rows."
-    dots = "Each point is the embedding of a text on two dimensions, coloured by class."
     figures = [
-        ("fid", plots.fid_accuracy_plot, "FID and accuracy over iterations", _trend(report)),
-        ("weights", plots.weights_plot, "Weights of the language models", _shares(last)),
-        ("balance", plots.balance_plot, "Class balance", shares),
-        ("confusion", plots.confusion_plot, "Confusion matrix", _mistakes(report)),
-        ("map", map_plot, "Map of synthetic texts and test rows", dots),
+        ("fid", plots.fid_accuracy_plot, "FID and accuracy over iterations", "The table of iterations has the values."),
+        ("weights", plots.weights_plot, "Weights of the language models", "The table of new texts has the values."),
+        (
+            "balance",
+            plots.balance_plot,
+            "Class balance",
+            "Class shares: noisy counts of private rows, selected texts, test rows.",
+        ),
+        ("confusion", plots.confusion_plot, "Confusion matrix", "Numbers of test rows by true and predicted class."),
+        (
+            "map",
+            map_plot,
+            "Map of synthetic texts and test rows",
+            "Each point is the embedding of a text on two dimensions, coloured by class.",
+        ),
     ]
     rendered = [(name, plot(report, "svg"), caption, alt) for name, plot, caption, alt in figures]
     return [Figure(n, Markup(svg.decode()), caption, alt) for n, svg, caption, alt in rendered if svg]  # noqa: S704
-
-
-def _trend(report: RunRecord) -> str:
-    """Describe the change of FID and probe accuracy over the iterations."""
-    parts = []
-    for name, values, to_text in (
-        ("FID of equally many texts", [facts.fid_equal for facts in report.iterations], words.number),
-        ("MMD", [facts.mmd for facts in report.iterations], words.number),
-        ("probe accuracy", [facts.probe_accuracy for facts in report.iterations], words.percent),
-    ):
-        known = [value for value in values if value is not None]
-        if known:
-            parts.append(f"{name} went from {to_text(known[0])} to {to_text(known[-1])}")
-    return "; ".join(parts) + "."
-
-
-def _shares(last: Facts | None) -> str:
-    if last is None or not last.weights:
-        return "No weights."
-    ranked = sorted(last.weights.items(), key=lambda item: -item[1])
-    return "Final weights: " + ", ".join(f"{plm} {words.percent(weight)}" for plm, weight in ranked) + "."
-
-
-def _mistakes(report: RunRecord) -> str:
-    scores = report.scores
-    if scores is None:
-        return "Not measured."
-    errors = [
-        (times, scores.classes[i], scores.classes[j])
-        for i, row in enumerate(scores.confusion)
-        for j, times in enumerate(row)
-        if i != j and times
-    ]
-    if not errors:
-        return "The student classified every test row correctly."
-    times, true, predicted = max(errors, key=lambda error: error[0])
-    return f"Most frequent error: {times} rows of class {true} classified as {predicted}."

@@ -77,8 +77,7 @@ def test_money_at_a_server_without_usage_is_estimated_and_marked(pipeline: Pipel
         assert "the server reports no usage" in said
         assert server.count == 24
     assert summary["dollars"] == summary["dollars_estimated"] > 24 * 18 / 1000
-    assert plan["usage_unreported"] == ["gpt"]
-    assert plan["dollars_estimated"] == plan["dollars_about"] > 0
+    assert plan["dollars_about"] > 0
     shown = pipeline.call("show", summary["run_id"]).stdout
     assert f"(of which {format_dollars(summary['dollars'])} estimated)" in shown
     assert "the server did not report the tokens of 24 calls" in Path(summary["report"]).read_text(encoding="utf-8")

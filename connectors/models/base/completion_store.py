@@ -74,7 +74,7 @@ class Stored:
 class Lengths:
     """Statistics of completions: count, mean tokens, median seconds between two.
 
-    `characters`: mean length of their prompts. `estimated`: completions whose tokens the server did not report.
+    `characters`: mean length of their prompts.
     """
 
     answers: int
@@ -82,7 +82,6 @@ class Lengths:
     tokens_out: float
     seconds: float
     characters: float = 0.0
-    estimated: int = 0
 
 
 class CompletionStore:
@@ -171,15 +170,15 @@ class CompletionStore:
         Pauses between calls hardly affect the median.
         """
         with self._open(identity) as database:
-            columns = "avg(tokens_in), avg(tokens_out), avg(length(json_extract(prompt, '$.text'))), sum(estimated)"
-            tokens_in, tokens_out, characters, estimated = database.execute(
+            columns = "avg(tokens_in), avg(tokens_out), avg(length(json_extract(prompt, '$.text')))"
+            tokens_in, tokens_out, characters = database.execute(
                 f"SELECT {columns} FROM answers"  # noqa: S608
             ).fetchone()
             rows = database.execute("SELECT created FROM answers ORDER BY created").fetchall()
         times = [datetime.fromisoformat(created) for (created,) in rows]
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
         seconds = median(gaps) if gaps else 0.0
-        return Lengths(len(rows), tokens_in or 0.0, tokens_out or 0.0, seconds, characters or 0.0, estimated or 0)
+        return Lengths(len(rows), tokens_in or 0.0, tokens_out or 0.0, seconds, characters or 0.0)
 
     def asked(self, identity: str) -> dict[str, int]:
         """Return the number of completions per prompt key, without failures."""
