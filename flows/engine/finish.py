@@ -23,7 +23,7 @@ from flows.engine.prepare import Approval
 from flows.engine.run import Run, RunResults
 from flows.engine.run_page import result_line
 from flows.engine.summary import elapsed, outgoing, summary
-from flows.engine.text import advice
+from flows.engine.text import next_steps
 from flows.engine.tracking import page_url, serving
 from flows.engine.usefulness import usefulness
 from flows.runtime.manifest import now, versions
@@ -31,7 +31,6 @@ from flows.runtime.stores import tracking_store
 from flows.storage.audit_findings import audits_of_releases, describe_audits
 from tasks.accounting.no_noise import finite
 from tasks.core.refs import Written
-from tasks.metrics.usefulness import Usefulness
 from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, weights_plot
 from tasks.reporting.report import render
 from tasks.reporting.run_record import (
@@ -70,6 +69,7 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
     if run.prepared.federation is not None:
         end_run(run.tools.exchange, name.run_id)
     report = _report(run, results)
+    report = replace(report, next=tuple(next_steps(summary(run, report, ""))))
     unchanged = _unchanged(run, report)
     if unchanged is not None:
         report = unchanged
@@ -131,7 +131,6 @@ def _report(run: Run, results: RunResults) -> RunRecord:
     name, config = run.tools.called, run.config
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
     scores = _scores(results.student["test"], run.prepared.card.label_names)
-    useful = usefulness(run, results)
     return RunRecord(
         run_id=name.run_id,
         flow=name.flow,
@@ -153,7 +152,6 @@ def _report(run: Run, results: RunResults) -> RunRecord:
             "student": where(run.student_folder),
             "MLflow": _mlflow(run),
         },
-        next=_next(run, useful),
         versions=versions(),
         approval=str(Approval(**approval)) if (approval := run.book.values["approval"]) else "",
         opens_rows=config.opens_rows,
@@ -161,7 +159,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
             run.prepared.federation, run.prepared.noise, map(run.tools.artifacts.info, run.releases)
         ),
         balance=_balance(run, results.written),
-        usefulness=useful,
+        usefulness=usefulness(run, results),
         sections=(
             *find_method(run.config.flow_name).sections(run),
             *((Section("Discriminator", run.discriminator.sentence),) if run.discriminator else ()),
@@ -188,18 +186,6 @@ def _map(run: Run, results: RunResults) -> MapPoints | None:
         return None
     config, shown = run.config, run.prepared.shown
     return map_points(run.tools, results.written, (run.prepared.test, shown), config.execution.seed)
-
-
-def _next(run: Run, useful: Usefulness | None) -> tuple[tuple[str, str], ...]:
-    name, commands = run.tools.called, []
-    if useful is not None and useful.warnings:
-        steps = advice(name.flow, run.config.opens_rows, bool(run.config.models))
-        commands += [(f"wasp {step}", purpose) for step, purpose in steps]
-    elif run.generated and not run.prepared.noise.non_private:
-        commands.append((f"wasp export {name.run_id} FOLDER", "copy the files that may be shared into a folder"))
-    if run.dataset:
-        commands.append((f"wasp budget history {shlex.quote(run.dataset)}", "show all entries of the privacy ledger"))
-    return tuple(commands) or ((f"wasp show {name.run_id}", "show the run's numbers"),)
 
 
 def _mlflow(run: Run) -> str:

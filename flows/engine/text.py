@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.errors import default_cap_advice
@@ -126,7 +123,7 @@ def summary(value: dict[str, Any]) -> str:
         f"report      {run.report}",
         f"MLflow      {run.mlflow}",
         "",
-        "next        " + "\n            ".join(_next(run)),
+        "next        " + "\n            ".join(f"{step}   ({purpose})" for step, purpose in next_steps(run)),
     ]
     return "\n".join(lines)
 
@@ -183,26 +180,18 @@ def scores(run: RunSummary) -> str:
     return f"student accuracy {number(run.accuracy)}, macro F1 {number(run.macro_f1)} on test rows"
 
 
-def _next(run: RunSummary) -> list[str]:
-    steps = [f"show {run.run_id}"]
+def next_steps(run: RunSummary) -> list[tuple[str, str]]:
+    """Return the next commands after a finished run, each with its purpose."""
+    steps = [(f"show {run.run_id}", "show the run's numbers and files")]
     if run.usefulness_warnings:
-        commands = advice(run.flow, bool(run.dataset), bool(run.iterations))
-        steps += [f"{step}   ({purpose})" for step, purpose in commands]
+        steps += advice(run.flow, bool(run.dataset), bool(run.iterations))
     elif run.epsilon_spent is not None and run.iterations:
-        steps.append(f"export {run.run_id} FOLDER")
+        steps.append((f"export {run.run_id} FOLDER", "copy the files that may be shared into a folder"))
     if run.dataset:
-        steps.append(f"budget history {shlex.quote(run.dataset)}")
+        steps.append((f"budget history {shlex.quote(run.dataset)}", "show all entries of the privacy ledger"))
     if run.tracking_problem:
-        steps.append(f"push {run.run_id}")
-    return [f"{command()} {step}" for step in steps]
-
-
-def command() -> str:
-    """Return how to call this command: `wasp` if it is on the PATH, else its absolute path."""
-    path = Path(sys.argv[0])
-    if path.name != "wasp" or shutil.which("wasp") is not None:
-        return "wasp"
-    return str(path.absolute())
+        steps.append((f"push {run.run_id}", "send to MLflow what it lacks"))
+    return [(f"wasp {step}", purpose) for step, purpose in steps]
 
 
 def iterations(rows: Sequence[Mapping[str, Any]]) -> str:
