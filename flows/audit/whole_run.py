@@ -24,7 +24,7 @@ from flows.config.files import check_config
 from flows.config.paths import place, rows_ref
 from flows.config.task_files import load_task
 from flows.engine.plan import plan_of
-from flows.engine.prepare import check_numbers, make_noise, releases_of
+from flows.engine.prepare import check_numbers, releases_of
 from flows.engine.tools import RunTools
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import DEFAULTS
@@ -118,7 +118,7 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
         others = list(zip(frame["text"].tolist(), frame["label"].tolist(), strict=True))
         canaries = make_canaries(others, attack.canaries)
         run = folder / "home" / "runs" / _execute(with_canaries(wasp, others, canaries, folder), folder)
-        noise = make_noise(wasp)
+        noise = releases_of(wasp).noise
         names = ("synthetic.parquet", *(f"iteration={number}/release.parquet" for number in range(noise.releases)))
         texts, *releases = (pd.read_parquet(run / name, partitioning=None) for name in names)
         embedder, votes = tools.embedder, wasp.method.votes
@@ -188,7 +188,7 @@ def _claims(attack: PipelineAttack, wasp: WaspConfig) -> dict[str, Any]:
 
     Raises ConfigError if the run releases no noisy vote.
     """
-    noise = make_noise(wasp)
+    noise = releases_of(wasp).noise
     if noise.releases == 0 or noise.non_private:
         raise ConfigError(
             "pipeline: the configuration releases no noisy vote, so there is nothing to attack. Remove pipeline."

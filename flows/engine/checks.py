@@ -53,11 +53,6 @@ def problems_of(config: AnyConfig, home: Path, memo: Memo | None = None) -> list
     return list(problems.values())
 
 
-def require_ready(config: AnyConfig, home: Path) -> None:
-    """Raise ConfigError with all problems of `problems_of`, one line each."""
-    raise_problems(problems_of(config, home))
-
-
 def require_models(config: AnyConfig) -> None:
     """Raise ConfigError with all problems of the language models, without calling one."""
     raise_problems([error for check in _model_checks(config) for error in _errors_of(check)])

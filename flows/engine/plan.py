@@ -12,7 +12,6 @@ from connectors.interfaces.errors import WaspError
 from connectors.interfaces.rows import BUILTIN
 from connectors.models.base.completion_store import CompletionStore, Lengths
 from flows.config.base import AnyConfig
-from flows.config.execution import Execution
 from flows.config.method import Asks
 from flows.config.paths import dataset_name
 from flows.config.task_files import load_task
@@ -132,7 +131,6 @@ def plan_of(
         "private": not noise.non_private,
         "opens_rows": config.opens_rows,
         "parties": parties,
-        "steps": _steps(config.execution),
         "export_approval": config.export.approval,
         "approval": config.execution.approval,
     }
@@ -157,15 +155,6 @@ def _privacy_lines(plan: Mapping[str, Any], release_lines: Sequence[str]) -> lis
     if plan["parties"] is not None:
         lines += planned_lines(plan["parties"], text.epsilon)
     return lines
-
-
-def _steps(execution: Execution) -> str:
-    """Return where and with which concurrency the steps run."""
-    at_once = f"{execution.max_workers} at a time"
-    if execution.task_runner == "threads":
-        return f"{at_once}, in threads of one process"
-    started = f"at {execution.cluster}" if execution.cluster else "started on this machine for the run"
-    return f"{at_once}, on a {execution.task_runner.capitalize()} cluster {started}"
 
 
 def _tokens(config: AnyConfig, card: TaskCard, model: str, lengths: Lengths | None) -> tuple[float, float]:

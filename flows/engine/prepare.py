@@ -23,7 +23,7 @@ from flows.config.execution import PACE
 from flows.config.paths import rows_ref
 from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
-from flows.engine.checks import require_ready
+from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import notify_owner, with_declared_rows
 from flows.engine.federation import federation_of, identify_parties
 from flows.engine.method import Releases
@@ -118,7 +118,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     method.check(config, card)
     releases = method.releases(config)
     config = config.without_rows()
-    require_ready(config, home)
+    raise_problems(problems_of(config, home))
     tools = RunTools(config, home)
     tools.artifacts.check()
     for model in config.models:
@@ -180,11 +180,6 @@ def check_private_rows(config: AnyConfig, home: Path) -> str:
 def releases_of(config: AnyConfig) -> Releases:
     """Return the calibrated releases of a configuration."""
     return find_method(config.flow_name).releases(config)
-
-
-def make_noise(config: AnyConfig) -> Noise:
-    """Return the noise of all releases of a configuration."""
-    return releases_of(config).noise
 
 
 def check_numbers(config: AnyConfig, card: TaskCard) -> None:

@@ -38,7 +38,6 @@ def epsilon(value: float | None) -> str:
 def plan(value: dict[str, Any]) -> str:
     """Return the lines of a plan."""
     lines = _writing(value) if value["models"] else [f"task          {value['task']}", "texts         none"]
-    lines.append(f"steps         {value['steps']}")
     if value["approval"]:
         lines.append("approval      required before private data is opened")
     if value["export_approval"]:
@@ -77,7 +76,6 @@ def _writing(value: dict[str, Any]) -> list[str]:
         f"calls         {value['calls']} (plus at most three rounds for missing texts)",
         f"tokens        about {value['tokens_in']} in, {value['tokens_out']} out" + _basis(value),
         f"time          {_minutes(value['minutes_of_writing'])}",
-        *_earlier(value.get("earlier_run")),
         f"money         about {format_dollars(value['dollars_about'])} dollars with equal shares, "
         + ("no limit set" if value["max_dollars"] is None else f"hard stop at {format_dollars(value['max_dollars'])}"),
     ]
@@ -91,17 +89,8 @@ def _basis(value: dict[str, Any]) -> str:
 def _minutes(value: float | None) -> str:
     if value is None:
         return "not measured; measure it with: wasp preview"
-    return f"about {_duration(60 * value)} of generation, at the measured speed"
-
-
-def _earlier(run: dict[str, Any] | None) -> list[str]:
-    if run is None or run["seconds"] is None:
-        return []
-    return [f"              the last run of this flow here took {_duration(run['seconds'])} for {run['texts']} texts"]
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    duration = f"{60 * value:.0f} s" if value < 2 else f"{value:.0f} min"
+    return f"about {duration} of generation, at the measured speed"
 
 
 def summary(value: dict[str, Any]) -> str:

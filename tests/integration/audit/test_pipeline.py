@@ -18,7 +18,7 @@ from flows.audit.config import AuditConfig, PipelineAttack
 from flows.audit.whole_run import attack_whole_run, plan_whole_run, whole_run_config
 from flows.cli import start
 from flows.config.files import load_config
-from flows.engine.prepare import make_noise
+from flows.engine.prepare import releases_of
 from flows.methods.wasp.config import WaspConfig
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL, Pipeline
@@ -124,7 +124,10 @@ def test_the_noise_is_that_of_the_configuration(tmp_path: Path, protects: str) -
     sample = {"person": "who", "rows": 100, "of": 200} if protects == "person" else {"rows": 100}
     values = SMALL | {"private": SMALL["private"] | sample, "privacy": {"protects": protects, "epsilon": 3.0}}
     config = config_of(tmp_path, values)
-    assert make_noise(whole_run_config(config, WHOLE)) == make_noise(load_config(WaspConfig, Path(config.config)))
+    assert (
+        releases_of(whole_run_config(config, WHOLE)).noise
+        == releases_of(load_config(WaspConfig, Path(config.config))).noise
+    )
 
 
 def test_the_environment_leads_to_nothing_of_the_user(

@@ -11,7 +11,7 @@ from flows.config.extends import merge, read_layers
 from flows.config.files import check_config
 from flows.engine import text as words
 from flows.engine.plan import planned
-from flows.engine.prepare import make_noise, prepare
+from flows.engine.prepare import prepare, releases_of
 from flows.methods.wasp.config import WaspConfig
 from tasks.private.data.rows import open_rows
 from tests.support.paths import ROOT
@@ -52,10 +52,10 @@ def test_private_rows_are_chosen_whatever_the_seed_of_the_run(tmp_path: Path) ->
 
 
 def test_noise_is_that_of_the_drawn_rows_and_a_fixed_number_of_private_ones_costs_more() -> None:
-    every, exact, public = (make_noise(config(private)) for private in ({}, {"rows": 60}, PUBLIC))
+    every, exact, public = (releases_of(config(private)).noise for private in ({}, {"rows": 60}, PUBLIC))
     assert exact.sigma == pytest.approx(every.sigma * 2**0.5, rel=1e-3)
     assert public.sigma == every.sigma
-    replaced = make_noise(config(PUBLIC, privacy={"adjacency": "replace_one"}))
+    replaced = releases_of(config(PUBLIC, privacy={"adjacency": "replace_one"})).noise
     assert replaced.sigma == exact.sigma
 
 

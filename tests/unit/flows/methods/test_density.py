@@ -11,7 +11,7 @@ from datasets import load_dataset
 from flows.config.files import check_config
 from flows.engine import text
 from flows.engine.plan import planned
-from flows.engine.prepare import make_noise
+from flows.engine.prepare import releases_of
 from flows.methods.wasp.config import WaspConfig
 from tests.support.runs.pipeline import SMALL, Pipeline, values
 
@@ -103,8 +103,10 @@ FILTER: dict[str, Any] = {"filter": "discriminator", "discriminator": {"teachers
 
 def test_a_fixed_number_of_rows_needs_the_noise_of_a_replaced_row() -> None:
     values = {**SMALL, **FILTER, "class_balance": "tutor"}
-    plain = make_noise(check_config(WaspConfig, values, "the test"))
-    taken = make_noise(check_config(WaspConfig, values | {"private": {**SMALL["private"], "rows": 50}}, "the test"))
+    plain = releases_of(check_config(WaspConfig, values, "the test")).noise
+    taken = releases_of(
+        check_config(WaspConfig, values | {"private": {**SMALL["private"], "rows": 50}}, "the test")
+    ).noise
     ratios = [after.sensitivity / before.sensitivity for before, after in zip(plain.beside, taken.beside, strict=True)]
     assert ratios == [pytest.approx(2**0.5), pytest.approx(2.0)]
     assert plain.epsilon_exact == pytest.approx(4.0, abs=1e-3)
@@ -114,7 +116,7 @@ def test_a_fixed_number_of_rows_needs_the_noise_of_a_replaced_row() -> None:
 @pytest.mark.parametrize("method", [{}, DENSITY])
 def test_without_noise_everything_is_without_noise_and_says_so(method: dict[str, Any]) -> None:
     made = config(**FILTER, class_balance="tutor", method=method, privacy={"epsilon": "inf"})
-    noise = make_noise(made)
+    noise = releases_of(made).noise
     assert {one.charge.mechanism for one in noise.beside} == {"none"}
     assert (noise.sigma_int, noise.epsilon_exact) == (0, float("inf"))
     assert noise.non_private
