@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.embedding import Embedder
-from connectors.interfaces.errors import ConfigError, nearest
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.progress import chunks
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.options import refuse_names
@@ -16,7 +16,6 @@ from connectors.models.base.options import refuse_names
 if TYPE_CHECKING:
     from connectors.interfaces.embedding import Matrix
 
-CONNECTORS = ("sentence_transformers", "hashing")
 EMBEDDED = "embedded"
 """Name of the installed model, which needs no network and no download."""
 
@@ -26,21 +25,16 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
 
     `sentence_transformers`: `model` is a hub id, a folder, or `embedded` (the installed all-MiniLM-L6-v2); options
     `device` (auto), `normalize` (true), `max_length`, `revision`. `hashing`: option `dimension` (512). Raises
-    ConfigError for unknown names, MissingPackageError without the package.
+    ConfigError for unknown options, MissingPackageError without the package.
     """
     settings = dict(options or {})
     if connector == "hashing":
         refuse_names("embedder: hashing has", settings, ("dimension",))
         return HashingEmbedder(**settings)
-    if connector == "sentence_transformers":
-        from connectors.embedders.sentence import OPTIONS, SentenceEmbedder, SentenceOptions
+    from connectors.embedders.sentence import OPTIONS, SentenceEmbedder, SentenceOptions
 
-        refuse_names("embedder: sentence_transformers has", settings, OPTIONS)
-        return SentenceEmbedder(model or EMBEDDED, SentenceOptions(**settings))
-    known = ", ".join(CONNECTORS)
-    raise ConfigError(
-        f"embedder.connector: unknown embedder '{connector}'. Known: {known}.{nearest(connector, CONNECTORS)}"
-    )
+    refuse_names("embedder: sentence_transformers has", settings, OPTIONS)
+    return SentenceEmbedder(model or EMBEDDED, SentenceOptions(**settings))
 
 
 def check_embedder(connector: str, model: str = "", options: Mapping[str, Any] | None = None) -> None:

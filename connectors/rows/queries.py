@@ -26,11 +26,6 @@ DIALECTS = {
     "oracle": "oracle",
     "mssql": "tsql",
     "duckdb": "duckdb",
-    "snowflake": "snowflake",
-    "bigquery": "bigquery",
-    "clickhouse": "clickhouse",
-    "redshift": "redshift",
-    "trino": "trino",
 }
 """SQLAlchemy's name of a database -> the parser's name of its SQL dialect."""
 

@@ -30,7 +30,6 @@ def runs(
     flow: Annotated[str | None, typer.Option(help="Only runs of this flow.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Only runs on this dataset.")] = None,
     state: Annotated[str | None, typer.Option(help="Only runs in this state: done, failed, interrupted, ...")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the newest runs.")] = None,
 ) -> Output:
     """List the runs of this state folder, newest first."""
     from flows.engine import text
@@ -49,7 +48,7 @@ def runs(
         rows.append(row | {"state": "damaged" if damaged else _state(home, manifest)} | numbers)
     filters = {name: value for name, value in {"flow": flow, "dataset": dataset, "state": state}.items() if value}
     fitting = [row for row in rows if all(row[name] == value for name, value in filters.items())]
-    newest = sorted(fitting, key=lambda row: str(row["started"]), reverse=True)[:limit]
+    newest = sorted(fitting, key=lambda row: str(row["started"]), reverse=True)
     return Output({"runs": newest}, text.runs)
 
 

@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from connectors.interfaces.money import format_dollars
 from flows.config.execution import Evaluation, Execution, Export, Filter, Limits, StudentChoice, Tracking
 from flows.config.form import SET, UNSET, Rule, Rules, Strict, tasks, without_null
 from flows.config.method import AnyMethod, Asks
-from flows.config.models import EmbedderChoice, Plm, refuse_unpriced
+from flows.config.models import PAID, EmbedderChoice, Plm
 from flows.config.privacy import Calibration, Kept, Privacy
 from flows.config.rows import PartiesChoice, PrivateRows, Rows
 from tasks.accounting.sensitivity import Paper
@@ -161,7 +162,13 @@ class AnyConfig(Strict):
                 problem = "is used twice" if earlier == name else f"differs from {earlier!r} in case only"
                 raise ValueError(f"plms: the name {name!r} {problem}. Give each PLM a unique name")
             names[name.casefold()] = name
-        refuse_unpriced(self.limits.max_dollars, self.models)
+        unpriced = [plm.name for plm in self.models if plm.connector in PAID and plm.stated_price is None]
+        if self.limits.max_dollars is not None and unpriced:  # their calls would count as free
+            raise ValueError(
+                f"limits.max_dollars: a limit of {format_dollars(self.limits.max_dollars)} dollars needs the price of "
+                f"{', '.join(map(repr, unpriced))}. Set the price of each, for example price={{input: 0.15, output: "
+                "0.6} in dollars per million tokens (zeros for a free server), or remove the limit."
+            )
         fills = [plm.name for plm in self.plms if plm.connector == "fill_mask"]
         if fills:
             raise ValueError(

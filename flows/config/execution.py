@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from operator import eq
+from operator import eq, is_
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from flows.config.form import SET, Rule, Rules, Strict
 from tasks.students.spec import StudentSpec
-
-
-def _unset(value: object) -> bool:
-    return value is None
-
 
 NETWORKS = ("finetune", "mlp")
 """Kinds of students with weights that epochs train."""
@@ -29,17 +24,25 @@ class Recipe(Strict):
     """Training settings of a classifier; `kind` of the class decides which have an effect."""
 
     learning_rate: float | None = Field(
-        None, gt=0, lt=1, exclude_if=_unset, description="Learning rate. Empty: default of the kind. Not for linear."
+        None,
+        gt=0,
+        lt=1,
+        exclude_if=partial(is_, None),
+        description="Learning rate. Empty: default of the kind. Not for linear.",
     )
     batch: int | None = Field(
         None,
         ge=1,
         le=4096,
-        exclude_if=_unset,
+        exclude_if=partial(is_, None),
         description="Batch size. Empty: 32 texts, 128 vectors. Not for linear.",
     )
     max_length: int | None = Field(
-        None, ge=1, le=8192, exclude_if=_unset, description="Maximum tokens per text. Empty: 256. For finetune."
+        None,
+        ge=1,
+        le=8192,
+        exclude_if=partial(is_, None),
+        description="Maximum tokens per text. Empty: 256. For finetune.",
     )
 
     rules: ClassVar[Rules] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -12,7 +11,6 @@ from typing import Any, ClassVar, Literal
 import yaml
 from pydantic import Field, field_validator, model_validator
 
-from connectors.interfaces.money import format_dollars
 from connectors.models.transformers import smollm2
 from connectors.security.secret_patterns import REFERENCE
 from flows.config.form import Rule, Rules, Strict, connectors
@@ -156,20 +154,6 @@ class Plm(Strict):
         if self.listed_price is not None:
             fields["price"] = self.listed_price.price.model_dump(mode="json", exclude_none=True)
         return {**self.options, **fields}
-
-
-def refuse_unpriced(max_dollars: float | None, models: Sequence[Plm]) -> None:
-    """Raise ValueError if a cost limit is set and a paid model has no price.
-
-    Its calls would count as free, and the limit would not hold.
-    """
-    unpriced = [plm.name for plm in models if plm.connector in PAID and plm.stated_price is None]
-    if max_dollars is not None and unpriced:
-        raise ValueError(
-            f"limits.max_dollars: a limit of {format_dollars(max_dollars)} dollars needs the price of "
-            f"{', '.join(map(repr, unpriced))}. Set the price of each, for example price={{input: 0.15, output: 0.6}} "
-            "in dollars per million tokens (zeros for a free server), or remove the limit."
-        )
 
 
 class EmbedderChoice(Strict):

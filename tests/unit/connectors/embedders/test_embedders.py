@@ -109,7 +109,6 @@ class TestOpen:
     @pytest.mark.parametrize(
         ("connector", "options", "message"),
         [
-            ("hashin", {}, r"'hashin'. Known: sentence_transformers, hashing. .*'hashing'\?"),
             ("hashing", {"dimensions": 3}, r"embedder: hashing has no option 'dimensions'. Did you mean 'dimension'\?"),
             ("sentence_transformers", {"normalise": True}, "normalise"),
             *(("hashing", {"dimension": size}, "embedder.dimension") for size in (0, 1, -3, "512", 1.5)),
