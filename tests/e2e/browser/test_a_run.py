@@ -29,7 +29,7 @@ def test_artifacts_hold_the_plan_and_a_table_per_iteration(story: Story, finishe
     window.see("terse", "formal", "story")
     window.shot("run-6-iteration")
     story.open_artifact(finished, "report")
-    window.see("accuracy", "90 synthetic texts", "wasp export")
+    window.see("accuracy", "90 synthetic texts", "wasp show")
     window.shot("run-7-result", whole=True)
 
 

@@ -62,9 +62,10 @@ def test_nobody_waits_for_the_page_and_its_order_is_kept() -> None:
     free.set()
     page.flush()
     assert shown == [0, 1, 2, 3, 4]
+    page.later(partial(sys.exit, 3))
     page.later(lambda: shown.append(5))
-    page.flush()
-    assert shown[-1] == 5, "it begins anew"
+    page.flush(5)
+    assert shown[-1] == 5, "it begins anew, and goes on whatever ends one of its jobs"
 
 
 def test_a_run_waits_for_its_own_artifacts_alone_and_leaves_out_none_of_others(server: str) -> None:
@@ -85,14 +86,6 @@ def test_a_run_waits_for_its_own_artifacts_alone_and_leaves_out_none_of_others(s
 
     slow()
     assert shown == ["slow"]
-
-
-def test_a_page_goes_on_whatever_ends_one_of_its_jobs() -> None:
-    page, shown = Page(), list[str]()
-    page.later(partial(sys.exit, 3))
-    page.later(lambda: shown.append("later"))
-    page.flush(5)
-    assert shown == ["later"]
 
 
 def test_a_page_that_is_away_or_slow_is_told_in_the_log_and_harms_no_run(
