@@ -5,17 +5,15 @@ A failure to show an artifact is logged and does not stop the run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prefect import get_run_logger
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
 from flows.engine import text as formats
+from flows.engine.run_summary import RunSummary
 from tasks.metrics.iteration_record import Facts, table
 from tasks.prefect import page
-
-if TYPE_CHECKING:
-    from flows.engine.run_summary import RunSummary
 
 
 class RunPage:
