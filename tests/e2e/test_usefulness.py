@@ -50,7 +50,7 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     assert "accuracy    new classifier of the exported texts" in printed
     assert "same models without private data" in printed
     assert "warning     student accuracy" in printed
-    assert "preview --config FILE" in printed
+    assert "preview wasp --config FILE" in printed
     assert f"export {run_id}" not in printed
     assert "done, with warnings" in pipeline.call("runs").stdout
 
