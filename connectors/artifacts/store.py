@@ -50,11 +50,10 @@ _AGAIN = "Run the step again: wasp resume RUN_ID"
 class Artifacts:
     """The artifact store in the state folder `home` (WASP_HOME), shared at `address` if there is one.
 
-    An artifact is finished if its manifest is stored with
-    the same key and its content hash matches; a crash at any moment leaves it unfinished or complete. `home` is created
-    with mode 0700; below private/ folders have mode 0700 and files 0600. Instances can be pickled and used by many
-    processes at once: the last writer of a path wins, and a mixture of two writers is unfinished. ArtifactError if the
-    shared store is unreachable: it never counts as empty.
+    An artifact is finished if its manifest is stored with the same key and its content hash matches; a crash at any
+    moment leaves it unfinished or complete. `home` is created with mode 0700; below private/ folders have mode 0700 and
+    files 0600. Instances can be pickled and used by many processes at once: the last writer of a path wins, and a
+    mixture of two writers is unfinished. ArtifactError if the shared store is unreachable: it never counts as empty.
     """
 
     home: Path

@@ -29,9 +29,8 @@ _KEEP = "INSERT OR REPLACE INTO vectors (text, vector) VALUES (?, ?)"
 class VectorCache:
     """A vector cache in one file, for many threads and processes at once.
 
-    The key of a vector is a hash of its text; the file
-    belongs to one embedder identity, which has all other settings of a vector. Never pass private texts: they are
-    embedded separately and cached in the private zone.
+    The key of a vector is a hash of its text; the file belongs to one embedder identity, which has all other settings
+    of a vector. Never pass private texts: they are embedded separately and cached in the private zone.
     """
 
     def __init__(self, file: Path, most: int = MOST) -> None:

@@ -48,8 +48,9 @@ def partition(  # noqa: PLR0913  one option per setting
 ) -> Output:
     """Split rows among parties by a Dirichlet draw per class, for experiments."""
     from connectors.interfaces.rows import RowsRef
-    from flows.federation.partition import Partition, PartyFile
+    from flows.federation.partition import PartyFile
     from flows.federation.partition import partition as split_rows
+    from tasks.federation.partition import Partition
 
     source = RowsRef(path=rows, text=text, label=label, person=person, rows=None if class_alpha else take, seed=seed)
     settings = Partition(parties, alpha, seed, least, take, class_alpha)

@@ -49,8 +49,6 @@ from tasks.steps.students.evaluation import map_points
 from tasks.steps.texts import read_samples
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from connectors.artifacts.store import Artifacts
 
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
@@ -69,7 +67,8 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
     if run.prepared.federation is not None:
         end_run(run.tools.exchange, name.run_id)
     report = _report(run, results)
-    report = replace(report, next=tuple(next_steps(summary(run, report, ""))))
+    draft = summary(run, report, "")
+    report = replace(report, next=tuple(next_steps(draft)))
     unchanged = _unchanged(run, report)
     if unchanged is not None:
         report = unchanged
@@ -77,7 +76,7 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
     else:
         run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
         write_report(run.tools.artifacts, name.run_id)
-        _track(run, report, results.synthetic)
+        _track(run, report, results.synthetic, result_line(draft))
     finished_summary = summary(run, report, _mlflow(run))
     values = finished_summary.to_json()
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(values, indent=2, allow_nan=False))
@@ -281,9 +280,9 @@ def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
     )
 
 
-def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None) -> None:
+def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None, note: str) -> None:
     """Describe the results for MLflow; a run without noise keeps its texts, one with exact metrics its page."""
-    scores, url, note = report.scores, page_url(), result_line(summary(run, report, ""))
+    scores, url = report.scores, page_url()
     final = {"privacy/epsilon_total": report.epsilon_spent, "privacy/epsilon_added": report.epsilon_added}
     if scores:
         final |= {"student/macro_f1": scores.macro_f1}

@@ -189,7 +189,7 @@ class RunTools:
 
     def delegate(self, job: WriteJob) -> bool:
         """Let a model's own workers write its texts; False if it has none."""
-        plm = next(model for model in self.config.models if model.name == job.plm)
+        plm = self._plm(job.plm)
         if plm.deployment is None:
             return False
         alone = [model.model_copy(update={"deployment": None}) for model in self.config.plms]
@@ -204,7 +204,7 @@ class RunTools:
 
     def weights(self, name: str) -> Weights:
         """Return the files of a PLM; ConfigError unless the model is local."""
-        plm = next(model for model in self.config.models if model.name == name)
+        plm = self._plm(name)
         files: Weights | None = getattr(self._raw_model(plm), "weights", None)
         if files is None:
             raise ConfigError(
@@ -260,12 +260,15 @@ class RunTools:
         """Show the progress of an operation in the terminal and on the run's page, with the cost so far and `note`."""
         return shown(what, total, lambda: ", ".join(filter(None, (str(self.purse or ""), note()))))
 
+    def _plm(self, name: str) -> Plm:
+        return next(model for model in self.config.models if model.name == name)
+
     def _raw_model(self, plm: Plm) -> LanguageModel:
         # Loading a model is slow: the checks and the run share one instance.
         return self._once(f"open {plm.name}", partial(open_model, model_spec(plm, self.config.data_root, self.home)))
 
     def _open_model(self, name: str) -> LanguageModel:
-        plm = next(model for model in self.config.models if model.name == name)
+        plm = self._plm(name)
         if plm.key is not None:
             load_secret(plm.key)
         model = self._raw_model(plm)

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import BUILTIN, RowsRef
 from flows.config.paths import place
-from flows.federation.partition import PARTY_FILE, Partition, PartyFile, partition
+from flows.federation.partition import PARTY_FILE, PartyFile, partition
 from flows.runtime.terminal_progress import display
+from tasks.federation.partition import Partition
 
 if TYPE_CHECKING:
     from flows.config.base import AnyConfig

@@ -16,8 +16,6 @@ from flows.runtime.state_folder import COORDINATOR_KEY, PARTY_KEY, state_folder
 from tasks.federation.partition import Partition
 from tasks.private.federation.party_rows import NAME, ROWS, write_parties
 
-__all__ = ["PARTY_FILE", "Partition", "PartyFile", "partition"]
-
 PARTY_FILE = "party.yaml"
 REGISTRY = "parties.yaml"
 
