@@ -7,14 +7,14 @@ the nearest valid name (see `flows.config.files`).
 from __future__ import annotations
 
 from functools import partial
-from operator import eq, is_
+from operator import eq
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from connectors.interfaces.money import format_dollars
-from flows.config.execution import Evaluation, Execution, Export, Filter, Limits, StudentChoice, Tracking
-from flows.config.form import SET, UNSET, Rule, Rules, Strict, tasks, without_null
+from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
+from flows.config.form import SET, Rule, Rules, Strict, tasks, without_null
 from flows.config.method import AnyMethod, Asks
 from flows.config.models import PAID, EmbedderChoice, Plm
 from flows.config.privacy import Calibration, Kept, Privacy
@@ -22,10 +22,6 @@ from flows.config.rows import PartiesChoice, PrivateRows, Rows
 from tasks.accounting.sensitivity import Paper
 
 NO_ROWS = "this flow uses no private data. Remove this group"
-NO_PARTIES = "not available with several parties. Remove it"
-NO_PERSONS = (
-    "protects single records only, because several teachers may train on one person's records. Write protects: record"
-)
 
 
 class AnyConfig(Strict):
@@ -90,11 +86,6 @@ class AnyConfig(Strict):
     @property
     def guarantee(self) -> Privacy | None:
         """Privacy guarantee for the private data; None if the method gives none."""
-        return None
-
-    @property
-    def filtering(self) -> Filter | None:
-        """Settings of the discriminator filter; None without one."""
         return None
 
     @property
@@ -182,38 +173,17 @@ class RunConfig(AnyConfig):
 
     Attributes:
         paper: the paper whose noise formula `privacy.calibration: paper` uses.
-        teaches_alone: teachers and label counts are the method itself and have the whole budget.
     """
 
     paper: ClassVar[Paper] = "wasp"
-    teaches_alone: ClassVar[bool] = False
     hidden: ClassVar[dict[str, str]] = {}
 
     privacy: Privacy = Privacy()
-    class_balance: Literal["balanced", "tutor"] = Field(
-        "balanced",
-        exclude_if=partial(eq, "balanced"),
-        description="Texts per class. balanced: the same number. tutor: proportional to noisy counts of the private "
-        "labels, which use part of epsilon.",
-    )
-    filter: Literal["none", "discriminator"] = Field(
-        "none",
-        exclude_if=partial(eq, "none"),
-        description="discriminator: keep only texts that teachers trained on the private data classify as private. "
-        "This uses part of epsilon.",
-    )
-    discriminator: Filter | None = Field(
-        None, exclude_if=partial(is_, None), description="Settings of the discriminator. Empty: the defaults."
-    )
 
     rules: ClassVar[Rules] = AnyConfig.rules | {
         Rule("parties", SET, "evaluation.fid_reference", ("test", "public", "none")): (
             "evaluation.fid_reference is 'private', but parties hold the rows. Write test or none"
         ),
-        Rule("class_balance", ("tutor",), "parties", UNSET): f"class_balance: {NO_PARTIES}",
-        Rule("class_balance", ("tutor",), "privacy.protects", ("record",)): f"class_balance: {NO_PERSONS}",
-        Rule("filter", ("discriminator",), "parties", UNSET): f"filter: {NO_PARTIES}",
-        Rule("filter", ("discriminator",), "privacy.protects", ("record",)): f"filter: {NO_PERSONS}",
     }
 
     @property
@@ -232,29 +202,6 @@ class RunConfig(AnyConfig):
         return ("tight", "paper")
 
     @property
-    def counts_words(self) -> bool:
-        """True if the run releases a private vocabulary."""
-        return False
-
-    @property
-    def adds_epsilons(self) -> bool:
-        """True if the releases of the method have pure epsilons, which are added."""
-        return False
-
-    @property
-    def result_size(self) -> int:
-        """Number of texts in the result: all generated texts, or those that pass the filter."""
-        if self.filter == "discriminator" and self.filtering is not None:
-            return max(1, round(self.method.result_size * self.filtering.keep))
-        return self.method.result_size
-
-    @property
-    def students(self) -> list[tuple[str, str, str]]:
-        """Field, kind and model of every classifier that the run trains, that of the filter included."""
-        filtering = self.filtering
-        return super().students + ([("discriminator", filtering.kind, filtering.model)] if filtering else [])
-
-    @property
     def runs_without_rows(self) -> bool:
         """True if the flow writes texts without any private row when none are configured."""
         return False
@@ -268,38 +215,6 @@ class RunConfig(AnyConfig):
                 "private: set either the private rows (private.path) or the parties that hold them "
                 "(parties.registry), and not both"
             )
-        return self
-
-    @property
-    def filtered_texts(self) -> int:
-        """Number of texts that a discriminator selects from."""
-        return self.method.result_size
-
-    @property
-    def filtering(self) -> Filter | None:
-        """Settings of the discriminator filter; None without one."""
-        return (self.discriminator or Filter()) if self.filter == "discriminator" else None
-
-    @model_validator(mode="after")
-    def _beside_fits(self) -> Self:
-        if self.discriminator is not None and self.filter == "none":
-            raise ValueError("discriminator: these settings need filter: discriminator. Set filter, or remove them")
-        if self.filtering is not None and self.filtering.queries >= self.filtered_texts:
-            raise ValueError(
-                f"discriminator.queries ({self.filtering.queries}) must be below the number of texts "
-                f"({self.filtered_texts}): the teachers learn from the remaining texts"
-            )
-        releases = {
-            "tutor_epsilon": self.class_balance == "tutor",
-            "filter_epsilon": self.filter == "discriminator",
-            "vocabulary_epsilon": self.counts_words,
-        }
-        for name, is_released in releases.items():
-            epsilon = getattr(self.privacy, name)
-            if epsilon is not None and not is_released:
-                raise ValueError(f"privacy.{name} is {epsilon:g}, but this run has no release for it. Remove it")
-            if epsilon is not None and epsilon >= self.privacy.epsilon:
-                raise ValueError(f"privacy.{name} ({epsilon:g}) must be below privacy.epsilon")
         return self
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from operator import is_
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
@@ -59,6 +59,7 @@ DP-SGD accountants differ in the fourth digit, and at 1e-16 one of them returns 
 """
 
 Calibration = Literal["tight", "paper"]
+AnyPrivacy = TypeVar("AnyPrivacy", bound="Privacy")
 
 
 class Kept(Strict):
@@ -106,27 +107,6 @@ class Privacy(Kept):
     calibration: Calibration = Field(
         "tight", description="tight: the least noise that achieves epsilon; paper: the noise formula of the paper."
     )
-    tutor_epsilon: float | None = Field(
-        None,
-        gt=0,
-        exclude_if=partial(is_, None),
-        description="Part of epsilon for the label counts of class_balance: tutor. Empty: 0.4 or a tenth of epsilon, "
-        "the smaller of both.",
-    )
-    filter_epsilon: float | None = Field(
-        None,
-        gt=0,
-        exclude_if=partial(is_, None),
-        description="Part of epsilon for the teachers of filter: discriminator. Empty: half of epsilon after the "
-        "label counts.",
-    )
-    vocabulary_epsilon: float | None = Field(
-        None,
-        gt=0,
-        exclude_if=partial(is_, None),
-        description="Part of epsilon for a private vocabulary (dp_kps; aug_pe with method.keywords). Empty: equal "
-        "parts for all releases.",
-    )
 
     def neighbours(self, rows: PrivateRows | None) -> Adjacency:
         """Return the adjacency to calibrate noise for.
@@ -135,6 +115,29 @@ class Privacy(Kept):
         row then adds another.
         """
         return "replace_one" if rows is not None and rows.takes_exactly else self.adjacency
+
+
+class WordsPrivacy(Privacy):
+    """Privacy guarantee of a run that may release a private vocabulary."""
+
+    vocabulary_epsilon: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=partial(is_, None),
+        description="Part of epsilon for the private vocabulary. Empty: equal parts for all releases.",
+    )
+
+    @model_validator(mode="after")
+    def _is_a_part(self) -> Self:
+        return check_part(self, "vocabulary_epsilon")
+
+
+def check_part(privacy: AnyPrivacy, field: str) -> AnyPrivacy:
+    """Return the guarantee; ValueError if the part of epsilon in one of its fields is not below epsilon."""
+    part = getattr(privacy, field)
+    if part is not None and part >= privacy.epsilon:
+        raise ValueError(f"{field} ({part:g}) must be below epsilon ({privacy.epsilon:g})")
+    return privacy
 
 
 def _only_infinite(field: dict[str, Any]) -> None:

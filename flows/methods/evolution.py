@@ -9,7 +9,6 @@ from flows.engine.run import Run
 from tasks.core.refs import Written
 from tasks.steps.evolution import SURVIVORS
 from tasks.steps.generate import WriteJob
-from tasks.text.class_balance import texts_per_class
 from tasks.text.variation import Manner
 
 VARIED = "varied"
@@ -45,7 +44,3 @@ class EvolutionRun(Run):
             )
             for plm in variers
         ]
-
-    def balanced(self, texts: int) -> dict[str, int]:
-        """Return the number of texts per class: equal, or in proportion to released label counts."""
-        return texts_per_class(texts, self.prepared.card.label_names, self.shares)

@@ -1,7 +1,4 @@
-"""Releases of noisy sums: their charge, their audit, and the text of small ones in plan and report.
-
-Label counts, a vocabulary and the answers of teachers can be released next to the release of any method.
-"""
+"""Releases of noisy sums: their charge, their audit, and the text of small ones in plan and report."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ from tasks.accounting.sums import SumNoise
 from tasks.audit.parts import KINDS, SumKind, part_attack
 from tasks.reporting.run_record import Released, Touched
 from tasks.steps.keyphrases import VocabularySpec, public_vocabulary
-from tasks.steps.teachers import count_labels, read_shares
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
@@ -80,14 +76,6 @@ class SumRelease(Release):
         """Return the audit of the sums; none without noise."""
         attack = partial(part_attack, self.noise)
         return () if self.noise.kind == "none" else (AuditCase(self.kind.audited, self.noise.charge, attack=attack),)
-
-
-def release_labels(run: Run) -> None:
-    """Release label counts and set the class proportions of the run's texts, if configured."""
-    noise = run.prepared.noise.part("labels")
-    if noise is not None:
-        release = run.release(count_labels, run.payer, noise, run.prepared.card.label_names)
-        run.shares, run.shares_are_noisy = read_shares(run.tools, release), noise.kind != "none"
 
 
 def vocabulary_spec(run: Run, count: int, threshold: float) -> VocabularySpec:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from connectors.interfaces.errors import ConfigError
-from flows.engine.method import AuditCase, Release
+from flows.engine.method import AuditCase, Release, Releases
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
 from tasks.audit.training import training_attack
 from tasks.reporting.run_record import Released, Touched
@@ -87,3 +87,9 @@ def training_noise(config: RunConfig) -> TrainingNoise:
     if training is None:
         raise ConfigError("method: this configuration has no DP-SGD training. Set its training steps.")
     return calibrate_training(training, privacy.epsilon, privacy.delta)
+
+
+def training_releases(config: RunConfig) -> Releases:
+    """Return the release of a method that trains on private records by DP-SGD."""
+    noise = training_noise(config)
+    return Releases(noise, (TrainingRelease(noise),))

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.federation import federation_of
-from flows.engine.method import AuditCase, Release
+from flows.engine.method import AuditCase, Release, Releases
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate, signal_index
 from tasks.audit.attacks import vote_attack
@@ -117,3 +117,9 @@ def vote_privacy_of(config: RunConfig) -> VotePrivacy:
 def vote_noise(config: RunConfig) -> Noise:
     """Return the noise of the votes of a configuration."""
     return calibrate(vote_privacy_of(config))
+
+
+def vote_releases(config: RunConfig) -> Releases:
+    """Return the releases of a method whose private records vote."""
+    noise = vote_noise(config)
+    return Releases(noise, (VotesRelease(config, noise),))

@@ -133,11 +133,6 @@ def remaining_epsilon(epsilon: float, delta: float, spent: Sequence[float], pure
     return gaussian_epsilon(math.sqrt(total), delta) if spent else epsilon
 
 
-def epsilon_share(epsilon: float, delta: float, share: float) -> float:
-    """Return the epsilon that is the given share of the budget, counted in mu^2."""
-    return epsilon if math.isinf(epsilon) else gaussian_epsilon(mu_of(epsilon, delta) * math.sqrt(share), delta)
-
-
 def survival(teachers: int, noise: SumNoise[TeacherPrivacy]) -> float:
     """Return the probability that a unanimous answer survives the noise.
 

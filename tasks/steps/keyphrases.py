@@ -19,6 +19,7 @@ from connectors.interfaces.models import Usage
 from connectors.interfaces.rows import TermsRef
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.sums import SumNoise
+from tasks.core.allocation import per_class
 from tasks.core.refs import Payer, Written
 from tasks.core.reuse import make_once, step_key, table_once
 from tasks.core.step import paid_step, step
@@ -30,7 +31,6 @@ from tasks.private.releases.keyphrases import release_density, release_vocabular
 from tasks.private.releases.sums import SumJob, sum_job
 from tasks.steps.embed import embed_texts
 from tasks.steps.generate import ROW_TYPES
-from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.keyphrase_prompts import read_sequences
 from tasks.text.prompts import seed_of
 
@@ -189,18 +189,13 @@ WRITER = "phrases"
 
 
 @step("phrases as texts", artifact=attrgetter("samples"))
-def phrases_as_texts(
-    tools: Tools, sequences: ArtifactRef, labels: tuple[str, ...], count: int, shares: Shares = ()
-) -> tuple[Written, str]:
-    """Write `count` sequences, balanced or by `shares`, as texts of iteration 0, without duplicates in a class."""
+def phrases_as_texts(tools: Tools, sequences: ArtifactRef, labels: tuple[str, ...], count: int) -> tuple[Written, str]:
+    """Write `count` sequences, balanced, as texts of iteration 0, without duplicates in a class."""
     path = f"runs/{tools.run_id}/iteration=0/plm={WRITER}/samples.parquet"
-    parameters: dict[str, object] = {"labels": list(labels), "count": count}
-    if shares:
-        parameters["shares"] = list(shares)
-    key = step_key("phrases", parameters, {"sequences": sequences.sha256})
+    key = step_key("phrases", {"labels": list(labels), "count": count}, {"sequences": sequences.sha256})
 
     def make() -> ArtifactRef:
-        counts = texts_per_class(count, labels, shares)
+        counts = per_class(count, labels)
         table = _table_phrase(tools, sequences, counts)
         missing = {label: count - int((table["label"] == label).sum()) for label, count in counts.items()}
         info = {"usage": asdict(Usage()), "failures": {}, "down": ""}

@@ -16,7 +16,7 @@ from flows.config.base import AnyConfig, OwnRowsConfig, RunConfig
 from flows.config.files import Changes
 from flows.config.method import AnyMethod, Casting, RoundsMethod
 from flows.engine.method import Method, Releases
-from flows.releases.budget import vote_releases
+from flows.releases.votes import vote_releases
 from tasks.accounting.no_noise import no_release
 from tasks.core.refs import Written
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from flows.config.base import RunConfig
 from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import AnyMethod, Asks, Casting
-from flows.config.privacy import Calibration
+from flows.config.privacy import Calibration, WordsPrivacy
 from flows.config.rows import VocabularyChoice
 from tasks.accounting.keyphrases import PartPrivacy, split_epsilon
 
@@ -82,6 +82,7 @@ class AugPeConfig(RunConfig):
         exclude_if=partial(is_, None),
         description="Public vocabulary whose terms are counted; for method.keywords: private_vocabulary.",
     )
+    privacy: WordsPrivacy = WordsPrivacy()
     method: AugPeMethod = AugPeMethod()
 
     rules: ClassVar[Rules] = RunConfig.rules | {
@@ -91,6 +92,9 @@ class AugPeConfig(RunConfig):
         ),
         Rule("method.keywords", ("private_vocabulary",), "parties", UNSET): (
             "method.keywords: private_vocabulary does not support several parties. Set list or none"
+        ),
+        Rule("privacy.vocabulary_epsilon", SET, "method.keywords", ("private_vocabulary",)): (
+            "privacy.vocabulary_epsilon is set, but this run releases no vocabulary. Remove it"
         ),
         Rule("method.style", ("original",), "privacy.calibration", ("tight",)): (
             "privacy.calibration: style original supports tight only, as in the Aug-PE paper. Set tight, or set "

@@ -10,8 +10,6 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.run import AugPeRun
-from flows.releases.filter import filter_texts
-from flows.releases.sums import release_labels
 from tasks.core.refs import Written
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate, vary
@@ -22,12 +20,10 @@ from tasks.steps.students.evaluation import measure_iteration
 @method_flow(AugPeConfig, AugPeRun)
 def aug_pe(run: AugPeRun) -> RunResults:
     """Write a synthetic training set by Aug-PE under differential privacy, train and test a student."""
-    # optional: noisy label counts for the class proportions, and a noisy private vocabulary for the prompts
-    release_labels(run)
+    # optional: a noisy private vocabulary for the prompts
     run.release_words()
     written = accumulate(run) if run.config.method.accumulates else evolve(run)
-    # optional filter: texts that teachers trained on the private records classify as private
-    return run.train(filter_texts(run, written))
+    return run.train(written)
 
 
 def evolve(run: AugPeRun) -> list[Written]:

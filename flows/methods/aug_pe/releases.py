@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flows.engine.method import Release, Releases
-from flows.releases.budget import share_budget
+from flows.engine.method import Releases
 from flows.releases.sums import SumRelease
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.composition import epsilon_of
@@ -21,12 +20,8 @@ if TYPE_CHECKING:
 
 def aug_pe_releases(config: AugPeConfig) -> Releases:
     """Return the releases of an Aug-PE run."""
-
-    def wrap(noise: Noise) -> tuple[Release, ...]:
-        words = [SumRelease(part) for part in noise.beside if part.privacy.part == "vocabulary"]
-        return (*words, VotesRelease(config, noise))
-
-    return share_budget(config, _noise, wrap)
+    noise = _noise(config)
+    return Releases(noise, (*map(SumRelease, noise.beside), VotesRelease(config, noise)))
 
 
 def _noise(config: AugPeConfig) -> Noise:

@@ -9,6 +9,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.evolution import EvolutionRun
 from flows.releases.sums import vocabulary_spec
+from tasks.core.allocation import per_class
 from tasks.core.refs import Weights, Written
 from tasks.prefect.runtime import run_step
 from tasks.selection.survivors import Survival
@@ -77,7 +78,7 @@ class AugPeRun(EvolutionRun):
     def survival(self) -> Survival:
         """Return the texts with most votes: the size of the result, or a few winners of each class (wasp_baseline)."""
         method = self.config.method
-        counts = self.balanced(method.samples)
+        counts = per_class(method.samples, self.prepared.card.label_names)
         if method.accumulates:
             counts = dict.fromkeys(counts, WINNERS)
         return Survival(counts, seed=self.config.execution.seed)

@@ -14,7 +14,7 @@ from flows.config.base import RECORDS_ONLY, OwnRowsConfig
 from flows.config.form import UNSET, Rule, Rules
 from flows.config.method import Asks, Samples, SingleRound
 from flows.config.models import Plm
-from flows.config.privacy import Calibration, Privacy
+from flows.config.privacy import Calibration, WordsPrivacy
 from flows.config.rows import Rows, VocabularyChoice
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.keyphrases import Setting as NoiseSetting
@@ -31,7 +31,7 @@ DRAWS: Final = {
 """Default top and sharpness of each sampling, and its block; None: as in the paper, by density."""
 
 
-class KeyphrasePrivacy(Privacy):
+class KeyphrasePrivacy(WordsPrivacy):
     """Privacy settings of DP-KPS: the guarantee for a document and the noise."""
 
     setting: NoiseSetting = Field(
@@ -137,7 +137,6 @@ class DpKpsConfig(OwnRowsConfig):
     """Configuration of a DP-KPS run."""
 
     flow_name: ClassVar[str] = "dp_kps"
-    counts_words: ClassVar[bool] = True
     calibrations: ClassVar[tuple[Calibration, ...]] = ("tight",)
     """`privacy.setting` selects the noise."""
 
@@ -159,11 +158,6 @@ class DpKpsConfig(OwnRowsConfig):
             Rule("method.texts", ("phrases",), "plms", ([],)): "plms: not used if method.texts is phrases. Remove plms",
         }
     )
-
-    @property
-    def adds_epsilons(self) -> bool:
-        """True if epsilons add up (pure DP); Gaussian releases compose more tightly."""
-        return self.privacy.setting != "gaussian"
 
     @property
     def few_shot_rows(self) -> Rows | None:

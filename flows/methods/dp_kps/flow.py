@@ -10,8 +10,6 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
-from flows.releases.filter import filter_texts
-from flows.releases.sums import release_labels
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
 from tasks.steps.keyphrases import choose_terms, count_terms, draw_phrases, estimate_densities
@@ -21,9 +19,6 @@ from tasks.steps.students.evaluation import measure_iteration
 @method_flow(DpKpsConfig, DpKpsRun)
 def dp_kps(run: DpKpsRun) -> RunResults:
     """Release a private vocabulary and densities of its terms, seed prompts with them, train and test a student."""
-    # optional: class proportions from noisy label counts
-    release_labels(run)
-
     # private vocabulary: the noisy number of documents with each public term, S terms per document
     counted = run.release(count_terms, run.vocabulary_spec)
     terms = run_step(choose_terms, run.tools, run.vocabulary_spec, counted)
@@ -41,5 +36,4 @@ def dp_kps(run: DpKpsRun) -> RunResults:
     measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
     run.record(0, written, measured)
 
-    # optional filter: texts that teachers trained on the private records classify as private
-    return run.train(filter_texts(run, written))
+    return run.train(written)

@@ -12,8 +12,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES
 from flows.config.paths import rows_ref, terms_ref
 from flows.config.task_files import load_task
-from flows.engine.method import Release, Releases
-from flows.releases.budget import share_budget
+from flows.engine.method import Releases
 from flows.releases.sums import SumRelease, vocabulary_content
 from tasks.accounting.keyphrases import split_epsilon
 from tasks.accounting.sensitivity import VotePrivacy
@@ -25,7 +24,6 @@ from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding
 if TYPE_CHECKING:
     from flows.engine.tools import RunTools
     from flows.methods.dp_kps.config import DpKpsConfig
-    from tasks.accounting.votes import Noise
     from tasks.text.prompts import TaskCard
 
 PREVIEWED = 20
@@ -58,20 +56,13 @@ class PhrasesRelease(SumRelease):
 
 def keyphrase_releases(config: DpKpsConfig) -> Releases:
     """Return the releases of a DP-KPS run."""
-
-    def wrap(noise: Noise) -> tuple[Release, ...]:
-        vocabulary, density = noise.sums
-        return SumRelease(vocabulary), PhrasesRelease(density, config.method.sampling_text)
-
-    return share_budget(config, _noise, wrap)
-
-
-def _noise(config: DpKpsConfig) -> Noise:
     privacy = config.privacy
     first, second = split_epsilon(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
-    vocabulary, density = config.part("vocabulary", first), config.part("density", second)
-    promise = VotePrivacy(privacy.epsilon, privacy.delta, 2, adjacency=density.adjacency)
-    return noise_of_sums(promise, calibrate_sums(vocabulary), calibrate_sums(density))
+    vocabulary = calibrate_sums(config.part("vocabulary", first))
+    density = calibrate_sums(config.part("density", second))
+    promise = VotePrivacy(privacy.epsilon, privacy.delta, 2, adjacency=density.privacy.adjacency)
+    phrases = PhrasesRelease(density, config.method.sampling_text)
+    return Releases(noise_of_sums(promise, vocabulary, density), (SumRelease(vocabulary), phrases))
 
 
 def keyphrase_warnings(config: DpKpsConfig, releases: Releases) -> list[str]:  # noqa: ARG001

@@ -9,12 +9,12 @@ from connectors.interfaces.content_keys import digest
 from flows.engine.run import Run
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.releases.sums import vocabulary_spec
+from tasks.core.allocation import per_class
 from tasks.core.refs import Reference, Written
 from tasks.prefect.runtime import run_step
 from tasks.steps.generate import Seeds, WriteJob
 from tasks.steps.keyphrases import DensitySpec, Terms, VocabularySpec, phrases_as_texts
 from tasks.steps.texts import embed_samples
-from tasks.text.class_balance import texts_per_class
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS
 
 
@@ -34,7 +34,7 @@ class DpKpsRun(Run):
     def density_spec(self) -> DensitySpec:
         """Specification of the density release and of the sampling of sequences."""
         method, labels, noise = self.config.method, self.prepared.card.label_names, self.prepared.noise.sums[1]
-        count = max(texts_per_class(method.samples, labels, self.shares).values())
+        count = max(per_class(method.samples, labels).values())
         seed = self.config.execution.seed
         return DensitySpec(self.payer, noise, self.config.shape, method.choice, labels, count, seed)
 
@@ -61,7 +61,7 @@ class DpKpsRun(Run):
         test, public = (self._phrased(rows, terms) for rows in (self.prepared.test, self.prepared.public))
         self.prepared = replace(self.prepared, test=test, public=public)
         labels, count = self.prepared.card.label_names, self.config.method.samples
-        written = run_step(phrases_as_texts, self.tools, sequences, labels, count, self.shares)
+        written = run_step(phrases_as_texts, self.tools, sequences, labels, count)
         return [run_step(embed_samples, self.tools, written)]
 
     def _phrased(self, rows: Reference | None, terms: Terms) -> Reference | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flows.engine.method import Method
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.trainable import check_model
-from flows.releases.budget import training_releases
+from flows.releases.training import training_releases
 
 METHOD = Method(
     name="dp_sgd_gen",

@@ -10,8 +10,6 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.run import DpSgdRun
-from flows.releases.filter import filter_texts
-from flows.releases.sums import release_labels
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
 from tasks.steps.dp_sgd import tune
@@ -29,12 +27,10 @@ def dp_sgd_gen(run: DpSgdRun) -> RunResults:
     # train on the private records once; later steps use the noisy weights only
     tuned = run_step(tune, run.tools, run.tune_spec())
     run.releases.append(tuned.release)
-    release_labels(run)
 
     written = embedded(run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ()))
     run.require_texts(0, written)
     measured = run_step(measure_iteration, run.tools, run.measure_job(0, written))
     run.record(0, written, measured)
 
-    # optional filter: texts that teachers trained on the private records classify as private
-    return run.train(filter_texts(run, written))
+    return run.train(written)

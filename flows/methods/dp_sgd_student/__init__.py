@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flows.engine.method import Method
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
-from flows.releases.budget import training_releases
+from flows.releases.training import training_releases
 
 METHOD = Method(
     name="dp_sgd_student",

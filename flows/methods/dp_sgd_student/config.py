@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from flows.config.base import DP_SGD_RULES, NO_TEXTS, NoTexts, NoTextsMethod, TrainingConfig
+from flows.config.base import DP_SGD_RULES, NoTexts, NoTextsMethod, TrainingConfig
 from flows.config.execution import StudentChoice, Transformer
 from flows.config.form import Rules
 from flows.config.method import Casting
@@ -53,6 +53,4 @@ class DpSgdStudentConfig(NoTexts, TrainingConfig):
     student: DpStudent = DpStudent()
 
     rules: ClassVar[Rules] = DP_SGD_RULES
-    hidden: ClassVar[dict[str, str]] = (
-        TrainingConfig.hidden | NoTexts.hidden | dict.fromkeys(("class_balance", "filter", "discriminator"), NO_TEXTS)
-    )
+    hidden: ClassVar[dict[str, str]] = TrainingConfig.hidden | NoTexts.hidden

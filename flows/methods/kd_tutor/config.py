@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 from operator import is_
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from flows.config.base import RECORDS_ONLY, OwnRowsConfig
-from flows.config.execution import Discriminator
+from flows.config.execution import Recipe, Transformer
 from flows.config.form import SET, Rule, Rules
 from flows.config.method import Asks, Samples, SingleRound
-from flows.config.privacy import Calibration, DpSteps
+from flows.config.privacy import Calibration, DpSteps, Privacy, check_part
 from tasks.accounting.dp_sgd import Training
-
-IS_IT = "this flow is already the filter. Remove the field"
+from tasks.students.spec import StudentSpec
 
 
 class KdMethod(SingleRound):
@@ -54,23 +53,78 @@ class KdMethod(SingleRound):
         return self
 
 
+class Discriminator(Recipe):
+    """Settings of the classifier that selects private-looking texts."""
+
+    teachers: int = Field(
+        15, ge=1, le=1000, description="Number of teachers, each trained on its own shard of the private data (M)."
+    )
+    queries: int = Field(
+        1000,
+        ge=2,
+        le=400_000,
+        description="Texts that the teachers label: generated ones, and as many rows of `public` if it is set. Noise "
+        "grows with the square root of their number.",
+    )
+    noise: Literal["gaussian", "laplace"] = Field(
+        "gaussian", description="gaussian: least noise, needs delta; laplace: delta 0, far more noise (ablation)."
+    )
+    kind: Literal["linear", "mlp", "finetune"] = Field(
+        "linear", description="Teachers and student: a head on frozen embeddings, or a fine-tuned transformer."
+    )
+    model: Transformer = "embedded"
+    epochs: int = Field(3, ge=1, le=1000, description="Epochs, without a validation split. Not for linear.")
+
+    def student(self, seed: int) -> StudentSpec:
+        """Return the training settings of teachers and student, without validation."""
+        return StudentSpec(self.kind, self.model, epochs=self.epochs, validation_share=0.0, seed=seed, **self.recipe)
+
+
+class KdPrivacy(Privacy):
+    """Privacy guarantee of a KD discriminator + tutor run."""
+
+    tutor_epsilon: float | None = Field(
+        None,
+        gt=0,
+        exclude_if=partial(is_, None),
+        description="Part of epsilon for the label counts of class_balance: tutor. Empty: 0.4 or a tenth of epsilon, "
+        "the smaller of both.",
+    )
+
+    @model_validator(mode="after")
+    def _is_a_part(self) -> Self:
+        return check_part(self, "tutor_epsilon")
+
+
 class KdTutorConfig(OwnRowsConfig):
     """Configuration of a KD discriminator + tutor run."""
 
     flow_name: ClassVar[str] = "kd_tutor"
-    teaches_alone: ClassVar[bool] = True
 
     method: KdMethod = KdMethod()
-    discriminator: Discriminator = Discriminator()  # type: ignore[assignment]
-    class_balance: Literal["tutor", "balanced", "exact"] = Field(  # type: ignore[assignment]
+    privacy: KdPrivacy = KdPrivacy()
+    discriminator: Discriminator = Discriminator()
+    class_balance: Literal["tutor", "balanced", "exact"] = Field(
         "tutor",
         description="Class proportions. tutor: noisy label counts of the private rows; balanced: equal; exact: label "
         "counts without noise, NOT PRIVATE (ablation).",
     )
-    filter: None = None  # type: ignore[assignment]
 
-    rules: ClassVar[Rules] = RECORDS_ONLY | OwnRowsConfig.rules
-    hidden: ClassVar[dict[str, str]] = OwnRowsConfig.hidden | {"filter": IS_IT}
+    rules: ClassVar[Rules] = (
+        RECORDS_ONLY
+        | OwnRowsConfig.rules
+        | {
+            Rule("privacy.tutor_epsilon", SET, "class_balance", ("tutor",)): (
+                "privacy.tutor_epsilon is {0.privacy.tutor_epsilon:g}, but class_balance {0.class_balance} releases no "
+                "label counts. Remove it"
+            )
+        }
+    )
+
+    @classmethod
+    def identifying(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values that determine the id of a run; earlier versions had a field `filter`."""
+        return values | {"filter": None}
 
     @property
     def epsilon(self) -> float:
@@ -78,14 +132,15 @@ class KdTutorConfig(OwnRowsConfig):
         return float("inf") if self.class_balance == "exact" else self.privacy.epsilon
 
     @property
-    def filtered_texts(self) -> int:
-        """Number of texts that the discriminator selects from."""
-        return self.method.written
+    def filtering(self) -> Discriminator | None:
+        """Settings of the teachers if they select the texts, else None."""
+        return self.discriminator if self.method.select == "discriminator" else None
 
     @property
-    def filtering(self) -> Discriminator | None:  # type: ignore[override]
-        """The discriminator if it selects the texts, else None."""
-        return self.discriminator if self.method.select == "discriminator" else None
+    def students(self) -> list[tuple[str, str, str]]:
+        """Field, kind and model of every classifier that the run trains, teachers included."""
+        choice = self.filtering
+        return super().students + ([("discriminator", choice.kind, choice.model)] if choice else [])
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:
@@ -97,6 +152,16 @@ class KdTutorConfig(OwnRowsConfig):
     def asks(self) -> list[Asks]:
         """Planned calls: all generated texts."""
         return [Asks(self.writers, self.method.written)]
+
+    @model_validator(mode="after")
+    def _teachers_fit(self) -> Self:
+        queries, written = self.discriminator.queries, self.method.written
+        if self.filtering is not None and queries >= written:
+            raise ValueError(
+                f"discriminator.queries ({queries}) must be below the number of texts ({written}): the teachers learn "
+                "from the remaining texts"
+            )
+        return self
 
     @model_validator(mode="after")
     def _privacy_fits(self) -> Self:

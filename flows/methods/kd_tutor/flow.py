@@ -10,8 +10,6 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
-from flows.releases.filter import select
-from flows.releases.sums import release_labels
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
 from tasks.steps.students.evaluation import measure_iteration
@@ -21,7 +19,7 @@ from tasks.steps.students.evaluation import measure_iteration
 def kd_tutor(run: KdRun) -> RunResults:
     """Write texts, select those that teachers classify as private, train and test a student on them."""
     # the tutor: noisy number of private records in each class, which sets the class proportions of the texts
-    release_labels(run)
+    run.release_labels()
     written = embedded(run.tools, generate, run.write_jobs(0, run.equal_weights(), None, ()))
     run.require_texts(0, written)
 
@@ -29,7 +27,7 @@ def kd_tutor(run: KdRun) -> RunResults:
     discriminator = run.distil(written)
 
     # select texts that the student classifies as private, in the class proportions of the tutor
-    selected = select(run, written, discriminator)
+    selected = run.select(written, discriminator)
     measured = run_step(measure_iteration, run.tools, run.measure_job(0, selected))
     run.record(0, written, measured)
 

@@ -6,15 +6,21 @@ from collections.abc import Sequence
 from typing import cast
 
 from connectors.interfaces.artifacts import ArtifactRef
-from flows.config.privacy import DpSteps
 from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
-from flows.releases.filter import distil, measure
 from flows.releases.training import paid_training
 from tasks.core.refs import Written
-from tasks.prefect.runtime import run_step
+from tasks.metrics.discriminator import DiscriminatorTest
+from tasks.metrics.usefulness import Accuracy
+from tasks.prefect.runtime import results, run_step, submit_step
+from tasks.steps.discriminator import SelectSpec, measure_discriminator, select_texts, train_discriminator
 from tasks.steps.students.dp_classifier import classify
+from tasks.steps.teachers import TeacherSpec, ask_teachers, count_labels, read_shares, teach
+from tasks.steps.texts import embed_samples
 from tasks.students.recipe import ClassifySpec
+
+NEGATIVES = 500
+"""Generated texts in the training set of a teacher at most; fewer where all teachers would learn from every text."""
 
 
 class KdRun(Run):
@@ -26,20 +32,69 @@ class KdRun(Run):
         """Return the number of generated texts to select from."""
         return self.config.method.written
 
-    def distil(self, written: Sequence[Written]) -> ArtifactRef | None:
-        """Return the model that detects private texts; None for random selection."""
-        if self.config.method.training is not None:
-            spec = self.classify_spec(self.config.method.training)
-            tuned = run_step(classify, self.tools, spec, written)
-            measure(self, spec, written, tuned.model)
-            self.releases.append(tuned.release)
-            return cast(ArtifactRef, tuned.model)
-        return None if self.config.filtering is None else distil(self, written)
+    def release_labels(self) -> None:
+        """Release label counts and set the class proportions of the texts, unless they are balanced."""
+        noise = self.prepared.noise.part("labels")
+        if noise is not None:
+            release = self.release(count_labels, self.payer, noise, self.prepared.card.label_names)
+            self.shares, self.shares_are_noisy = read_shares(self.tools, release), noise.kind != "none"
 
-    def classify_spec(self, steps: DpSteps) -> ClassifySpec:
+    def distil(self, written: Sequence[Written]) -> ArtifactRef | None:
+        """Return the model that detects private texts, once it is measured; None for random selection.
+
+        Teachers are trained concurrently; a student is trained on their released answers. Or one classifier is trained
+        by DP-SGD.
+        """
+        if self.config.method.training is not None:
+            recipe = self.classify_spec()
+            tuned = run_step(classify, self.tools, recipe, written)
+            self.releases.append(tuned.release)
+            self._measure(recipe, written, tuned.model)
+            return cast(ArtifactRef, tuned.model)
+        if self.config.filtering is None:
+            return None
+        spec = self.teacher_spec()
+        for teacher in [submit_step(teach, self.tools, spec, number, written) for number in range(spec.teachers)]:
+            teacher.result()
+        answers = self.release(ask_teachers, spec, written)
+        student: ArtifactRef = run_step(train_discriminator, self.tools, spec, written, answers)
+        self._measure(spec, written, student)
+        return student
+
+    def classify_spec(self) -> ClassifySpec:
         """Return the specification of the DP-SGD classifier: declared rows against equally many texts."""
-        student = self.config.discriminator.student(self.config.execution.seed)
+        steps, student = self.config.method.training, self.config.discriminator.student(self.config.execution.seed)
+        assert steps is not None
         return ClassifySpec(paid=paid_training(self, steps), student=student, labels=(), against=steps.declared_rows)
+
+    def teacher_spec(self) -> TeacherSpec:
+        """Return the specification of the teachers and of their answers."""
+        choice, answers = self.config.discriminator, self.prepared.noise.part("answers")
+        assert answers is not None
+        negatives = max(1, min(NEGATIVES, (self.config.method.written - choice.queries) // choice.teachers))
+        student = choice.student(self.config.execution.seed)
+        return TeacherSpec(self.payer, answers, student, choice.teachers, negatives, self.prepared.public)
+
+    def select(self, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
+        """Select texts that look private, or random ones, in the proportions of the classes; return them embedded."""
+        spec = SelectSpec(
+            iteration=max(table.iteration for table in written),
+            count=self.config.result_size,
+            labels=self.prepared.card.label_names,
+            shares=self.shares,
+            best=self.config.filtering is not None,
+            seed=self.config.execution.seed,
+        )
+        selected = run_step(select_texts, self.tools, spec, written, discriminator)
+        return results([submit_step(embed_samples, self.tools, table) for table in selected])
+
+    def _measure(self, spec: TeacherSpec | ClassifySpec, written: Sequence[Written], student: ArtifactRef) -> None:
+        """Measure the discriminator on test rows."""
+        if self.prepared.test is None:
+            return
+        measured = run_step(measure_discriminator, self.tools, spec, self.prepared.test, written, student)
+        correct = self.tools.artifacts.read_json(measured)
+        self.discriminator = DiscriminatorTest(Accuracy(**correct)) if correct else None
 
     @property
     def why_missing(self) -> str:

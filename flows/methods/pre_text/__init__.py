@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flows.engine.method import Method
 from flows.methods.pre_text.config import PreTextConfig
-from flows.releases.budget import vote_releases
+from flows.releases.votes import vote_releases
 
 METHOD = Method(
     name="pre_text",

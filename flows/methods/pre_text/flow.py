@@ -11,8 +11,6 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.pre_text.config import PreTextConfig
 from flows.methods.pre_text.run import PreTextRun
-from flows.releases.filter import filter_texts
-from flows.releases.sums import release_labels
 from tasks.core.refs import Written
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate, vary
@@ -23,8 +21,6 @@ from tasks.steps.students.evaluation import measure_iteration
 @method_flow(PreTextConfig, PreTextRun)
 def pre_text(run: PreTextRun) -> RunResults:
     """Write a synthetic training set by PrE-Text under differential privacy, train and test a student."""
-    # optional: class proportions from noisy label counts
-    release_labels(run)
     survivors: list[Written] = []
 
     for iteration in range(run.iterations):
@@ -51,5 +47,4 @@ def pre_text(run: PreTextRun) -> RunResults:
     measured = run_step(measure_iteration, run.tools, run.measure_job(run.iterations, written))
     run.record(run.iterations, written, measured)
 
-    # optional filter: texts that teachers trained on the private records classify as private
-    return run.train(filter_texts(run, written))
+    return run.train(written)

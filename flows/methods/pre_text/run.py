@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from flows.methods.evolution import EvolutionRun
 from flows.methods.pre_text.config import PreTextConfig
+from tasks.core.allocation import per_class
 from tasks.core.refs import AHEAD, Written
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, vary
@@ -57,8 +58,8 @@ class PreTextRun(EvolutionRun):
 
     def survival(self) -> Survival:
         """Return survivors drawn with replacement, as many as the population."""
-        method = self.config.method
-        return Survival(self.balanced(method.population), "draw", THRESHOLD, self.config.execution.seed)
+        counts = per_class(self.config.method.population, self.prepared.card.label_names)
+        return Survival(counts, "draw", THRESHOLD, self.config.execution.seed)
 
     def is_voted_on(self, iteration: int) -> bool:
         """Return True for every population."""

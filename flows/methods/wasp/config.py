@@ -66,7 +66,7 @@ class WaspConfig(RunConfig):
     def opening(self) -> Opening | None:
         """Decision of guidance `auto` on the private rows, from public numbers; None without rows or `auto`.
 
-        Raises ConfigError if the number of rows is not declared, or if another release needs rows that stay closed.
+        Raises ConfigError if the number of rows is not declared.
         """
         from flows.methods.wasp.releases import calibrated
 
@@ -76,19 +76,10 @@ class WaspConfig(RunConfig):
             self._refuse_idle_settings("there are no private rows")
             return None
         opening = Opening(self.declared_rows, self.classes, calibrated(self).sigma)
-        others = {
-            "class_balance": self.class_balance != "balanced",
-            "filter": self.filter != "none",
-        }
-        used = [name for name, is_used in others.items() if is_used]
         if not opening.opens:
-            few = f"{self.declared_rows} rows of {self.classes} classes are too few at this epsilon"
-            if used:
-                raise ConfigError(
-                    f"{used[0]}: opens the private rows, but method.guidance 'auto' keeps them closed: {few}. Remove "
-                    "it, or set method.guidance: votes"
-                )
-            self._refuse_idle_settings(few)
+            self._refuse_idle_settings(
+                f"{self.declared_rows} rows of {self.classes} classes are too few at this epsilon"
+            )
         return opening
 
     def _refuse_idle_settings(self, why: str) -> None:

@@ -10,8 +10,6 @@ from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.run import WaspRun
-from flows.releases.filter import filter_texts
-from flows.releases.sums import release_labels
 from tasks.core.refs import Written
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
@@ -23,8 +21,6 @@ from tasks.steps.students.evaluation import measure_iteration
 def wasp(run: WaspRun) -> RunResults:
     """Write a training set guided by private records under differential privacy; train and test a student."""
     written: list[Written] = []
-    # optional: class proportions from noisy label counts
-    release_labels(run)
     examples, weights = None, run.equal_weights()
 
     for iteration in range(run.iterations):
@@ -46,5 +42,4 @@ def wasp(run: WaspRun) -> RunResults:
 
         run.record(iteration, written, measured, weights)
 
-    # optional filter: texts that teachers trained on the private records classify as private
-    return run.train(filter_texts(run, written))
+    return run.train(written)

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from flows.engine.method import Release, Releases
+from flows.engine.method import Releases
 from flows.methods.wasp.config import WaspConfig
-from flows.releases.budget import share_budget
 from flows.releases.opening import LABEL_WIDTH, ClosedRows, Opening, opening_lines
 from flows.releases.sums import SumRelease
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
@@ -128,19 +127,12 @@ def wasp_releases(config: WaspConfig) -> Releases:
         opening, epsilon = config.opening, config.privacy.epsilon
         closed = (ClosedRows(opening, epsilon, calibrated(config)),) if opening is not None else ()
         return Releases(no_release(), closed)
-
-    def wrap(noise: Noise) -> tuple[Release, ...]:
-        return (DensityRelease(noise.sums[0], config) if noise.sums else WaspVotes(config, noise),)
-
-    return share_budget(config, _noise, wrap)
+    noise = calibrated(config)
+    return Releases(noise, (DensityRelease(noise.sums[0], config) if noise.sums else WaspVotes(config, noise),))
 
 
 def calibrated(config: WaspConfig) -> Noise:
-    """Return the noise of all releases as if `auto` opened the rows."""
-    return share_budget(config, _noise, lambda _: ()).noise
-
-
-def _noise(config: WaspConfig) -> Noise:
+    """Return the noise of the release as if `auto` opened the rows."""
     if config.method.releases_density:
         return calibrate_density(vote_privacy_of(config))
     return vote_noise(config)

@@ -17,9 +17,7 @@ from connectors.embedders.registry import open_embedder
 from connectors.interfaces.rows import RowsRef
 from connectors.models.transformers.loading import EMBEDDED
 from connectors.rows.reader import read_rows
-from flows.cli import start
 from flows.config.extends import find_config, merge, read_layers
-from tasks.accounting.composition import filter_epsilon
 from tests.support.models.tiny import save_mpnet
 from tests.support.runs.pipeline import Pipeline, last_json, values
 from tests.support.waits import wait_until
@@ -154,36 +152,6 @@ def test_a_cap_refuses_it_with_three_numbers_before_a_row_is_opened(api: str, tm
     assert pipeline.entries()[-1]["kind"] == "refuse"
     assert pipeline.released() == []
     assert not [*(pipeline.home / "private").glob("embeddings/*"), *(pipeline.home / "private").glob("trainings/*")]
-
-
-@pytest.mark.parametrize("method", ["wasp", "pre_text", "aug_pe", "dp_sgd_gen", "dp_kps"])
-def test_label_counts_and_teachers_leave_the_rest_of_epsilon_to_the_method(tmp_path: Path, method: str) -> None:
-    pipeline = Pipeline(tmp_path / "home", method=method)
-    plain = start.plan(method, pipeline.config(), [])
-    beside = {"class_balance": "tutor", "filter": "discriminator", "privacy": {"filter_epsilon": 2.0}}
-    beside |= {"discriminator": {"queries": 20}}
-    shared = start.plan(method, pipeline.config(**beside), [])
-    assert shared["releases"] == plain["releases"] + 2
-    for part, share in (("labels", "0.4"), ("answers", "2.0")):
-        assert any(line.startswith(part) and f"stated {share}" in line for line in shared["lines"])
-    assert (2.4 if method == "dp_sgd_gen" else 3.99) < shared["epsilon_exact"] <= 4.0
-    assert shared["noise_multiplier"] > plain["noise_multiplier"]
-    assert filter_epsilon(shared["events"], shared["delta"]) <= 4.0 * (1 + 1e-6), "it fits under a cap of epsilon"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["wasp", "pre_text", "aug_pe", "dp_sgd_gen", "dp_kps", "aug_pe as in WASP"])
-def test_every_flow_on_private_rows_takes_the_tutor_and_the_filter(api: str, tmp_path: Path, method: str) -> None:
-    pipeline = Pipeline(tmp_path / "home", api, method=method)
-    beside = {"teachers": 3, "queries": 8}
-    summary = pipeline.run(class_balance="tutor", filter="discriminator", discriminator=beside)
-    found = pipeline.released()
-    assert {"labels", "answers"} < set(found)
-    assert len(found) == len(set(found)) == summary["releases"]
-    assert summary["epsilon_spent"] <= 4.0
-    expected = summary["n_synthetic"] * shares(folder_of((pipeline, summary)))
-    counts = pipeline.synthetic(summary["run_id"])["label"].value_counts()
-    assert sorted(counts.tolist()) == pytest.approx(sorted(expected[expected >= 0.5].round().tolist()), abs=2)
 
 
 # --- private evolution (PrE-Text, Aug-PE)

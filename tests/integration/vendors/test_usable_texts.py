@@ -18,7 +18,6 @@ from flows.methods.aug_pe.run import AugPeRun
 from flows.methods.kd_tutor.run import KdRun
 from flows.methods.pre_text.run import PreTextRun
 from flows.methods.wasp.run import WaspRun
-from flows.releases.filter import _teacher_spec as teacher_spec
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
 from tasks.core.release import READ_BACK
@@ -62,7 +61,7 @@ def kinds(run: Run) -> list[str]:
 def release(run: Run, written: list[Written]) -> str:
     """Draw the first release of a run from its texts."""
     if isinstance(run, KdRun):
-        return teach(run.tools, teacher_spec(run), 0, written)[1]
+        return teach(run.tools, run.teacher_spec(), 0, written)[1]
     if isinstance(run, WaspRun) and run.config.releases_density:
         return estimate_density(run.tools, run.payer, run.prepared.noise.sums[0], run.needed, written)[1]
     return vote(run.tools, run.vote_spec(0), written)[1]

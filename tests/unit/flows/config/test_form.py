@@ -23,7 +23,7 @@ HIDDEN = {
         "PrivateStudent": {"epochs"},
     },
     "dp_sgd_student": {
-        "DpSgdStudentConfig": {"public", "plms", "evaluation", "export", "parties", "class_balance", "filter"},
+        "DpSgdStudentConfig": {"public", "plms", "evaluation", "export", "parties"},
         "DpStudentMethod": {"iterations", "samples"},
         "DpStudent": {"epochs", "learning_rate", "batch", "adaptation"},
     },

@@ -13,7 +13,6 @@ from tests.support.runs.pipeline import merged, values
 BOTH = {"registry": "parties.yaml", "exchange": "exchange"}
 FEDERATED = {"private": None, "parties": BOTH}
 KERNEL = {"guidance": "kernel"}
-FILTER = {"filter": "discriminator", "discriminator": {"teachers": 5, "queries": 20}}
 NGRAM = {"name": "a", "connector": "ngram", "model": "helpdesk"}
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "wasp": [
@@ -74,16 +73,12 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         # persons
         ({"privacy": {"protects": "person"}}, "private.person"),
         ({"privacy": {"protects": "person"}, "private": {"person": "patient", "rows": 60}}, "private.of"),
-        # label counts and the filter
-        ({"filter": "discriminator"}, "must be below the number of texts"),
-        ({"discriminator": {"teachers": 3}}, "need filter: discriminator"),
-        ({"class_balance": "exact"}, "balanced"),
-        ({"privacy": {"tutor_epsilon": 1.0}}, "has no release for it"),
-        ({"privacy": {"filter_epsilon": 1.0}}, "has no release for it"),
-        (FILTER | {"privacy": {"filter_epsilon": 4.0}}, "must be below privacy.epsilon"),
-        (FILTER | {"privacy": {"protects": "person"}}, "protects single records"),
+        # label counts and teachers are kd_tutor
+        ({"filter": "discriminator"}, "filter: removed in 0.3"),
+        ({"discriminator": {"teachers": 3}}, "discriminator: removed in 0.3"),
+        ({"class_balance": "tutor"}, "class_balance: removed in 0.3"),
+        ({"privacy": {"filter_epsilon": 1.0}}, "filter_epsilon: removed in 0.3"),
         # parties
-        (FILTER | FEDERATED, "several parties"),
         ({"parties": BOTH}, "that hold them"),
         (FEDERATED | {"method": KERNEL}, "does not support several parties"),
         (FEDERATED | {"evaluation": {"fid_reference": "private"}}, "parties hold the rows"),
@@ -124,7 +119,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "dp_kps": [
         ({"privacy": {"epsilon": "inf"}}, "DP-KPS needs noise"),
-        ({"privacy": {"vocabulary_epsilon": 4.0}}, "must be below privacy.epsilon"),
+        ({"privacy": {"vocabulary_epsilon": 4.0}}, "must be below epsilon"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
         ({"plms": []}, "at least one language model"),
         ({"method": {"texts": "phrases"}}, "Remove plms"),
@@ -137,9 +132,8 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"discriminator": {"queries": 72}}, "must be below the number of texts"),
         ({"method": {"samples": 73}}, "must be at least samples"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
-        ({"privacy": {"tutor_epsilon": 4.0}}, "must be below privacy.epsilon"),
-        ({"privacy": {"filter_epsilon": 1.0}}, "filter_epsilon"),
-        ({"filter": "discriminator"}, "already the filter"),
+        ({"privacy": {"tutor_epsilon": 4.0}}, "must be below epsilon"),
+        ({"filter": "discriminator"}, "filter: removed in 0.3"),
         ({"class_balance": "balanced", "privacy": {"tutor_epsilon": 0.1}}, "privacy.tutor_epsilon is 0.1"),
         ({"privacy": {"calibration": "paper"}, "discriminator": {"noise": "laplace"}}, "Set tight"),
     ],

@@ -11,9 +11,8 @@ from datasets import load_dataset
 from flows.config.files import check_config
 from flows.engine import text
 from flows.engine.plan import planned
-from flows.engine.prepare import releases_of
 from flows.methods.wasp.config import WaspConfig
-from tests.support.runs.pipeline import SMALL, Pipeline, values
+from tests.support.runs.pipeline import Pipeline, values
 
 Ran = tuple[Pipeline, dict[str, Any]]
 DENSITY = {"guidance": "kernel"}
@@ -95,29 +94,3 @@ def test_a_bundle_has_soft_labels_and_says_what_guided_its_texts(ran: Ran, tmp_p
     assert next(field for field in fields if field["name"] == "label_soft")["repeated"] is True
     loaded = load_dataset("parquet", data_files=str(folder / "synthetic.parquet"), split="train")
     assert len(loaded[0]["label_soft"]) == 6
-
-
-# --- label counts and the filter beside a method: what is refused before anything is opened, and what the plan tells
-FILTER: dict[str, Any] = {"filter": "discriminator", "discriminator": {"teachers": 5, "queries": 20}}
-
-
-def test_a_fixed_number_of_rows_needs_the_noise_of_a_replaced_row() -> None:
-    values = {**SMALL, **FILTER, "class_balance": "tutor"}
-    plain = releases_of(check_config(WaspConfig, values, "the test")).noise
-    taken = releases_of(
-        check_config(WaspConfig, values | {"private": {**SMALL["private"], "rows": 50}}, "the test")
-    ).noise
-    ratios = [after.sensitivity / before.sensitivity for before, after in zip(plain.beside, taken.beside, strict=True)]
-    assert ratios == [pytest.approx(2**0.5), pytest.approx(2.0)]
-    assert plain.epsilon_exact == pytest.approx(4.0, abs=1e-3)
-    assert taken.epsilon_exact <= 4.0
-
-
-@pytest.mark.parametrize("method", [{}, DENSITY])
-def test_without_noise_everything_is_without_noise_and_says_so(method: dict[str, Any]) -> None:
-    made = config(**FILTER, class_balance="tutor", method=method, privacy={"epsilon": "inf"})
-    noise = releases_of(made).noise
-    assert {one.charge.mechanism for one in noise.beside} == {"none"}
-    assert (noise.sigma_int, noise.epsilon_exact) == (0, float("inf"))
-    assert noise.non_private
-    assert not planned(made)["private"]

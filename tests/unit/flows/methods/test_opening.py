@@ -86,16 +86,6 @@ def test_closed_rows_are_never_opened_and_no_dataset_enters_the_ledger(tmp_path:
         prepare("wasp", config(120), home)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"class_balance": "tutor"}, {"filter": "discriminator", "discriminator": {"queries": 20, "teachers": 3}}],
-    ids=["label counts", "teachers"],
-)
-def test_another_release_beside_closed_rows_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="keeps them closed"):
-        planned(config(20, **changes))
-
-
 @pytest.mark.parametrize("setting", [{"contrast": False}, {"weighting": False}, {"weights_by": "softmax"}])
 def test_a_setting_of_guidance_without_effect_is_refused(setting: dict[str, Any]) -> None:
     assert config(120, method=setting).opens_rows, "the setting takes effect"

@@ -21,7 +21,6 @@ from tasks.accounting.teachers import (
     ANSWER_STEPS,
     TeacherPrivacy,
     affordable_answers,
-    epsilon_share,
     remaining_epsilon,
     survival,
 )
@@ -325,11 +324,8 @@ def test_as_many_unanimous_answers_survive_as_is_told(kind: str) -> None:
 def test_what_is_left_adds_up_to_the_budget() -> None:
     labels = calibrate_sums(TeacherPrivacy("labels", 0.4, 1e-5, 6))
     left = remaining_epsilon(4.0, 1e-5, [0.4])
-    answers = [
-        calibrate_sums(TeacherPrivacy("answers", epsilon_share(left, 1e-5, share), 1e-5, number))
-        for share, number in ((0.3, 100), (0.7, 50))
-    ]
-    together = epsilon_of([one.charge.event for one in (labels, *answers)], 1e-5)
+    answers = calibrate_sums(TeacherPrivacy("answers", left, 1e-5, 100))
+    together = epsilon_of([one.charge.event for one in (labels, answers)], 1e-5)
     assert together == pytest.approx(4.0, abs=1e-4)
     assert together <= 4.0
     assert remaining_epsilon(4.0, 1e-5, []) == 4.0

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError, InputError
 from flows.methods.kd_tutor.run import KdRun
-from flows.releases.filter import _teacher_spec as teacher_spec
 from tasks.accounting.sums import calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy
 from tasks.core.refs import Payer, Written
@@ -32,7 +31,7 @@ SECRET = b"s" * 32
 
 
 def taught(run: KdRun) -> tuple[teaching.TeacherSpec, list[Written]]:
-    spec, written = teacher_spec(run), written_by(run)
+    spec, written = run.teacher_spec(), written_by(run)
     for number in range(spec.teachers):
         teaching.teach(run.tools, spec, number, written)
     return spec, written
@@ -244,3 +243,18 @@ def test_nobody_without_the_secret_knows_the_shard_of_a_row() -> None:
     one, other = ([shard_of(text, 8, 0, secret) for text in texts] for secret in (b"a" * 32, b"b" * 32))
     same = sum(first == second for first, second in zip(one, other, strict=True))
     assert same < 60, "an eighth by chance"
+
+
+def test_a_fixed_number_of_rows_needs_the_noise_of_a_replaced_row(tmp_path: Path) -> None:
+    plain = opened(tmp_path / "a").prepared.noise
+    taken = opened(tmp_path / "b", private={"rows": 30}).prepared.noise
+    ratios = [after.sensitivity / before.sensitivity for before, after in zip(plain.beside, taken.beside, strict=True)]
+    assert ratios == [pytest.approx(2**0.5), pytest.approx(2.0)]
+    assert taken.epsilon_exact <= 4.0
+
+
+def test_without_noise_both_releases_are_without_noise(tmp_path: Path) -> None:
+    noise = opened(tmp_path, privacy={"epsilon": "inf"}).prepared.noise
+    assert {one.charge.mechanism for one in noise.beside} == {"none"}
+    assert noise.epsilon_exact == float("inf")
+    assert noise.non_private

@@ -56,12 +56,11 @@ def test_a_transformer_learns_by_ghost_clipping_and_is_read_back_as_a_student(tm
     chosen = {"kind": "finetune", "model": str(folder), "max_length": 16}
     run = opened(tmp_path / "run", method={"select": "dp_sgd", "training": steps}, discriminator=chosen)
     written = written_by(run)
-    training = run.config.method.training
-    trained, _ = classify(run.tools, run.classify_spec(training), written)
+    trained, _ = classify(run.tools, run.classify_spec(), written)
     told = load_student(run.tools.artifacts.read_folder(trained.model))(["a parcel", "the light"], None)
     assert told.classes == ("generated", "private")
     assert told.probabilities.shape == (2, 2)
-    again, why = classify(run.tools, run.classify_spec(training), written)
+    again, why = classify(run.tools, run.classify_spec(), written)
     assert again.model.reused
     assert "reused" in why
 
