@@ -42,6 +42,7 @@ SHOWN_LABELS = 20
 FILES = {"config": ".yaml", "task": "_task.yaml", "test": "_test.parquet"}
 """Files in the working folder, by the ending of their name."""
 TEXTS_PER_CLASS, MOST_TEXTS = 100, 2000
+ITEM = "text"
 TEXT_COLUMNS = ("text", "note", "message", "body", "review", "comment", "content", "description", "sentence")
 LABEL_COLUMNS = ("label", "category", "class", "intent", "topic", "rating", "sentiment", "type")
 HEADER = """# {title}
@@ -67,7 +68,7 @@ class Options:
     person: str | None
     test_share: float | None
     classes: Sequence[str]
-    item: str
+    item: str | None
     models: Sequence[str]
     endpoint: str | None
     declared_rows: int | None
@@ -111,7 +112,7 @@ def init(name: str, options: Options) -> dict[str, Any]:
         declared, language = _declarations(options, classes, records)
         view = view.model_copy(update={"declared_rows": declared})
         task_values: dict[str, Any] = {"labels": [{"name": label, "description": ""} for label in classes]}
-        task_values |= {"name": name.replace("-", "_"), "item": options.item, "language": language}
+        task_values |= {"name": name.replace("-", "_"), "item": options.item or ITEM, "language": language}
         values = _run_values(files, name, options, models, classes)
         values |= {"test": {"path": str(files["test"])}} if options.test_share is not None else {}
         values["privacy"] |= {"protects": "person"} if person else {}
@@ -151,6 +152,7 @@ def converse(name: str | None, options: Options) -> tuple[str, Options]:
     if name is None:
         name = _ask("Name of the dataset", Path(data).stem, lambda name: dataset.check_new(name, None))
     text, label = (options.text, options.label) if options.text and options.label else _columns(options, _path(data))
+    item = options.item or _ask("What one text is, for prompts, such as 'message of a bank customer'", ITEM, str)
     share = options.test_share
     if share is None:
         answer = _ask("Part to hold out as test rows, 0 for none", "0.15", _check_share)
@@ -164,7 +166,7 @@ def converse(name: str | None, options: Options) -> tuple[str, Options]:
     cap = options.cap
     if cap is None:
         cap = float(_ask("Cap: largest total epsilon of all runs", f"{DEFAULT_CAP[0]:g}", _check_cap))
-    rows = replace(options, text=text, label=label, test_share=share)
+    rows = replace(options, text=text, label=label, item=item, test_share=share)
     return name, replace(rows, models=requested, cap=cap, epsilon=min(options.epsilon, cap))
 
 

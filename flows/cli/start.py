@@ -47,7 +47,7 @@ def init(  # noqa: PLR0913 - the options of the command
     class_: Annotated[
         list[str] | None, typer.Option("--class", help="A class. Repeatable. Default: frequent labels.")
     ] = None,
-    item: Annotated[str, typer.Option(help="What a text is, in a few words, for prompts.")] = "text",
+    item: Annotated[str | None, typer.Option(help="What one text is, in a few words, for prompts.")] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(help="CONNECTOR:MODEL, such as openai:gpt-4o-mini. Repeatable. Default: a local server or key."),
@@ -295,35 +295,27 @@ def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
 def _plan_flow(flow: str, config: Any) -> Output:
     from flows.releases.opening import with_zero_shot
 
-    entry, earlier = find_flow(flow), _earlier_run(flow, config)
-    value = dict(entry.plan(config)) | {"earlier_run": earlier}
-    if earlier and earlier["zero_shot"] is not None and value.get("opening"):
-        value = with_zero_shot(value, earlier["zero_shot"])
+    entry = find_flow(flow)
+    value = dict(entry.plan(config))
+    if value.get("opening") and (measured := _zero_shot_accuracy(flow, config)) is not None:
+        value = with_zero_shot(value, measured)
     budget = value.get("budget")
     refusal = [budget["refusal"]] if budget and budget["refusal"] and not budget["has_equal"] else []
     code = ConfigError.exit_code if value["problems"] else BudgetError.exit_code if refusal else 0
     return Output(value, entry.text().plan, code, [*value["problems"], *refusal])
 
 
-def _earlier_run(flow: str, config: Any) -> dict[str, Any] | None:
-    """Return texts and seconds of the last finished run of a flow here, a measure of the time that a run takes.
-
-    `zero_shot`: the accuracy of its first texts on test rows, if it had the same task, test rows and language models.
-    """
+def _zero_shot_accuracy(flow: str, config: Any) -> float | None:
+    """Return the accuracy of the first texts of the last finished run here; None if it had another task or model."""
     finished = [row for row in runs(flow, state="done")["runs"] if row["n_synthetic"]]
     if not finished:
         return None
     manifest = find_manifest(finished[0]["run_id"])
-    summary = read_summary(open_artifacts(state_folder()), manifest) or {}
     stored, asked = manifest["config"], config.model_dump(mode="json")
-    same = all(stored.get(name) == asked.get(name) for name in ("task", "test", "plms", "embedder"))
-    first = summary["iterations"][0] if summary.get("iterations") else {}
-    return {
-        "run_id": finished[0]["run_id"],
-        "texts": finished[0]["n_synthetic"],
-        "seconds": summary.get("seconds"),
-        "zero_shot": first.get("probe_accuracy") if same else None,
-    }
+    if any(stored.get(name) != asked.get(name) for name in ("task", "test", "plms", "embedder")):
+        return None
+    iterations = (read_summary(open_artifacts(state_folder()), manifest) or {}).get("iterations")
+    return iterations[0].get("probe_accuracy") if iterations else None
 
 
 def _positive(**numbers: float | None) -> list[Any]:

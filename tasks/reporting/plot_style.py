@@ -103,6 +103,11 @@ def lines_of(axes: Any, title: str) -> None:
     axes.grid(axis="y", color=axes.spines["left"].get_edgecolor(), alpha=0.13, linewidth=0.6)
 
 
+def short(name: str) -> str:
+    """Return the name of a class as it fits beside an axis or in a legend."""
+    return name if len(name) <= 22 else f"{name[:21]}…"
+
+
 def legend_below(axes: Any, entries: int) -> None:
     """Add the legend below the axes, with as many columns as fit."""
     columns = entries if entries <= _IN_A_LINE else -(-entries // 2) if entries <= 2 * _IN_A_LINE else _IN_A_LINE

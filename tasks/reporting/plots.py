@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.reporting.plot_style import MARKERS, PALETTE, Form, bare, legend_below, lines_of, picture
+from tasks.reporting.plot_style import MARKERS, PALETTE, Form, bare, legend_below, lines_of, picture, short
 from tasks.reporting.run_record import RunRecord
 
 _TALL = (5.0, 3.9)
@@ -98,7 +98,7 @@ def balance_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
             measured = [(row, share) for row, share in shares if share is not None]
             if measured:
                 axes.barh(*_columns(measured), 0.25, color=PALETTE[number], label=label)
-        axes.set_yticks(positions, [_short(share.name) for share in shown])
+        axes.set_yticks(positions, [short(share.name) for share in shown])
         axes.invert_yaxis()
         axes.set_title("Share of each class")
         axes.legend(loc="lower right")
@@ -130,11 +130,7 @@ def _iterations(axes: Any, report: RunRecord) -> None:
 
 def _class_names(axes: Any, classes: Sequence[str]) -> None:
     centres = [position + 0.5 for position in range(len(classes))]
-    short = [_short(name) for name in classes]
-    axes.set_yticks(centres, short)
-    axes.set_xticks(centres, short, rotation=45, ha="right", rotation_mode="anchor")
+    names = [short(name) for name in classes]
+    axes.set_yticks(centres, names)
+    axes.set_xticks(centres, names, rotation=45, ha="right", rotation_mode="anchor")
     axes.tick_params(length=0)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 22 else f"{name[:21]}…"

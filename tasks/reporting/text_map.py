@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.reporting.plot_style import PALETTE, Form, bare, picture
+from tasks.reporting.plot_style import PALETTE, Form, bare, picture, short
 from tasks.reporting.run_record import MapPoints, RunRecord
 
 _SIZE = (7.4, 5.4)
@@ -32,7 +32,9 @@ def map_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
             axes.scatter(*rings, s=26, facecolors="none", edgecolors=edge, linewidths=0.8, alpha=0.7)
         for number, (name, group) in enumerate(groups(points)):
             dots = _columns(points.synthetic, group)
-            axes.scatter(*dots, s=15, c=_colour(number), alpha=0.75, linewidths=0, label=name, gid=f"{GROUP}{number}")
+            axes.scatter(
+                *dots, s=15, c=_colour(number), alpha=0.75, linewidths=0, label=short(name), gid=f"{GROUP}{number}"
+            )
         if points.shown:
             stars = _columns(points.shown, range(len(points.shown)))
             axes.scatter(*stars, s=60, c=PALETTE[2], linewidths=0, marker="*", label="shown in prompts")

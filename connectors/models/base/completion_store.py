@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 from typing import Any
 
 from connectors.artifacts.atomic_files import explained, make_folder, use_write_ahead_log, write_whole
@@ -36,6 +36,8 @@ DAMAGED = (
 
 WAIT_SECONDS = 60.0
 """Time that a writer waits for another process."""
+PAUSE_SECONDS = 120.0
+"""Time between two completions from which on nothing was requested."""
 
 _CREATION_LOCK = threading.Lock()
 
@@ -72,7 +74,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Statistics of completions: count, mean tokens, median seconds between two.
+    """Statistics of completions: count, mean tokens, mean seconds between two without pauses.
 
     `characters`: mean length of their prompts.
     """
@@ -165,10 +167,7 @@ class CompletionStore:
             return int(database.execute("SELECT count(*) FROM answers").fetchone()[0])
 
     def lengths(self, identity: str) -> Lengths:
-        """Return statistics of a model's stored completions.
-
-        Pauses between calls hardly affect the median.
-        """
+        """Return statistics of a model's stored completions."""
         with self._open(identity) as database:
             columns = "avg(tokens_in), avg(tokens_out), avg(length(json_extract(prompt, '$.text')))"
             tokens_in, tokens_out, characters = database.execute(
@@ -177,7 +176,7 @@ class CompletionStore:
             rows = database.execute("SELECT created FROM answers ORDER BY created").fetchall()
         times = [datetime.fromisoformat(created) for (created,) in rows]
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-        seconds = median(gaps) if gaps else 0.0
+        seconds = fmean([gap for gap in gaps if gap < PAUSE_SECONDS] or [0.0])
         return Lengths(len(rows), tokens_in or 0.0, tokens_out or 0.0, seconds, characters or 0.0)
 
     def asked(self, identity: str) -> dict[str, int]:

@@ -190,7 +190,20 @@ def test_the_held_out_rows_are_chosen_by_content_and_by_person(
 def test_a_conversation_on_a_terminal_ends_with_plan_and_preview(
     clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = ("nosuch.csv", "notes.csv", "triage", "", "kind", "0.9", "0.2", "gpt-4o", "ngram:letters", "-1", "3")
+    answers = (
+        "nosuch.csv",
+        "notes.csv",
+        "triage",
+        "",
+        "kind",
+        "clinical note",
+        "0.9",
+        "0.2",
+        "gpt-4o",
+        "ngram:letters",
+        "-1",
+        "3",
+    )
     monkeypatch.setattr("sys.stdin", Terminal("\n".join([*answers, "patient", "y", "y", "y", ""])))
     assert called(clinic, monkeypatch, "init") == 0
     out = capsys.readouterr().out
@@ -201,6 +214,7 @@ def test_a_conversation_on_a_terminal_ends_with_plan_and_preview(
     values = yaml.safe_load((clinic / "triage.yaml").read_text())
     assert values["privacy"] == {"epsilon": 3.0, "delta": 1e-5, "protects": "person"}
     assert values["test"] == {"path": "triage_test.parquet"}
+    assert yaml.safe_load((clinic / "triage_task.yaml").read_text())["item"] == "clinical note"
 
 
 def test_a_script_without_name_or_data_is_told_both(

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -374,3 +375,15 @@ def test_a_store_of_an_earlier_version_opens_and_takes_marked_answers(tmp_path):
     lengths = again.lengths("m")
     assert lengths.tokens_in == 3
     assert lengths.characters == pytest.approx((len(prompt(0).text) + len(prompt(1).text)) / 2)
+
+
+def test_the_speed_of_a_model_that_answers_in_batches_is_that_of_all_its_answers(tmp_path):
+    store = CompletionStore(tmp_path / "completions")
+    for number in range(6):
+        store.put("m", "plm", prompt(number), Completion("text", tokens_in=3, tokens_out=5))
+    with sqlite3.connect(store.file("m")) as database:  # two, a pause, then two batches of two in a second each
+        for number, second in enumerate((0, 0, 3600, 3600, 3601, 3601)):
+            when = datetime.fromtimestamp(second, UTC).isoformat()
+            database.execute("UPDATE answers SET created = ? WHERE number = ?", (when, number + 1))
+    database.close()
+    assert store.lengths("m").seconds == pytest.approx(1 / 4)
