@@ -11,17 +11,11 @@ from flows.catalog import find_method, flow_names
 from flows.config.extends import find_config, flow_of
 from flows.config.files import Changes, load_config
 from flows.config.form import Strict
-from flows.config.rows import Rows
 
 
 class PipelineAttack(Strict):
-    """Attack on the outputs of one complete WASP run with synthetic canary records among its rows."""
+    """Attack on the outputs of one complete WASP run with synthetic canary records among the shipped rows."""
 
-    rows: Rows | None = Field(
-        None,
-        description="Stand-ins for the private rows: synthetic or public, never your private rows. Empty: the rows "
-        "shipped with the task support_desk.",
-    )
     canaries: int = Field(
         600,
         ge=20,

@@ -87,7 +87,7 @@ def planned(config: AuditConfig) -> dict[str, Any]:
 
 def _problems(config: AuditConfig) -> list[WaspError]:
     """Return the problems of the attacked whole run; empty without one."""
-    return problems_of(whole_run_config(config, config.pipeline), state_folder()) if config.pipeline else []
+    return problems_of(whole_run_config(config), state_folder()) if config.pipeline else []
 
 
 class AuditRun:

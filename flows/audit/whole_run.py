@@ -1,7 +1,7 @@
 """Attack one whole WASP run with canaries, executed by the command `wasp run` in a temporary state folder.
 
 The run is a separate process, which cannot access the auditor's privacy ledger, artifacts, tracking or Prefect server.
-The stand-ins for private rows are synthetic or public.
+The stand-ins for private rows are synthetic.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from connectors.interfaces.errors import AuditError, ConfigError
+from connectors.interfaces.rows import RowsRef
 from connectors.models.ngram.counts import fit_likelihood
 from flows.config.files import check_config
-from flows.config.paths import place, rows_ref
 from flows.config.task_files import load_task
 from flows.engine.plan import plan_of
 from flows.engine.prepare import check_numbers, releases_of
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     from flows.audit.config import AuditConfig, PipelineAttack
 
 COMMAND = (sys.executable, "-m", "flows.cli.main")
-SHIPPED = "support_desk"
-"""Task whose synthetic rows ship with the project."""
+TASK = "support_desk"
+ROWS = f"builtin:{TASK}/private.parquet"
+"""Task and synthetic rows that ship with the project, and stand in for the private rows."""
 CONFIDENCE = 0.95
 """Joint confidence of the lower bounds of both attacks."""
 CONFIDENCE_EACH = 1 - (1 - CONFIDENCE) / 2
 PASSED = ("WASP_DATA", "WASP_SECRET_")
 HIDDEN = ("WASP_", "PREFECT_", "MLFLOW_")
 """Prefixes of variables that refer to the auditor's own runs; those in PASSED refer only to models and public rows."""
-GRACE_SECONDS = 20
 
 
-def whole_run_config(config: AuditConfig, attack: PipelineAttack) -> WaspConfig:
-    """Return the configuration of the attacked run, with public rows.
+def whole_run_config(config: AuditConfig) -> WaspConfig:
+    """Return the configuration of the attacked run, on the task and the rows that ship.
 
     Evaluation, fine-tuning and approval are off because they are not attacked. A configured sample of private rows
     becomes all stand-ins, with the noise of the sample.
@@ -62,8 +62,9 @@ def whole_run_config(config: AuditConfig, attack: PipelineAttack) -> WaspConfig:
             f"pipeline: a whole run is attacked by the votes of private rows, which a run of {config.config} does not "
             "draw. Name a configuration of wasp with method.guidance: votes and `private`, or remove pipeline."
         )
+    person = {"person": "person"} if wasp.privacy.protects == "person" else {}
     values = wasp.model_dump(mode="json") | {"test": None, "public": None, "student": {"kind": "linear"}}
-    values["private"] = _stand_ins(attack, wasp)
+    values |= {"task": TASK, "private": {"path": ROWS, "name": "stand-ins"} | person}
     if wasp.private.takes_exactly:
         values["privacy"] |= {"adjacency": "replace_one"}
     values["evaluation"], values["tracking"] = {"fid_reference": "none"}, {}
@@ -71,29 +72,9 @@ def whole_run_config(config: AuditConfig, attack: PipelineAttack) -> WaspConfig:
     return check_config(WaspConfig, values, "the run that is attacked")
 
 
-def _stand_ins(attack: PipelineAttack, wasp: WaspConfig) -> dict[str, Any]:
-    """Return the stand-ins for private rows; ConfigError if they are private or missing."""
-    person = {"person": "person"} if wasp.privacy.protects == "person" else {}
-    if attack.rows is None:
-        if wasp.task != SHIPPED:
-            raise ConfigError(
-                f"pipeline.rows: the task '{wasp.task}' ships no rows. Name synthetic or public rows with its labels."
-            )
-        return {"path": f"builtin:{SHIPPED}/private.parquet", "name": "stand-ins"} | person
-    assert wasp.private is not None
-    stand_ins, private = (place(rows.path, wasp.data_root) for rows in (attack.rows, wasp.private))
-    if not private.startswith("builtin:") and _address(stand_ins) == _address(private):
-        raise ConfigError(f"pipeline.rows: {attack.rows.path} holds the private rows. Name synthetic or public ones.")
-    return attack.rows.model_dump(mode="json") | {"name": "stand-ins"} | person
-
-
-def _address(path: str) -> str:
-    return path if "://" in path else str(Path(path.removeprefix("builtin:")).expanduser().resolve())
-
-
 def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> dict[str, Any]:
     """Return size, claims and cost of the attack on a whole run."""
-    wasp = whole_run_config(config, attack)
+    wasp = whole_run_config(config)
     card = load_task(wasp.task)
     check_numbers(wasp, card)
     plan = plan_of(wasp, card, releases_of(wasp))
@@ -107,14 +88,12 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
     Its files are in the private zone, where `wasp clean` finds them if this process is killed. AuditError with the
     run's message if the run fails.
     """
-    started, wasp, zone = time.monotonic(), whole_run_config(config, attack), home / "private"
+    started, wasp, zone = time.monotonic(), whole_run_config(config), home / "private"
     zone.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".audit-", suffix=".tmp", dir=zone, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         tools = RunTools(wasp, folder)
-        assert wasp.private is not None
-        source = wasp.private.model_copy(update={"person": None})
-        frame = tools.read_rows(rows_ref(source, wasp.data_root))
+        frame = tools.read_rows(RowsRef(ROWS))
         others = list(zip(frame["text"].tolist(), frame["label"].tolist(), strict=True))
         canaries = make_canaries(others, attack.canaries)
         run = folder / "home" / "runs" / _execute(with_canaries(wasp, others, canaries, folder), folder)
@@ -147,7 +126,7 @@ def with_canaries(
 
 
 def _execute(wasp: WaspConfig, folder: Path) -> str:
-    """Execute a run; return its id. The process ends with this one unless this one is killed."""
+    """Execute a run; return its id. An interruption of this process kills the run's."""
     for plm in wasp.plms:
         if plm.key is not None:
             load_secret(plm.key)
@@ -155,22 +134,13 @@ def _execute(wasp: WaspConfig, folder: Path) -> str:
     path.write_text(json.dumps(wasp.model_dump(mode="json")), encoding="utf-8")
     command = [*COMMAND, "run", "wasp", "--config", str(path), "--json"]
     with (folder / "log.txt").open("w+", encoding="utf-8") as log:
-        run = subprocess.Popen(command, env=_environment(folder), stdout=subprocess.PIPE, stderr=log, text=True)  # noqa: S603  (our own command)
-        try:
-            output, _ = run.communicate()
-        finally:
-            if run.poll() is None:
-                run.terminate()
-                try:
-                    run.wait(timeout=GRACE_SECONDS)
-                except subprocess.TimeoutExpired:
-                    run.kill()
+        run = subprocess.run(command, env=_environment(folder), stdout=subprocess.PIPE, stderr=log, text=True)  # noqa: S603  (our own command)
         log.seek(0)
         lines = log.read().strip().splitlines()
     if run.returncode:
         why = lines[-1] if lines else f"exit code {run.returncode}"
         raise AuditError(f"The run with canaries failed, so nothing was attacked: {why}")
-    return str(json.loads(output.strip().splitlines()[-1])["run_id"])
+    return str(json.loads(run.stdout.strip().splitlines()[-1])["run_id"])
 
 
 def _environment(folder: Path) -> dict[str, str]:

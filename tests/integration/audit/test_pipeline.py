@@ -109,14 +109,12 @@ def test_the_rows_that_vote_are_never_the_users(tmp_path: Path) -> None:
     private = tmp_path / "notes.csv"
     private.write_text("text,label\nmy own words,login_problem\n")
     config = config_of(tmp_path, SMALL | {"private": {"path": str(private)}})
-    attacked = whole_run_config(config, WHOLE)
+    attacked = whole_run_config(config)
     assert attacked.private.path == "builtin:support_desk/private.parquet"
     assert (attacked.test, attacked.public, attacked.evaluation.fid_reference) == (None, None, "none")
     assert str(private) not in attacked.model_dump_json()
-    with pytest.raises(ConfigError, match="holds the private rows"):
-        whole_run_config(config, PipelineAttack(rows={"path": f"{tmp_path}/./notes.csv"}))
-    with pytest.raises(ConfigError, match="ships no rows"):
-        whole_run_config(config_of(tmp_path, SMALL | {"task": "imdb", "private": {"path": str(private)}}), WHOLE)
+    other = whole_run_config(config_of(tmp_path, SMALL | {"task": "imdb", "private": {"path": str(private)}}))
+    assert (other.task, other.private.path) == (attacked.task, attacked.private.path)
 
 
 @pytest.mark.parametrize("protects", ["record", "person"])
@@ -125,8 +123,7 @@ def test_the_noise_is_that_of_the_configuration(tmp_path: Path, protects: str) -
     values = SMALL | {"private": SMALL["private"] | sample, "privacy": {"protects": protects, "epsilon": 3.0}}
     config = config_of(tmp_path, values)
     assert (
-        releases_of(whole_run_config(config, WHOLE)).noise
-        == releases_of(load_config(WaspConfig, Path(config.config))).noise
+        releases_of(whole_run_config(config)).noise == releases_of(load_config(WaspConfig, Path(config.config))).noise
     )
 
 

@@ -149,13 +149,14 @@ def test_a_comparison_says_which_row_lacks_what(home: Path, tmp_path: Path) -> N
     assert problem.startswith("rows 'broken', columns 'all': student.model: 'no/such-model'")
 
 
-def test_an_audit_of_a_whole_run_names_rows_that_are_not_there(home: Path, tmp_path: Path) -> None:
+def test_an_audit_of_a_whole_run_names_a_model_that_is_not_there(home: Path, tmp_path: Path) -> None:
     file, audited = tmp_path / "audit.yaml", tmp_path / "run.yaml"
-    audited.write_text(yaml.safe_dump(SMALL))
-    pipeline = {"rows": {"path": str(tmp_path / "gone.parquet")}}
+    gone = {"name": "gone", "connector": "recorded", "model": str(tmp_path / "gone.jsonl")}
+    audited.write_text(yaml.safe_dump(SMALL | {"plms": [gone]}))
+    pipeline = {"canaries": 40}
     file.write_text(yaml.safe_dump({"config": str(audited), "pipeline": pipeline}))
     (problem,) = start.plan("audit", file, [])["problems"]
-    assert "gone.parquet does not exist" in problem
+    assert "gone.jsonl" in problem
 
 
 # --- private rows
