@@ -189,7 +189,7 @@ def _return_memory() -> None:
 def _means(comparison: Comparison) -> dict[str, float | None]:
     """Return the means over seeds by "metric/row: column"; figures without noise are in the table only."""
     keys = [(m, row, column) for m in comparison.metrics for row in comparison.rows for column in comparison.columns]
-    noised = [key for key in keys if not is_unnoised(comparison.answers, key[0], key[1])]
+    noised = [key for key in keys if not is_unnoised(comparison.answers, key[1])]
     means = {key: mean_of(comparison.answers, *key[1:], key[0]) for key in noised}
     return {f"{m}/{row}: {column}": mean.mean for (m, row, column), mean in means.items() if mean}
 

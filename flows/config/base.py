@@ -180,12 +180,6 @@ class RunConfig(AnyConfig):
 
     privacy: Privacy = Privacy()
 
-    rules: ClassVar[Rules] = AnyConfig.rules | {
-        Rule("parties", SET, "evaluation.fid_reference", ("test", "public", "none")): (
-            "evaluation.fid_reference is 'private', but parties hold the rows. Write test or none"
-        ),
-    }
-
     @property
     def epsilon(self) -> float:
         """Configured epsilon."""

@@ -86,9 +86,7 @@ class StudentChoice(Recipe):
 class Evaluation(Strict):
     """Evaluation settings."""
 
-    fid_reference: Literal["test", "private", "public", "none"] = Field(
-        "test", description="Reference data of the FID. 'private' adds no noise and is marked not private."
-    )
+    fid_reference: Literal["test", "public", "none"] = Field("test", description="Reference data of the FID.")
 
 
 class Tracking(Strict):

@@ -29,6 +29,7 @@ REMOVED_VALUES: Final = {
     ("method.guidance", "clusters"): "Write kernel",
     ("method.guidance", "subspace"): "Write kernel",
     ("method.guidance", "votes_smoothed"): "Write votes",
+    ("evaluation.fid_reference", "private"): "Write test, with test rows that were held out (wasp init --test-share)",
     ("student.adaptation", "auto"): "Remove it; texts carry soft labels of the release",
     ("student.adaptation", "density"): "Write text_labels: soft, which every student learns",
 }

@@ -25,7 +25,7 @@ from flows.config.paths import model_spec, rows_ref, terms_ref, vocabulary_of
 from flows.config.rows import PrivateRows, VocabularyChoice
 from flows.config.task_files import load_task
 from flows.engine.datasets import private_ref, require_apart, require_person
-from flows.engine.server import require_listed_keys, require_noise, require_public, require_public_files
+from flows.engine.server import require_listed_keys, require_public, require_public_files
 from flows.runtime.deployment_runs import require_deployment
 from flows.runtime.stores import open_ledger
 from tasks.core.headers import check_header
@@ -105,7 +105,6 @@ def _checks(config: AnyConfig, home: Path) -> Iterator[Check]:
 def _source_checks(config: AnyConfig, home: Path) -> Iterator[Check]:
     root, private = config.data_root, config.private
     yield partial(require_public_files, config, home)
-    yield partial(require_noise, config)
     if private is not None:
         protects = getattr(config.privacy, "protects", "record")
         yield partial(_check_private, private, root, protects, home)

@@ -257,12 +257,7 @@ def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | N
 
 
 def _touched(run: Run) -> tuple[Touched, ...]:
-    touched = []
-    if run.config.evaluation.fid_reference == "private":
-        touched.append(
-            Touched("FID against the private rows", "iterations and measures.json", "evaluation.fid_reference: private")
-        )
-    return (*touched, *(exposed for release in run.prepared.releases.items for exposed in release.outcome().unnoised))
+    return tuple(exposed for release in run.prepared.releases.items for exposed in release.outcome().unnoised)
 
 
 def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
@@ -281,7 +276,7 @@ def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:
 
 
 def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None, note: str) -> None:
-    """Describe the results for MLflow; a run without noise keeps its texts, one with exact metrics its page."""
+    """Describe the results for MLflow; a run without noise keeps its texts."""
     scores, url = report.scores, page_url()
     final = {"privacy/epsilon_total": report.epsilon_spent, "privacy/epsilon_added": report.epsilon_added}
     if scores:
@@ -306,7 +301,7 @@ def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None, note: str
         table = PurePosixPath(synthetic.path).name
         results["synthetic"] = {"path": table, "name": f"{report.task}-synthetic", "sha256": synthetic.sha256}
         files += [] if run.prepared.noise.non_private else [table]
-        files += [*_write_pictures(run, report), *([] if report.unnoised_metrics else ["report.html"])]
+        files += [*_write_pictures(run, report), "report.html"]
         run.tools.artifacts.fetch(run.student_folder)
         results["model"] = serving(run.config)
     results["files"] = {f"plots/{file}" if file.endswith(".png") else file: file for file in files}

@@ -14,7 +14,6 @@ from prefect import get_run_logger
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import LedgerError, ModelsDownError, TooFewTextsError, in_step
-from connectors.interfaces.ledger import Look
 from connectors.ledger.state import Entry, drawn_releases
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
@@ -22,7 +21,6 @@ from flows.engine.run_page import RunPage
 from flows.engine.spending import emit_high_budget
 from flows.engine.tools import RunTools
 from flows.runtime.manifest import RunBook
-from flows.runtime.state_folder import who
 from flows.runtime.terminal_progress import display
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
@@ -232,21 +230,8 @@ class Run:
 
     def measure_job(self, iteration: int, written: Sequence[Written]) -> MeasureJob:
         """Return the job that measures all texts so far."""
-        prepared, look, name = self.prepared, None, self.tools.called
-        if self.config.evaluation.fid_reference == "private":
-            where = f"measures.json and report, iteration {iteration}"
-            what, slot = "FID against the private rows", f"fid-{iteration}"
-            look = Look(name.dataset, who(), name.flow, name.run_id, what, where, slot)
-        return MeasureJob(
-            iteration=iteration,
-            written=tuple(written),
-            fid=self.config.evaluation.fid_reference,
-            test=prepared.test,
-            public=prepared.public,
-            fingerprint=name.fingerprint,
-            seed=self.config.execution.seed,
-            look=look,
-        )
+        fid, seed = self.config.evaluation.fid_reference, self.config.execution.seed
+        return MeasureJob(iteration, tuple(written), fid, self.prepared.test, self.prepared.public, seed)
 
     @property
     def vote_scope(self) -> str:

@@ -24,10 +24,9 @@ class RunSummary:
 
     `epsilon_spent` is the privacy loss of the run's output, including reused releases of earlier runs; `epsilon_added`
     is the loss that this run added to the ledger. Both are None without noise. `metrics`: values of the metrics for the
-    whole run by name, None where not measured. `unnoised`: metrics that were computed on private rows without noise.
-    `fid_reference`: the rows of FID. `iterations`: one object per iteration, with its metrics by name.
-    `protects`: the unit of epsilon, record or person. `stubs`: models that are embedded stubs. `removed`: the files
-    that `wasp clean` removed since.
+    whole run by name, None where not measured. `fid_reference`: the rows of FID. `iterations`: one object per
+    iteration, with its metrics by name. `protects`: the unit of epsilon, record or person. `stubs`: models that are
+    embedded stubs. `removed`: the files that `wasp clean` removed since.
     """
 
     run_id: str
@@ -54,7 +53,6 @@ class RunSummary:
     confusion: Sequence[Sequence[int]] | None = None
     usefulness: dict[str, Any] | None = None
     fid_reference: str = ""
-    unnoised: list[str] = field(default_factory=list)
     mlflow_run_id: str | None = None
     mlflow: str = ""
     tracking_problem: str | None = None
@@ -94,8 +92,11 @@ class RunSummary:
         """Return the summary from its JSON; numbers under other keys are metrics, also of packages since removed."""
         own = {name: value for name, value in values.items() if name in _names()}
         others = {name: value for name, value in values.items() if name not in own}
-        if others.pop("fid_not_private", False):  # versions with one metric without noise
-            own["unnoised"] = ["fid"]
+        if others.pop("fid_not_private", False) or others.pop("unnoised", []):
+            others.pop("fid", None)  # an earlier version computed it on private rows without noise
+        own["iterations"] = [
+            row | {"fid": None} if row.get("not_private") else row for row in own.get("iterations", ())
+        ]
         metrics = {name: value for name, value in others.items() if value is None or isinstance(value, int | float)}
         weighted: dict[str, float | None] = dict(weighted_scores(own.get("per_class") or {}))
         return cls(**own, metrics=weighted | metrics)

@@ -136,20 +136,6 @@ def _inode(file: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def require_noise(config: AnyConfig) -> None:
-    """Raise ConfigError if a run measures the private rows without noise.
-
-    A user who may start any number of runs would learn the rows from such numbers, which cost no budget.
-    """
-    if server_policy() is None or config.private is None:
-        return
-    if config.evaluation.fid_reference == "private":
-        raise ConfigError(
-            "evaluation.fid_reference: is 'private', which is computed without noise. A server for others does not "
-            "measure private rows. Change it, or let their owner run it."
-        )
-
-
 def require_listed_keys(spec: ModelSpec) -> None:
     """Raise ConfigError if a key would go to a host that the operator did not list for it.
 

@@ -34,7 +34,6 @@ def summary(run: Run, report: RunRecord, mlflow: str) -> RunSummary:
         "metrics": metrics_of(report),
         "usefulness": useful.summary() if useful else None,
         "fid_reference": last.fid_reference if last else "",
-        "unnoised": list(report.unnoised_metrics),
         "mlflow_run_id": tracker.mlflow_run_id,
         "mlflow": mlflow,
         "tracking_problem": tracker.problem,
@@ -82,7 +81,6 @@ def summary_line(facts: Facts) -> dict[str, Any]:
         "iteration": facts.iteration,
         "new": dict(facts.new),
         "weights": dict(facts.weights),
-        "not_private": facts.not_private,
         **{name: facts.value(name) for name in names if name in FIRST_METRICS or name in facts.guided},
         "epsilon": facts.epsilon,
     }

@@ -188,7 +188,7 @@ def iterations(rows: Sequence[Mapping[str, Any]]) -> str:
     probe = [row.get("probe_accuracy", row.get("accuracy")) for row in rows]
     columns: dict[str, list[str]] = {"iteration": [str(row["iteration"]) for row in rows]}
     if any(row["fid"] is not None for row in rows):
-        columns["FID"] = [number(row["fid"]) + " (not private)" * row["not_private"] for row in rows]
+        columns["FID"] = [number(row["fid"]) for row in rows]
     if any(value is not None for value in probe):
         columns["probe accuracy"] = [number(value) for value in probe]
     columns["epsilon so far"] = [epsilon(row["epsilon"]) for row in rows]

@@ -21,8 +21,7 @@ class CellResult:
     `values`: metric -> number, None where it was not measured. `curve`: values per iteration. `warnings`: why the
     result may be useless. `epsilon`: privacy loss of the run's output. `added`: the run's addition to the spent budget,
     None where it is not recorded. `not_private`: private rows were used without noise, hence neither number is valid.
-    `unnoised`: metrics of a private run that were computed on private rows without noise. `fid_reference`: the rows
-    that FID compares the texts with.
+    `fid_reference`: the rows that FID compares the texts with.
     """
 
     row: str
@@ -41,7 +40,6 @@ class CellResult:
     dollars_estimated: float = 0.0
     reused: bool = False
     warnings: Sequence[str] = ()
-    unnoised: Sequence[str] = ()
     fid_reference: str = ""
 
     def value(self, metric: str) -> float | None:
@@ -83,10 +81,9 @@ def mean_of(answers: Sequence[CellResult], row: str, column: str, metric: str) -
     return Mean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, len(values))
 
 
-def is_unnoised(answers: Sequence[CellResult], metric: str, row: str, column: str | None = None) -> bool:
-    """Return True if a metric of a row, or of its cells in one column, was computed without noise."""
-    cells = [answer for answer in answers if answer.row == row and column in (None, answer.column)]
-    return any(cell.not_private or metric in cell.unnoised for cell in cells)
+def is_unnoised(answers: Sequence[CellResult], row: str, column: str | None = None) -> bool:
+    """Return True if a row, or one of its cells in a column, was computed without noise."""
+    return any(cell.not_private for cell in answers if cell.row == row and column in (None, cell.column))
 
 
 def shared_columns(answers: Sequence[CellResult], row: str, columns: Sequence[str]) -> list[tuple[str, ...]]:

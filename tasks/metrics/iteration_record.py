@@ -26,11 +26,10 @@ class Facts:
     """One iteration.
 
     `epsilon` is None where no number describes the loss (no noise); counts are by PLM. `weights` are for the next
-    iteration. `fid` and `probe_accuracy` are None where they were not measured; `not_private` marks numbers that were
-    computed on private rows without noise. `fid_equal`: FID of as many texts as the first iteration wrote; `mmd`:
-    squared, x 1000. `text_precision`: the share of texts that are among real rows; `text_recall`: the share of real
-    rows that are among the texts. `guided`: the measured metrics without a
-    field of their own. `endpoints`: the calls of each language model's endpoint, by "model at host".
+    iteration. `fid` and `probe_accuracy` are None where they were not measured. `fid_equal`: FID of as many texts as
+    the first iteration wrote; `mmd`: squared, x 1000. `text_precision`: the share of texts that are among real rows;
+    `text_recall`: the share of real rows that are among the texts. `guided`: the measured metrics without a field of
+    their own. `endpoints`: the calls of each language model's endpoint, by "model at host".
     """
 
     iteration: int
@@ -38,7 +37,6 @@ class Facts:
     total: int
     fid: float | None
     fid_reference: str
-    not_private: bool
     probe_accuracy: float | None
     shortfall: Mapping[str, int]
     failures: Mapping[str, Mapping[str, int]]
@@ -60,7 +58,7 @@ class Facts:
         return value
 
     def metrics(self) -> dict[str, float | None]:
-        """Return the numbers that may be tracked, by "group/name", without numbers that are not private.
+        """Return the numbers that may be tracked, by "group/name".
 
         Costs and failures are tracked only where they are not 0.
         """
@@ -72,8 +70,7 @@ class Facts:
         numbers |= {
             f"texts/{metric.name}": self.value(metric.name)
             for metric in all_metrics()
-            if (metric.name in FIRST_METRICS or metric.name in self.guided)
-            and not (self.not_private and metric.needs == "reference")
+            if metric.name in FIRST_METRICS or metric.name in self.guided
         }
         numbers |= {f"weight/{plm}": weight for plm, weight in self.weights.items()}
         numbers |= {f"new/{plm}": float(count) for plm, count in self.new.items()}
@@ -105,7 +102,6 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         new=_added([(texts.plm, texts.samples.rows) for texts in new if not texts.looks_ahead], 0),
         total=measured["rows"],
         fid_reference=measured["fid_reference"],
-        not_private=measured["not_private"],
         probe_accuracy=measured["probe_accuracy" if "probe_accuracy" in measured else EARLIER_PROBE],
         shortfall=_added([(plm, sum(info["shortfall"].values())) for plm, info in about], 0),
         failures={plm: dict(reasons) for plm, reasons in _added(left_out, Counter()).items()},
@@ -157,9 +153,8 @@ def table(facts: Facts) -> list[dict[str, Any]]:
 
 def line(facts: Facts, dollars: float) -> str:
     """Describe the iteration in one line: texts, FID, probe, epsilon, dollars."""
-    mark = " (not private)" if facts.not_private else ""
     parts = [f"{facts.total} texts"]
-    parts += [f"FID {facts.fid:.3f}{mark}"] if facts.fid is not None else []
+    parts += [f"FID {facts.fid:.3f}"] if facts.fid is not None else []
     parts += [f"probe {facts.probe_accuracy:.1%}"] if facts.probe_accuracy is not None else []
     parts.append("NOT PRIVATE" if facts.epsilon is None else f"epsilon {facts.epsilon:.3g}")
     parts += [f"${dollars:.4f}"] if dollars else []

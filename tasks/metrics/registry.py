@@ -65,8 +65,8 @@ class Metric:
     `percent`: the value is a share. `higher_is_better`: None where neither is. `measure`: computes the value of an
     iteration, None where another step does. `needs`: its real rows, those of `evaluation.fid_reference`, the test rows
     or none; without them it is not measured. `summary`: value of the run, the last or the mean of its iterations, the
-    student's or the discriminator's; empty without one, then it cannot be compared. `unnoised`: may be computed on
-    private rows without noise; such a value is marked and not tracked. `version`: raise it when `measure` changes.
+    student's or the discriminator's; empty without one, then it cannot be compared. `version`: raise it when
+    `measure` changes.
     """
 
     name: str
@@ -78,7 +78,6 @@ class Metric:
     measure: Callable[[MetricInput], float | None] | None = None
     needs: Literal["", "reference", "test"] = ""
     summary: Literal["", "last", "mean", "student", "discriminator"] = "last"
-    unnoised: bool = False
     version: int = 1
 
     @property
@@ -87,7 +86,7 @@ class Metric:
         return self.heading_against("")
 
     def heading_against(self, reference: str) -> str:
-        """Return the heading; of a metric that needs reference rows it names them: test, public or private."""
+        """Return the heading; of a metric that needs reference rows it names them: test or public."""
         title = f"{self.title}, against {reference} rows" if reference and self.needs == "reference" else self.title
         return f"{title} (lower is better)" if self.higher_is_better is False else title
 
@@ -107,7 +106,6 @@ METRICS = (
         higher_is_better=False,
         measure=lambda rows: fid(rows.texts.vectors, rows.real.vectors),
         needs="reference",
-        unnoised=True,
     ),
     Metric(
         name="fid_equal",

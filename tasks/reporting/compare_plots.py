@@ -48,7 +48,7 @@ def curves_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
         axes = figure.subplots()
         for number, (row, points) in enumerate(curves.items()):
             if points:
-                name = comparison.named(row, metric)
+                name = comparison.named(row)
                 axes.plot([t for t, _ in points], [value for _, value in points], label=name, **_look(number))
         lines_of(axes, f"{metric} over iterations, {column}")
         axes.set_xlabel("iteration")
@@ -63,11 +63,11 @@ def _curves(axes: Any, comparison: Comparison, metric: str) -> None:
     answers, places = comparison.answers, dict(zip(comparison.columns, comparison.places, strict=True))
     for number, row in enumerate(comparison.rows):
         look = _look(number)
-        bare = [column for column in places if is_unnoised(answers, metric, row, column)]
+        bare = [column for column in places if is_unnoised(answers, row, column)]
         for shared in shared_columns(answers, row, bare):
             result = mean_of(answers, row, shared[0], metric)
             if result is not None:
-                label = {"label": comparison.named(row, metric)} if shared[0] == bare[0] else {}
+                label = {"label": comparison.named(row)} if shared[0] == bare[0] else {}
                 axes.axhline(result.mean, color=look["color"], linestyle="--", **label)
         noised = [column for column in places if column not in bare]
         points = [(places[name], mean) for name in noised if (mean := mean_of(answers, row, name, metric))]
@@ -89,9 +89,9 @@ def _points(axes: Any, comparison: Comparison, metric: str) -> None:
             result = mean_of(comparison.answers, row, column, metric)
             x = position - _WIDTH / 2 + width * (number + 0.5)
             if result is not None:
-                filled = "none" if is_unnoised(comparison.answers, metric, row, column) else colour
+                filled = "none" if is_unnoised(comparison.answers, row, column) else colour
                 look = {"color": colour, "fmt": marker, "mfc": filled, "ms": 7, "capsize": 3}
-                look |= {"label": comparison.named(row, metric)} if position == 0 else {}
+                look |= {"label": comparison.named(row)} if position == 0 else {}
                 axes.errorbar(x, result.mean, result.spread, **look)
             published = comparison.published.get((metric, row, column))
             if published is not None:

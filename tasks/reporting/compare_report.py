@@ -53,9 +53,9 @@ class Comparison:
         """The row that the others are compared with: the first."""
         return self.rows[0]
 
-    def named(self, row: str, metric: str = "") -> str:
-        """Return the name of a row, marked if any of its runs, or its `metric`, has no noise."""
-        return f"{row} ({NOT_PRIVATE})" if is_unnoised(self.answers, metric, row) else row
+    def named(self, row: str) -> str:
+        """Return the name of a row, marked if any of its runs has no noise."""
+        return f"{row} ({NOT_PRIVATE})" if is_unnoised(self.answers, row) else row
 
     def heading(self, metric: str) -> str:
         """Return the title of a metric with the rows that the texts were compared with."""
@@ -119,7 +119,7 @@ def tables(comparison: Comparison) -> list[Table]:
 def _table(comparison: Comparison, metric: str) -> Table:
     """Return the table of a metric; rows whose results all have no noise are listed apart."""
     rows, columns, answers = comparison.rows, comparison.columns, comparison.answers
-    bare = {(row, column): is_unnoised(answers, metric, row, column) for row in rows for column in columns}
+    bare = {(row, column): is_unnoised(answers, row, column) for row in rows for column in columns}
     lines = [
         (row, tuple(NOT_PRIVATE if bare[row, name] else cell_text(comparison, metric, row, name) for name in columns))
         for row in rows
@@ -134,7 +134,7 @@ def _table(comparison: Comparison, metric: str) -> Table:
             best.add(((max if higher else min)(measured, key=lambda row: measured[row]), position))
     unnoised = [
         (
-            comparison.named(row, metric),
+            comparison.named(row),
             EVERY_COLUMN if shared == columns else ", ".join(shared),
             cell_text(comparison, metric, row, shared[0]),
         )
@@ -165,7 +165,7 @@ OWN_HEADS = 5
 def claim_cells(comparison: Comparison, claim: Claim) -> list[str]:
     """Return the cells of one line of the differences; marked if one of the two has no noise."""
     compared = (claim.row, comparison.reference)
-    is_bare = any(is_unnoised(comparison.answers, claim.metric, row, claim.column) for row in compared)
+    is_bare = any(is_unnoised(comparison.answers, row, claim.column) for row in compared)
     row = f"{claim.row} ({NOT_PRIVATE})" if is_bare else claim.row
     ours, published = claim.ours, "" if claim.published is None else f"{claim.published:+.{DIGITS}f}"
     interval = "(one seed: no interval)"

@@ -76,8 +76,7 @@ def _cells(facts: Facts, metrics: Sequence[Metric]) -> tuple[str, ...]:
 
 def _measured(facts: Facts, metric: Metric) -> str:
     value = facts.value(metric.name)
-    text = words.percent(value) if metric.percent else words.number(value)
-    return f"{text} (not private)" if facts.not_private and metric.unnoised else text
+    return words.percent(value) if metric.percent else words.number(value)
 
 
 def _key_numbers(report: RunRecord) -> list[tuple[str, str, str]]:

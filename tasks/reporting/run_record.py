@@ -14,7 +14,6 @@ from connectors.interfaces.traffic import Traffic
 from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.iteration_record import EARLIER_PROBE, Facts
 from tasks.metrics.metrics import weighted_scores
-from tasks.metrics.registry import all_metrics
 from tasks.metrics.usefulness import Usefulness
 
 if TYPE_CHECKING:
@@ -218,21 +217,12 @@ class RunRecord:
         return math.isinf(self.epsilon) or self.epsilon_spent is None or math.isinf(self.epsilon_spent)
 
     @property
-    def unnoised_metrics(self) -> tuple[str, ...]:
-        """Names of the metrics that were computed on private rows without noise."""
-        if not any(facts.not_private for facts in self.iterations):
-            return ()
-        return tuple(metric.name for metric in all_metrics() if metric.unnoised)
-
-    @property
     def unnoised(self) -> tuple[Touched, ...]:
-        """All computations on private rows without noise, including implied ones."""
+        """All computations on private rows without noise, including the votes of a run without noise."""
         uses = list(self.touched)
         listed = " ".join(use.what.lower() for use in uses)
         if self.not_private and "vote" not in listed and "student" not in listed and "votes" in self.kinds:
             uses.append(Touched("votes of the private rows", "every iteration of this run", "epsilon is infinite"))
-        if any(facts.not_private for facts in self.iterations) and "fid" not in listed:
-            uses.append(Touched("FID against private rows", "this page", "evaluation.fid_reference is private"))
         return tuple(uses)
 
     @property
@@ -289,10 +279,11 @@ def _upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a record of an earlier version in the names of this one.
 
     Plan and results were objects of their own. The plan of the first version has one field for each kind of release,
-    and its iterations have `probe_accuracy` under an earlier name.
+    and its iterations have `probe_accuracy` under an earlier name. FID against private rows is left out.
     """
+    values = {**values, "iterations": [_without_exact_fid(facts) for facts in values["iterations"]]}
     if "plan" not in values:
-        return dict(values)
+        return values
     plan: dict[str, Any] = dict(values["plan"])
     happened: dict[str, Any] = values["happened"]
     if "released" not in plan:
@@ -308,3 +299,8 @@ def _upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
     ]
     flat = plan | {HAPPENED.get(name, name): value for name, value in happened.items()}
     return dict(values) | flat | {"iterations": iterations}
+
+
+def _without_exact_fid(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an iteration without a FID that an earlier version computed on private rows without noise."""
+    return {**facts, "fid": None, "fid_reference": "none"} if facts.get("not_private") else dict(facts)

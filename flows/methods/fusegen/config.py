@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from flows.config.base import AnyConfig
-from flows.config.form import SET, Rule, Rules
 from flows.config.method import Asks, RoundsMethod
 from flows.config.privacy import Kept
 
@@ -49,12 +48,6 @@ class FuseGenConfig(AnyConfig):
 
     privacy: NoPromise = NoPromise()
     method: FuseGenMethod = FuseGenMethod()
-
-    rules: ClassVar[Rules] = AnyConfig.rules | {
-        Rule("task", SET, "evaluation.fid_reference", ("test", "public", "none")): (
-            "evaluation.fid_reference is 'private', but this method has no private rows. Write test, public or none"
-        ),
-    }
 
     @property
     def students(self) -> list[tuple[str, str, str]]:

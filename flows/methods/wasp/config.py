@@ -130,11 +130,7 @@ class WaspConfig(RunConfig):
 
     def without_rows(self) -> Self:
         """Return the configuration of the same run without private rows, if they stay closed."""
-        if self.opens_rows:
-            return self
-        reference = "none" if self.evaluation.fid_reference == "private" else self.evaluation.fid_reference
-        evaluation = self.evaluation.model_copy(update={"fid_reference": reference})
-        return self.model_copy(update={"private": None, "evaluation": evaluation})
+        return self if self.opens_rows else self.model_copy(update={"private": None})
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:

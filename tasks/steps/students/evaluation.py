@@ -14,14 +14,12 @@ import numpy as np
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import InputError
-from connectors.interfaces.ledger import Look
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.step import as_json, step
 from tasks.core.tools import Tools
 from tasks.metrics.metrics import map_2d, thinned
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
-from tasks.private.diagnostics.diagnose import fid_against_private
 from tasks.reporting.run_record import MapPoints
 from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
@@ -41,8 +39,7 @@ MAP_CHARACTERS = 200
 class MeasureJob:
     """The texts of `written` and the real rows to measure them against.
 
-    `fid`: the reference of FID, test | public | private | none; `fingerprint` names the private dataset; `look` is the
-    ledger entry for FID against private rows, otherwise None.
+    `fid`: the reference of FID, test | public | none.
     """
 
     iteration: int
@@ -50,9 +47,7 @@ class MeasureJob:
     fid: str
     test: Reference | None
     public: Reference | None
-    fingerprint: str
     seed: int
-    look: Look | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +80,12 @@ class TrainJob:
 def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     """Write the metrics of all texts: FID, precision, recall, probe accuracy and those that packages add.
 
-    The probe replaces the student between iterations because it takes a second and the student takes minutes. A value
-    computed from private rows without noise has `not_private: true`.
+    The probe replaces the student between iterations because it takes a second and the student takes minutes.
     """
     path = f"runs/{tools.run_id}/iteration={job.iteration}/measures.json"
     parameters: dict[str, object] = {"fid": job.fid, "seed": job.seed}
     parameters |= {"test": _content(job.test), "public": _content(job.public)}
-    parameters |= {"embedder": tools.embedder.identity, "private": job.fingerprint if job.fid == "private" else ""}
+    parameters |= {"embedder": tools.embedder.identity, "private": ""}
     added = added_versions()
     parameters |= {"metrics": added} if added else {}
     key = step_key("measure", parameters, {"samples": content([entry.samples for entry in job.written])})
@@ -150,11 +144,8 @@ def _values(tools: Tools, job: MeasureJob) -> dict[str, Any]:
     none = MetricInput(texts, LabelledRows((), (), vectors[:0]), job.seed, first)
     inputs = {"": none, "reference": _input(tools, none, reference), "test": _input(tools, none, job.test)}
     values: dict[str, Any] = {"iteration": job.iteration, "rows": len(vectors)}
-    values |= {"fid_reference": job.fid if reference is not None else "none", "not_private": False}
+    values |= {"fid_reference": job.fid if reference is not None else "none"}
     values |= {metric.name: _value(metric, inputs[metric.needs]) for metric in all_metrics() if metric.measure}
-    if job.look is not None:
-        value = fid_against_private(tools, job.fingerprint, vectors, job.look)
-        values |= {"fid": value.value, "fid_reference": "private", "not_private": True}
     return values
 
 

@@ -25,7 +25,6 @@ def one_iteration(number, **changes):
         "fid_equal": 0.62 - 0.05 * number + 0.01 * number**2,
         "mmd": 28.5 - 3.5 * number,
         "fid_reference": "test",
-        "not_private": False,
         "probe_accuracy": 0.52 + 0.06 * number - 0.006 * number**2,
         "shortfall": {plm: 3 * k for k, plm in enumerate(PLMS)},
         "failures": {"gpt-4o": {"refused": 2 + number, "duplicate": 9}, "ngram-wide": {"duplicate": 31}},

@@ -81,7 +81,6 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         # parties
         ({"parties": BOTH}, "that hold them"),
         (FEDERATED | {"method": KERNEL}, "does not support several parties"),
-        (FEDERATED | {"evaluation": {"fid_reference": "private"}}, "parties hold the rows"),
         (FEDERATED | {"method": {"iterations": 1}}, "no party is asked"),
         (FEDERATED | {"parties": BOTH | {"embeddings": "int8"}}, "Write float16"),
         # the student
@@ -98,7 +97,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "fusegen": [
         ({"private": {"path": "rows.csv"}}, "private: this flow uses no private data"),
         ({"privacy": {"epsilon": 4}}, "its epsilon is 0"),
-        ({"evaluation": {"fid_reference": "private"}}, "evaluation.fid_reference"),
+        ({"evaluation": {"fid_reference": "private"}}, "'private' was removed in 0.3. Write test"),
         ({"plms_used": ["clark"]}, "there is no PLM 'clark'. Choose from clerk, novelist"),
     ],
     "only_private": [

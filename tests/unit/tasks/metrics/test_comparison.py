@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import ttest_rel
 
 from flows.compare import text
-from flows.compare.run import _means
 from flows.compare.values import summary_of
 from tasks.metrics.comparison import CellResult, Difference, adjusted, difference, mean_curve, mean_of, verdict
 from tasks.reporting.compare_report import Comparison, claim_cells, claims, drawings, markdown, page, seconds_of, tables
@@ -204,12 +203,10 @@ def test_results_without_noise_that_differ_by_column_keep_their_settings() -> No
     assert [(settings, figure) for _, settings, figure in found.unnoised] == [("a", "0.500"), ("b", "0.600")]
 
 
-def fids(*references: str, unnoised: tuple[str, ...] = ()) -> Comparison:
+def fids(*references: str) -> Comparison:
     """Return a comparison of runs whose FID compares with these rows."""
     cells = [
-        replace(
-            answer(row, seed, 0.8, fid_reference=reference), values={"accuracy": 0.8, "fid": fid}, unnoised=unnoised
-        )
+        replace(answer(row, seed, 0.8, fid_reference=reference), values={"accuracy": 0.8, "fid": fid})
         for row, reference, fid in zip(("WASP", "PE"), references, (0.3, 0.4), strict=True)
         for seed in range(4)
     ]
@@ -225,19 +222,6 @@ def test_a_table_of_fids_names_the_rows_that_texts_are_compared_with() -> None:
         assert tables(fids(*references))[1].title == title
         assert f"## {title}" in markdown(fids(*references))
     assert tables(fids("test", "test"))[0].title == "Accuracy of the student"
-
-
-def test_a_fid_against_private_rows_is_marked_wherever_it_is_compared_and_not_tracked() -> None:
-    marked = fids("private", "private", unnoised=("fid",))
-    accuracy, fid = tables(marked)
-    assert [row for row, _ in accuracy.lines] == ["WASP", "PE"]
-    assert (fid.lines, fid.title) == ((), "FID, against private rows (lower is better)")
-    assert [name for name, *_ in fid.unnoised] == ["WASP (NOT PRIVATE)", "PE (NOT PRIVATE)"]
-    cells = {cells[0]: cells[1] for cells in (claim_cells(marked, claim) for claim in claims(marked))}
-    assert cells == {"accuracy": "PE", "fid": "PE (NOT PRIVATE)"}
-    assert "WASP (NOT PRIVATE)" in drawings(marked, "svg")["fid"].decode()
-    assert "NOT PRIVATE" not in drawings(marked, "svg")["accuracy"].decode()
-    assert set(_means(marked)) == {"accuracy/WASP: all", "accuracy/PE: all"}
 
 
 def test_the_page_marks_the_best_value_and_links_every_run() -> None:

@@ -74,17 +74,6 @@ def test_an_added_metric_is_measured_tracked_reported_and_compared(monkeypatch: 
     assert form["enum"][-1] == "mean_length"
 
 
-def test_numbers_against_private_rows_are_not_tracked_and_marked() -> None:
-    facts = one_iteration(1, not_private=True, fid_reference="private")
-    measured = {f"texts/{name}" for name in ("fid", "fid_equal", "mmd", "text_precision", "text_recall")}
-    assert measured.isdisjoint(facts.metrics())
-    assert {"texts/fid", "texts/text_recall"} <= set(one_iteration(0).metrics())
-    page = render(made_up_report(iterations=(one_iteration(0), facts)))
-    cells = re.findall("<td>(.*?)</td>", page, re.S)
-    (marked,) = [cell for cell in cells if "<mark>not private</mark>" in cell]
-    assert number(facts.fid) in marked
-
-
 @pytest.mark.parametrize("name", ["fid", "Mean length"])
 def test_a_name_that_exists_or_is_no_key_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     install(monkeypatch, name=name)
@@ -108,9 +97,12 @@ def test_the_summary_is_the_same_after_reading_and_early_ones_open() -> None:
     early = RunSummary.from_json({"run_id": "r", "state": "done", "accuracy": 0.7, "note": "text"})
     assert (early.accuracy, early.releases_charged, early.usefulness_warnings) == (0.7, None, [])
     assert early.metrics == {"accuracy": 0.7}
-    marked = RunSummary.from_json({"run_id": "r", "fid": 0.4, "fid_not_private": True})
-    assert (marked.unnoised, marked.metrics) == (["fid"], {"fid": 0.4})
-    assert RunSummary.from_json({"run_id": "r", "fid_not_private": False}).unnoised == []
+    for exact in ({"fid_not_private": True}, {"unnoised": ["fid"]}):
+        rows = [{"fid": 0.4, "not_private": True}, {"fid": 0.5, "not_private": False}]
+        without = RunSummary.from_json({"run_id": "r", "fid": 0.4, "accuracy": 0.7, "iterations": rows} | exact)
+        assert without.metrics == {"accuracy": 0.7}, "a FID against private rows is no longer shown"
+        assert [row["fid"] for row in without.iterations] == [None, 0.5]
+    assert RunSummary.from_json({"run_id": "r", "fid": 0.4, "fid_not_private": False}).metrics == {"fid": 0.4}
 
 
 def test_tracked_numbers_have_a_group_and_costs_and_failures_of_zero_are_left_out() -> None:

@@ -43,8 +43,7 @@ PAGES = {
         "iterations": (one_iteration(0, epsilon=None), one_iteration(1, epsilon=None)),
     },
     "unnoised_numbers": {
-        "touched": (Touched("an audit", "runs/x/private_metrics.json", "evaluation.fid_reference: private"),),
-        "iterations": (one_iteration(0, not_private=True, fid_reference="private"),),
+        "touched": (Touched("an audit", "runs/x/private_metrics.json", "its reason"),),
     },
     "unmeasured": {"scores": None, "map": None, "iterations": (one_iteration(0, **BARE), one_iteration(1, **BARE))},
     "failed": {

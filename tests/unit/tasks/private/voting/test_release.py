@@ -12,13 +12,11 @@ import pytest
 from connectors.embedders.registry import HashingEmbedder
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import PrivateInputError
-from connectors.interfaces.ledger import Look
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Payer
 from tasks.private.data.rows import OpenedRows
-from tasks.private.diagnostics.diagnose import fid_against_private
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import private_vectors, release_votes
 from tasks.private.voting.votes import NoisyVotes
@@ -98,24 +96,6 @@ def test_rows_that_change_while_a_run_goes_on_do_not_vote(home: Path, tmp_path: 
         file.write(json.dumps({"text": "somebody new", "label": LABELS[0]}) + "\n")
     with pytest.raises(PrivateInputError, match="PRIVATE-CHANGED"):
         clean(run, 0, some)
-
-
-def test_an_error_of_a_measure_on_private_rows_keeps_its_words(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = opened(home, tmp_path / "rows.jsonl", [("zqxplanted quokka", LABELS[0]), ("other", LABELS[1])])
-
-    def choke(self: object, texts: list[str]) -> None:
-        raise ValueError(f"cannot encode {texts}")
-
-    monkeypatch.setattr(type(run.tools.embedder), "embed_alone", choke)
-    name = run.tools.called
-    look = Look(name.dataset, "Ada", "wasp", "run", "FID", "report", "fid-0")
-    with pytest.raises(PrivateInputError, match="PRIVATE-STEP") as refused:
-        fid_against_private(run.tools, name.fingerprint, np.zeros((3, 32), dtype=np.float32), look)
-    assert [(entry.kind, entry.who) for entry in run.tools.ledger.history(name.dataset)][-1] == ("look", "Ada")
-    assert "quokka" not in str(refused.value)
-    assert "quokka" in refused.value.details.read_text()
 
 
 def test_every_folder_and_file_of_the_private_zone_is_the_owners_alone(home: Path, tmp_path: Path) -> None:

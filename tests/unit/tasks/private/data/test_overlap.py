@@ -1,7 +1,5 @@
-"""Numbers on private rows without noise: marked, silent, and whether texts repeat passages."""
+"""Copies of private passages are found; what public texts share too is not held against a text."""
 
-import ast
-import inspect
 import json
 from collections.abc import Callable
 from functools import partial
@@ -9,61 +7,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.content_keys import canonical
-from connectors.interfaces.errors import InputError, PrivateInputError
+from connectors.interfaces.errors import PrivateInputError
 from connectors.interfaces.rows import PrivateRef, RowsRef
-from tasks.metrics.metrics import fid
+from tasks.private.data import overlap
+from tasks.private.data.overlap import chance_words, passages, search_copies
 from tasks.private.data.rows import identify
-from tasks.private.diagnostics import diagnose, overlap
-from tasks.private.diagnostics.diagnose import NotPrivate, private_fid
-from tasks.private.diagnostics.overlap import chance_words, passages, search_copies
 from tests.support.data.private_zone import zone
 
-
-def _sets():
-    generator = np.random.default_rng(0)
-    return generator.normal(size=(40, 8)), generator.normal(1.0, size=(30, 8))
-
-
-@pytest.mark.parametrize("shown", [str, repr, "{}".format, "{:.3f}".format, canonical, lambda n: f"FID {n:.1f}"])
-def test_every_way_to_write_the_number_says_not_private(shown):
-    a, b = _sets()
-    assert private_fid(a, b).value == fid(a, b)
-    assert "not private" in shown(private_fid(a, b))
-
-
-def test_the_marked_number_does_not_turn_into_a_plain_one_unnoticed():
-    number = private_fid(*_sets())
-    with pytest.raises(TypeError):
-        float(number)
-    with pytest.raises(TypeError):
-        json.dumps(number)
-    with pytest.raises(AttributeError):
-        number.value = 0.5
-    with pytest.raises(TypeError):
-        NotPrivate(0.5, "why", "private")
-
-
-def test_errors_do_not_tell_how_many_private_rows_there_are_or_what_they_hold():
-    synthetic, _ = _sets()
-    with pytest.raises(InputError) as caught:
-        private_fid(synthetic, np.full((73, 8), np.nan))
-    assert "73" not in str(caught.value)
-
-
-def test_the_module_neither_prints_nor_logs():
-    tree = ast.parse(inspect.getsource(diagnose))
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert "print" not in names
-    assert modules <= {"numpy"}
-
-
-# --- copies of private passages are found; what public texts share too is not held against a text
 SECRET_TEXT = "my router fell from the shelf and now its blue lamp blinks twice every hour at night"
 SENTENCE = "thank you very much for your help in this matter today"
 

@@ -1,1 +1,0 @@
-"""Diagnostics computed on private records without noise."""
