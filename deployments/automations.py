@@ -1,6 +1,6 @@
 """The automation of the Prefect server that marks a run crashed when its heartbeat stops.
 
-To be notified of failures or of a nearly spent budget, create further automations in the UI (docs/guides/prefect.md).
+To be notified of failures, create further automations in the UI (docs/guides/prefect.md).
 """
 
 from __future__ import annotations

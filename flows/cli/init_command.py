@@ -322,7 +322,7 @@ def described(value: dict[str, Any]) -> str:
         *(["test      rows of people: measured without noise, never shared"] if value["test"] else []),
         *(f"warning   {warning}" for warning in value["warnings"]),
         "",
-        f"next      describe the classes in {value['task']}",
+        f"next      describe one text (item) and the classes in {value['task']}: it decides how good the texts are",
         f"          wasp plan {value['name']}",
         f"          wasp run {value['name']}",
     ]

@@ -18,7 +18,6 @@ from connectors.ledger.state import Entry, drawn_releases
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
 from flows.engine.run_page import RunPage
-from flows.engine.spending import emit_high_budget
 from flows.engine.tools import RunTools
 from flows.runtime.manifest import RunBook
 from flows.runtime.terminal_progress import display
@@ -297,8 +296,6 @@ class Run:
         self.generated = list(dict.fromkeys([*self.generated, *written]))
         entries = self.spent()
         epsilon = finite(self.loss(entries))
-        name = self.tools.called
-        emit_high_budget(self.tools.artifacts, self.tools.ledger, name.dataset, name.run_id)
         facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights or {}, epsilon, len(entries))
         self.facts_so_far.append(facts)
         state = f"iteration {iteration}  {line(facts, self.money['dollars'])}"

@@ -11,7 +11,6 @@ from connectors.ledger.state import charge_fields, drawn_releases, events_of, un
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from connectors.ledger.ledger import PrivacyLedger
     from connectors.ledger.state import Entry
     from tasks.reporting.run_record import RunRecord
 
@@ -75,35 +74,3 @@ def exposure_of(artifacts: Artifacts, run_id: str) -> set[str]:
     text = artifacts.read_text(f"runs/{run_id}/student.json")
     entry = json.loads(text).get("ledger_entry") if text else None
     return {entry} if entry else set()
-
-
-HIGH_BUDGET = "wasp.budget.high"
-HIGH_SHARE = 0.8
-
-
-def emit_high_budget(artifacts: Artifacts, ledger: PrivacyLedger, dataset: str, run_id: str) -> None:
-    """Emit `wasp.budget.high` once per run, after the release that takes its dataset past 80 % of its cap.
-
-    The event contains the dataset's name and epsilons, all of them public. A run that is killed between the release and
-    the event emits it when it is resumed.
-    """
-    path = f"runs/{run_id}/budget_high.json"
-    if not dataset or artifacts.exists(path):
-        return
-    status = ledger.status(dataset)
-    if status.cap is None or status.spent < HIGH_SHARE * status.cap:
-        return
-    values = {"dataset": dataset, "spent": round(status.spent, 4), "cap": round(status.cap, 4)}
-    values |= {"left": round(status.cap - status.spent, 4), "percent": round(100 * status.spent / status.cap)}
-    _emit(dataset, run_id, values)
-    artifacts.write_text(path, json.dumps(values))
-
-
-def _emit(dataset: str, run_id: str, values: dict[str, object]) -> None:
-    from prefect import runtime  # slow to import, and read by commands that start no run
-    from prefect.events import emit_event
-
-    resource = {"prefect.resource.id": f"wasp.dataset.{dataset}", "prefect.resource.name": dataset}
-    emit_event(
-        HIGH_BUDGET, resource=resource, payload=values | {"run_id": run_id, "flow_run": str(runtime.flow_run.id or "")}
-    )

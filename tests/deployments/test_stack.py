@@ -114,21 +114,15 @@ def test_a_shell_that_read_the_env_file_works_with_the_stack(running, tmp_path) 
     assert last_json(other.command("flows.cli.main", "budget", "show", "--json").stdout) == shown
 
 
-def test_a_refused_run_says_why_and_a_high_budget_is_an_event(running) -> None:
+def test_a_refused_run_says_why(running) -> None:
     datasets = last_json(running.command("flows.cli.main", "budget", "show", "--json").stdout)["datasets"]
     # Other tests may have run on the same rows before this one, or not.
     dataset, spent = (datasets[0]["dataset"], datasets[0]["spent"]) if datasets else (SMALL["private"]["name"], 0.0)
     declare = [] if datasets else ["--declare"]
-    cap = spent + 1.2
-    done = running.command("flows.cli.main", "budget", "cap", dataset, "--epsilon", str(cap), *declare)
+    done = running.command("flows.cli.main", "budget", "cap", dataset, "--epsilon", str(spent + 1.2), *declare)
     assert done.returncode == 0, done.stderr
     refused = start_run(running, privacy={"epsilon": 30.0})
     assert "BudgetError" in wait_for_state(running, refused, "Failed", "Completed")["message"]
-    accepted = start_run(running, privacy={"epsilon": 1.0})
-    assert wait_for_state(running, accepted, "Failed", "Completed")["name"] == "Completed"
-    (high,) = wait_until(lambda: events(running, "wasp.budget.high"), every=0.5)
-    assert high["resource"]["prefect.resource.id"] == f"wasp.dataset.{dataset}"
-    assert (high["payload"]["flow_run"], high["payload"]["cap"]) == (accepted, round(cap, 4))
     # The runs of later tests must not be refused.
     raised = running.command("flows.cli.main", "budget", "cap", dataset, "--epsilon", "1000")
     assert raised.returncode == 0, raised.stderr
