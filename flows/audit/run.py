@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
-from prefect.artifacts import create_image_artifact, create_markdown_artifact, create_table_artifact
+from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed
 
 from connectors.interfaces.errors import AuditError, ConfigError, WaspError
@@ -32,7 +31,7 @@ from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.audit.attacks import Attack, run_attack
 from tasks.audit.bounds import CONFIDENCE
 from tasks.prefect.runtime import task_step
-from tasks.reporting.audit_report import audit_page, pictures
+from tasks.reporting.audit_report import audit_page
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -131,8 +130,6 @@ class AuditRun:
             "prefect_run_id": self.book.values["prefect_run_id"],
             "audit": self.artifacts.where(path),
         }
-        for name, picture in pictures(result).items():
-            self.artifacts.write_bytes(f"runs/{self.run_id}/{name}.png", picture)
         self.artifacts.write_text(path, json.dumps(result, indent=2, allow_nan=False))
         write_page(self.artifacts, self.run_id)
         error = None if passed else text.red(result)
@@ -191,9 +188,6 @@ def attack(job: Attack, trials: int) -> Any:
 
 
 def show_findings(result: dict[str, Any]) -> None:
-    """Show the audit on the run's page: a row per mechanism, a verdict and figures."""
-    create_table_artifact(text.rows(result), key="audit", description="Claimed and proven epsilon")
-    create_markdown_artifact(text.verdict(result), key="audit-verdict", description="Result of the audit")
-    for name, figure in pictures(result).items():
-        url = "data:image/png;base64," + base64.b64encode(figure).decode()
-        create_image_artifact(url, key=name, description=name.replace("-", " "))
+    """Show the text of the terminal on the run's page."""
+    page = f"```\n{text.summary(result)}\n```"
+    create_markdown_artifact(page, key="audit", description="Claimed and proven epsilon")

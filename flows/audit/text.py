@@ -40,27 +40,9 @@ def plan(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def rows(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return one table row per mechanism, and one for the whole run."""
-    return [
-        {
-            "mechanism": line["mechanism"],
-            "protects": f"{line['protects']}, {line['adjacency']}",
-            "stated": epsilon(line["epsilon_stated"]),
-            "claimed": epsilon(line["epsilon_claimed"]),
-            "proven at least": epsilon(line["epsilon_proven"]),
-            "fresh noise": "yes" if line.get("fresh", True) else "NO",
-            "releases": line["releases"],
-            "verdict": ("passed" if line["passed"] else "RED")
-            + ("" if line.get("stated_holds", True) else ", stated is no guarantee"),
-        }
-        for line in [*value["mechanisms"], *([value["pipeline"]] if value["pipeline"] else [])]
-    ]
-
-
 def summary(value: dict[str, Any]) -> str:
     """Return table, verdict and path of a finished audit as text."""
-    lines = rows(value)
+    lines = [_row(line) for line in [*value["mechanisms"], *([value["pipeline"]] if value["pipeline"] else [])]]
     page = value["audit"].replace("audit.json", "report.html")
     return "\n".join(
         [
@@ -71,21 +53,6 @@ def summary(value: dict[str, Any]) -> str:
             *("", f"findings    {value['audit']}", f"report      {page}"),
         ]
     )
-
-
-def verdict(value: dict[str, Any]) -> str:
-    """Return the verdict and the finding of each attack in Markdown."""
-    lines = [f"- RED: {line}" for line in reasons(value)] + [f"- NOTE: {line}" for line in notes(value)]
-    lines += [f"- {line}" for line in _guesses(value)]
-    for mechanism in value["mechanisms"]:
-        name = mechanism["mechanism"]
-        lines += [
-            f"- {name}, {finding['what']}: at least {_epsilon(finding)}; {finding['remark']}"
-            for finding in mechanism["findings"]
-        ]
-        lines += [f"- {name}: {mechanism['freshness']}; {mechanism['number']}"]
-    end = ["", "A passed attack proves nothing beyond itself.", f"Findings: `{value['audit']}`"]
-    return "\n".join([f"**{sentence(value)}**", "", *lines, *end])
 
 
 def sentence(value: dict[str, Any]) -> str:
@@ -146,3 +113,18 @@ def _too_much(mechanism: dict[str, Any]) -> str:
 
 def _epsilon(finding: dict[str, Any]) -> str:
     return f"epsilon {finding['epsilon_proven']:.4f}"
+
+
+def _row(line: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a mechanism, or of the whole run, in the table of an audit."""
+    return {
+        "mechanism": line["mechanism"],
+        "protects": f"{line['protects']}, {line['adjacency']}",
+        "stated": epsilon(line["epsilon_stated"]),
+        "claimed": epsilon(line["epsilon_claimed"]),
+        "proven at least": epsilon(line["epsilon_proven"]),
+        "fresh noise": "yes" if line.get("fresh", True) else "NO",
+        "releases": line["releases"],
+        "verdict": ("passed" if line["passed"] else "RED")
+        + ("" if line.get("stated_holds", True) else ", stated is no guarantee"),
+    }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.reporting import text as words
-from tasks.reporting.plot_style import PALETTE, Form, legend_below, picture
+from tasks.reporting.plot_style import PALETTE, legend_below, picture
 from tasks.reporting.templates import template
 
 TERMS = {
@@ -34,13 +34,8 @@ def audit_page(result: Mapping[str, Any], sentence: str, remarks: Sequence[str])
         remarks=remarks,
         words=words,
         terms=TERMS,
-        figure=Markup(bounds_plot(result, "svg").decode()),  # noqa: S704
+        figure=Markup(bounds_plot(result).decode()),  # noqa: S704
     )
-
-
-def pictures(result: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the figures of an audit as PNG, by name."""
-    return {"audit-bounds": bounds_plot(result, "png")}
 
 
 def _lines(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -49,7 +44,7 @@ def _lines(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*result["mechanisms"], *([whole] if whole else [])]
 
 
-def bounds_plot(result: Mapping[str, Any], form: Form = "svg") -> bytes:
+def bounds_plot(result: Mapping[str, Any]) -> bytes:
     """Draw stated, claimed and proven epsilon per mechanism; failed audits are red."""
     lines = _lines(result)
 
@@ -68,4 +63,4 @@ def bounds_plot(result: Mapping[str, Any], form: Form = "svg") -> bytes:
         axes.set_title("Epsilon: lower bound proven by attacks, and claimed value")
         legend_below(axes, 3)
 
-    return picture("audit-bounds", (_WIDE, 1.6 + 0.34 * len(lines)), draw, form)
+    return picture("audit-bounds", (_WIDE, 1.6 + 0.34 * len(lines)), draw, "svg")

@@ -69,8 +69,8 @@ def test_a_sound_run_passes_and_the_flow_touches_no_ledger_and_no_server_of_the_
     assert not [path for path in (pipeline.home / "private").rglob("*") if path.is_file()]
     assert {path.name for path in (pipeline.home / "runs").iterdir()} == {result["run_id"]}
     shown = artifacts(pipeline.api, result["prefect_run_id"])
-    assert [row["mechanism"] for row in json.loads(shown["audit"]["data"])] == ["wasp tight", "whole run"]
-    assert "AUC" in shown["audit-verdict"]["data"]
+    for part in ("wasp tight", "whole run", "AUC"):
+        assert part in shown["audit"]["data"]
     assert "Attacks on a whole run" in (pipeline.home / "runs" / result["run_id"] / "report.html").read_text()
 
 

@@ -46,14 +46,10 @@ def test_a_sound_mechanism_passes_and_nothing_is_opened_or_spent(
     assert not (pipeline.home / "ledger.db").exists()
     assert not [path for path in (pipeline.home / "private").rglob("*") if path.is_file()]
     assert "attack wasp tight" in done.stderr
-    assert (Path(result["audit"]).parent / "audit-bounds.png").read_bytes().startswith(b"\x89PNG")
 
     shown = artifacts(pipeline.api, result["prefect_run_id"])
-    (row,) = json.loads(shown["audit"]["data"])
-    assert row["verdict"] == "passed"
-    assert float(row["proven at least"]) == pytest.approx(votes["epsilon_proven"], abs=1e-4)
-    assert "No attack proves more than is claimed" in shown["audit-verdict"]["data"]
-    assert shown["audit-bounds"]["data"].startswith("data:image/png;base64,")
+    assert f"{votes['epsilon_proven']:.4f}" in shown["audit"]["data"]
+    assert "No attack proves more than is claimed" in shown["audit"]["data"]
 
     monkeypatch.setenv("WASP_HOME", str(pipeline.home))
     listed = stored_runs.runs()["runs"]
@@ -76,7 +72,7 @@ def test_a_sabotaged_mechanism_makes_the_run_red(pipeline: Pipeline, how: str, m
     assert book["state"] == "failed"
     (run,) = ask(pipeline.api, "/flow_runs/filter", {"flow_runs": {"id": {"any_": [book["prefect_run_id"]]}}})
     assert (run["state"]["type"], "The audit is red" in run["state"]["message"]) == ("FAILED", True)
-    assert json.loads(artifacts(pipeline.api, book["prefect_run_id"])["audit"]["data"])[0]["verdict"] == "RED"
+    assert "RED" in artifacts(pipeline.api, book["prefect_run_id"])["audit"]["data"]
     assert "RED" in pipeline.call("show", book["run_id"]).stdout
     assert "Audit is red" in (pipeline.home / "runs" / book["run_id"] / "report.html").read_text()
 
