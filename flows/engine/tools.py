@@ -40,7 +40,6 @@ from flows.runtime.stores import (
     open_ledger,
     open_purse,
     open_tracked,
-    open_vectors,
     open_zone,
     shared,
 )
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from connectors.artifacts.store import Artifacts
-    from connectors.embedders.vector_cache import VectorCache
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.models.base.cost_limit import Purse
     from connectors.tracking.mlflow_run import MlflowRun
@@ -146,11 +144,6 @@ class RunTools:
     def embedder(self) -> Embedder:
         """The run's embedder."""
         return self._once("embedder", partial(embedder_of, self.config.embedder))
-
-    @property
-    def kept_vectors(self) -> VectorCache:
-        """Cached vectors of synthetic texts by the run's embedder, for all runs in this state folder."""
-        return self._once("vectors", lambda: open_vectors(self.home, self.embedder.identity))
 
     @property
     def private(self) -> PrivateRef:

@@ -48,7 +48,7 @@ def measure_recipe(
     words = TfidfVectorizer(sublinear_tf=True).fit(texts[0])
     features: dict[str, list[Any]] = {}
     if encoder_of(manifest["config"]):
-        features[ON_ENCODER] = [embed_texts(tools.embedder, part, cache=tools.kept_vectors) for part in texts]
+        features[ON_ENCODER] = [embed_texts(tools.embedder, part) for part in texts]
     features[ON_WORDS] = [words.transform(part) for part in texts]
     reached = {}
     for kind, (of_rows, of_test) in features.items():

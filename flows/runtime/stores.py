@@ -12,13 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.runtime.state_folder import ledger_address
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
-    from connectors.embedders.vector_cache import VectorCache
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.models.base.cost_limit import Purse
     from connectors.tracking.mlflow_run import MlflowRun
@@ -138,13 +136,6 @@ def open_ledger(home: Path) -> PrivacyLedger:
 
     heads = home / "private" / "ledger.head"
     return PrivacyLedger(ledger_address(home), filter_epsilon, Cap(*DEFAULT_CAP), heads)
-
-
-def open_vectors(home: Path, identity: str) -> VectorCache:
-    """Open this machine's vector cache of synthetic texts for an embedder."""
-    from connectors.embedders.vector_cache import VectorCache
-
-    return VectorCache(home / "embeddings" / digest(identity)[:16] / "vectors.db")
 
 
 def open_purse(home: Path, run_id: str, most: float | None, artifacts: Artifacts | None) -> Purse:

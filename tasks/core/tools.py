@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from connectors.artifacts.remote_files import RemoteFiles
     from connectors.artifacts.store import Artifacts
-    from connectors.embedders.vector_cache import VectorCache
     from connectors.ledger.ledger import PrivacyLedger
     from tasks.private.data.rows import Zone
     from tasks.steps.generate import WriteJob
@@ -71,10 +70,6 @@ class Tools(RowTools, Protocol):
     @property
     def models(self) -> Sequence[str]:
         """Names of all models of the run, including those that only vary texts."""
-
-    @property
-    def kept_vectors(self) -> VectorCache:
-        """Cached vectors of synthetic texts by the run's embedder, of all runs."""
 
     def model(self, name: str) -> LanguageModel:
         """Return the PLM of that name, wrapped in the completion cache."""

@@ -12,67 +12,44 @@ from connectors.interfaces.errors import FinalError
 from connectors.interfaces.progress import Advance
 
 if TYPE_CHECKING:
-    from connectors.embedders.vector_cache import VectorCache
     from connectors.interfaces.embedding import Matrix
 
 BLOCK = 8192
 """Texts per block: enough to form batches by length, with 12 MB of vectors."""
 
 
-def embed_texts(
-    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, cache: VectorCache | None = None
-) -> Matrix:
+def embed_texts(embedder: Embedder, texts: Sequence[str], advance: Advance | None = None) -> Matrix:
     """Return one vector per text in order, float32 of shape (texts, dimension).
 
-    Equal texts are embedded once.
-    `advance` is called for every text. `cache`: a cache of vectors; never pass it together with private texts. Raises
-    FinalError if the embedder returns vectors of a wrong shape or with non-finite numbers.
+    Equal texts are embedded once; `advance` is called for every text. Raises FinalError if the embedder returns vectors
+    of a wrong shape or with non-finite numbers.
     """
     vectors = np.empty((len(texts), embedder.dimension), dtype=np.float32)
     start = 0
-    for block in embed_blocks(embedder, texts, advance, cache):
+    for block in embed_blocks(embedder, texts, advance):
         vectors[start : start + len(block)] = block
         start += len(block)
     return vectors
 
 
-def embed_blocks(
-    embedder: Embedder, texts: Sequence[str], advance: Advance | None = None, cache: VectorCache | None = None
-) -> Iterator[Matrix]:
-    """Yield the vectors of `embed_texts` in blocks of at most `BLOCK` texts.
+def embed_blocks(embedder: Embedder, texts: Sequence[str], advance: Advance | None = None) -> Iterator[Matrix]:
+    """Yield the vectors of `embed_texts` in blocks of at most `BLOCK` texts; no texts yield one empty block.
 
-    No texts yield one empty block.
-    Memory contains one block and the vectors of texts that recur in later blocks. The cache keeps the vectors computed
-    before a crash.
+    Memory contains one block and the vectors of texts that recur in later blocks.
     """
     last = {text: index // BLOCK for index, text in enumerate(texts)}
     recurring: dict[str, Matrix] = {}
     for number in range(max(1, -(-len(texts) // BLOCK))):
         block = texts[number * BLOCK : (number + 1) * BLOCK]
         distinct = [text for text in dict.fromkeys(block) if text not in recurring]
-        vectors = dict(zip(distinct, _new(embedder, distinct, advance, cache), strict=True))
+        computed = _checked(embedder, embedder.embed(distinct, advance), len(distinct)) if distinct else ()
+        vectors = dict(zip(distinct, computed, strict=True))
         yield np.array([recurring[text] if text in recurring else vectors[text] for text in block], np.float32).reshape(
             len(block), embedder.dimension
         )
         if advance is not None and len(block) > len(distinct):
             advance(len(block) - len(distinct))
         recurring |= {text: vectors[text].copy() for text in distinct if last[text] > number}
-
-
-def _new(embedder: Embedder, texts: list[str], advance: Advance | None, cache: VectorCache | None) -> Matrix:
-    cached = cache.find(texts) if cache is not None else {}
-    missing = [index for index in range(len(texts)) if index not in cached]
-    vectors = np.empty((len(texts), embedder.dimension), dtype=np.float32)
-    for index, vector in cached.items():
-        vectors[index] = vector
-    if cached and advance is not None:
-        advance(len(cached))
-    if missing:
-        new = [texts[index] for index in missing]
-        vectors[missing] = _checked(embedder, embedder.embed(new, advance), len(new))
-        if cache is not None:
-            cache.keep(new, vectors[missing])
-    return vectors
 
 
 def _checked(embedder: Embedder, output: Matrix, count: int) -> Matrix:

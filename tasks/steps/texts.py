@@ -116,8 +116,7 @@ def embed_samples(tools: Tools, written: Written) -> tuple[Written, str]:
     def make() -> ArtifactRef:
         texts = tools.artifacts.read_table(samples)["text"].tolist()
         with tools.progress(f"embed {written.plm} t={written.iteration}", len(texts)) as advance:
-            blocks = embed_blocks(tools.embedder, texts, advance, tools.kept_vectors)
-            return tools.artifacts.write_matrix(path, blocks, key)
+            return tools.artifacts.write_matrix(path, embed_blocks(tools.embedder, texts, advance), key)
 
     vectors, why = make_once(tools.artifacts, path, key, make)
     return replace(written, vectors=vectors), why

