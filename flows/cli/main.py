@@ -17,7 +17,7 @@ import typer
 
 from connectors.interfaces.errors import ProblemsError, WaspError
 from connectors.interfaces.redaction import redact
-from flows.cli import operation, start, stored_runs
+from flows.cli import parties, start, stored_runs
 from flows.cli.budget import budget
 from flows.cli.clean import clean
 from flows.cli.common import Commands, Output, command, print_problems
@@ -45,7 +45,7 @@ PANELS: dict[str, tuple[Callable[..., Output], ...]] = {
         *(stored_runs.runs, stored_runs.show, stored_runs.report, stored_runs.predict, stored_runs.export),
         *(stored_runs.verify_bundle, start.resume, stored_runs.abandon, stored_runs.push),
     ),
-    "Several parties": (operation.partition,),
+    "Several parties": (parties.partition,),
     "Operation": (clean,),
 }
 """Commands by their title in the help."""
@@ -53,10 +53,9 @@ for panel, functions in PANELS.items():
     for function in functions:
         command(app, panel=panel)(function)
 app.command(rich_help_panel="Start")(start.schema)
-app.command(rich_help_panel="Several parties")(operation.party)
+app.command(rich_help_panel="Several parties")(parties.party)
 app.add_typer(budget, name="budget", rich_help_panel="Privacy")
 app.add_typer(dataset, name="dataset", rich_help_panel="Privacy")
-app.add_typer(operation.answers, name="answers", rich_help_panel="Operation")
 
 
 def _print_version(requested: bool) -> None:

@@ -159,12 +159,10 @@ def test_runs_share_a_paid_model_through_a_global_limit_of_prefect(pipeline: Pip
 
 
 @pytest.mark.slow
-def test_kept_answers_become_a_recorded_model(pipeline: Pipeline, tmp_path: Path) -> None:
+def test_the_texts_of_a_run_are_a_recorded_model(pipeline: Pipeline, tmp_path: Path) -> None:
     with VendorServer() as server:
-        pipeline.run(plms=[paid("gpt", "openai", server.url)], **SHORT)
-    kept = tmp_path / "answers.parquet"
-    assert pipeline.answer("answers", "export", str(kept))["answers"] == 24
-    assert pipeline.call("answers", "export", str(kept)).returncode == 2, "a file that exists is not overwritten"
+        summary = pipeline.run(plms=[paid("gpt", "openai", server.url)], **SHORT)
+    kept = pipeline.home / "runs" / summary["run_id"] / "synthetic.parquet"
     other = Pipeline(tmp_path / "other", pipeline.api)
     plms = [{"name": "archive", "connector": "recorded", "model": str(kept)}]
     again = other.run(plms=plms, method={"iterations": 1, "samples": 12})

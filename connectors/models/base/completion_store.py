@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from connectors.artifacts.atomic_files import explained, make_folder, use_write_ahead_log, write_whole
+from connectors.artifacts.atomic_files import explained, make_folder, use_write_ahead_log
 from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.models import Completion
@@ -59,8 +59,6 @@ _ADDED = {
 }
 """Columns of `answers` that files of earlier versions lack."""
 _COMPLETION = "text, finish_reason, tokens_in, tokens_out, dollars, error, estimated"
-_SOURCE = ("tokens_in", "tokens_out", "created", "request_id", "served_model")
-_EXPORT = ("text", "label", "plm", "prompt_key", "finish_reason", *_SOURCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,24 +192,6 @@ class CompletionStore:
     def identities(self) -> list[str]:
         """Return the identities of all models with a file here, in file order."""
         return [row[0] for _, database in self._files() for row in database.execute("SELECT identity FROM model")]
-
-    def export_parquet(self, path: Path) -> int:
-        """Write all completions to a Parquet file for a recorded model; return the count.
-
-        Columns: text, label, plm, prompt_key, finish_reason, tokens_in, tokens_out, created, request_id, served_model.
-        Ordered by model name, file and arrival.
-        """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        rows: list[tuple[Any, ...]] = []
-        for _, database in self._files():
-            rows += database.execute(f"SELECT {', '.join(_EXPORT)} FROM answers ORDER BY number")  # noqa: S608
-        rows.sort(key=lambda row: str(row[_EXPORT.index("plm")]))
-        schema = pa.schema([(name, pa.int64() if name.startswith("tokens") else pa.string()) for name in _EXPORT])
-        table = pa.Table.from_pylist([dict(zip(_EXPORT, row, strict=True)) for row in rows], schema)
-        write_whole(Path(path), lambda file: pq.write_table(table, file, compression="zstd"))
-        return len(rows)
 
     def older(self, before: datetime) -> tuple[int, int]:
         """Return the number of completions before a time, and their approximate bytes."""

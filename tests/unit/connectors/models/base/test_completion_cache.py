@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from connectors.interfaces.errors import ArtifactError, FinalError, TemporaryError
@@ -240,21 +239,6 @@ class TestStore:
         assert len(files) == 3
         assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
         assert store.folder.stat().st_mode & 0o777 == 0o700
-
-    def test_the_export_holds_all_models_in_a_fixed_order(self, store, tmp_path):
-        for identity, plm in (("m2", "b"), ("m1", "a")):
-            for number in (2, 0, 1):
-                answer = Completion(f"{plm}{number}", "stop", number, 5)
-                store.put(identity, plm, prompt(number, label=f"l{number}"), answer)
-        assert store.export_parquet(tmp_path / "out" / "answers.parquet") == 6
-        table = pq.read_table(tmp_path / "out" / "answers.parquet")
-        expected = ["text", "label", "plm", "prompt_key", "finish_reason", "tokens_in", "tokens_out", "created"]
-        expected += ["request_id", "served_model"]
-        assert table.column_names == expected
-        assert table["text"].to_pylist() == ["a2", "a0", "a1", "b2", "b0", "b1"]
-        assert table["label"].to_pylist()[:3] == ["l2", "l0", "l1"]
-        assert table["prompt_key"][1].as_py() == prompt(0, label="l0").key
-        assert table["tokens_in"].to_pylist()[:3] == [2, 0, 1]
 
     def test_a_file_that_is_no_database_is_told_with_its_path(self, store):
         store.file("m").write_bytes(b"not a database, but long enough to be looked at" * 50)

@@ -1,4 +1,4 @@
-"""The commands of operation: party, partition and `wasp answers export`."""
+"""The commands of several parties: party and partition."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from typing import Annotated
 
 import typer
 
-from connectors.interfaces.errors import ConfigError
-from flows.cli.common import Output, command, command_group
-from flows.runtime.state_folder import ended_in_order, state_folder
-
-answers = command_group("Export the stored completions of language models.")
+from flows.cli.common import Output
+from flows.runtime.state_folder import ended_in_order
 
 
 def party(config: Annotated[Path, typer.Option("--config", "-c", help="The party's file (party.yaml).")]) -> None:
@@ -56,15 +53,3 @@ def partition(  # noqa: PLR0913  one option per setting
     settings = Partition(parties, alpha, seed, least, take, class_alpha)
     parts = split_rows(source, folder, settings, PartyFile(epsilon, embedder, colluding))
     return Output(parts, lambda value: f"{value['folder']}: {', '.join(value['parties'])}")
-
-
-@command(answers)
-def export(file: Path) -> Output:
-    """Export all stored completions to a Parquet file for `recorded` models."""
-    from connectors.models.base.completion_store import CompletionStore
-
-    if file.exists():
-        raise ConfigError(f"{file}: file exists. Name a new file.")
-    count = CompletionStore(state_folder() / "completions").export_parquet(file)
-    value = {"file": str(file), "answers": count}
-    return Output(value, lambda value: f"{value['answers']} completions in {value['file']}")
