@@ -26,7 +26,9 @@ def partition(  # noqa: PLR0913  one option per setting
     rows: Annotated[str, typer.Argument(help="Rows: file, folder or address, as in private.path.")],
     folder: Annotated[Path, typer.Argument(help="New folder; each party gets a subfolder.")],
     parties: Annotated[int, typer.Option(min=2, help="Number of parties.")] = 10,
-    alpha: Annotated[float, typer.Option(help="Dirichlet parameter; a small value gives dissimilar parties.")] = 1,
+    alpha: Annotated[
+        float, typer.Option(min=1e-3, max=1e6, help="Dirichlet parameter; a small value gives dissimilar parties.")
+    ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same split.")] = 0,
     least: Annotated[int, typer.Option(min=0, help="Minimum rows of a party; the draw repeats until it holds.")] = 1,
     text: Annotated[str, typer.Option(help="Column of the text.")] = "text",
@@ -35,9 +37,13 @@ def partition(  # noqa: PLR0913  one option per setting
     take: Annotated[int | None, typer.Option(help="Number of rows, sampled with the seed. Default: all.")] = None,
     class_alpha: Annotated[
         float | None,
-        typer.Option(help="Dirichlet parameter of unbalanced classes of --take rows. Default: as they are."),
+        typer.Option(
+            min=0.01, max=10, help="Dirichlet parameter of unbalanced classes of --take rows. Default: as they are."
+        ),
     ] = None,
-    epsilon: Annotated[str, typer.Option(help="Cap of every party: total epsilon of all runs; inf: no cap.")] = "4",
+    epsilon: Annotated[
+        float, typer.Option(min=0, help="Cap of every party: total epsilon of all runs; inf: no cap.")
+    ] = 4,
     embedder: Annotated[
         str, typer.Option(help="Embedding model as CONNECTOR:MODEL.")
     ] = "sentence_transformers:embedded",
@@ -45,11 +51,11 @@ def partition(  # noqa: PLR0913  one option per setting
 ) -> Output:
     """Split rows among parties by a Dirichlet draw per class, for experiments."""
     from connectors.interfaces.rows import RowsRef
-    from flows.federation.partition import PartyFile
     from flows.federation.partition import partition as split_rows
     from tasks.federation.partition import Partition
 
-    source = RowsRef(path=rows, text=text, label=label, person=person, rows=None if class_alpha else take, seed=seed)
-    settings = Partition(parties, alpha, seed, least, take, class_alpha)
-    parts = split_rows(source, folder, settings, PartyFile(epsilon, embedder, colluding))
+    if class_alpha is not None and take is None:
+        raise ConfigError("--class-alpha: needs the number of rows to draw. Add --take N.")
+    source = RowsRef(rows, text, label, person=person, rows=take, seed=seed, class_alpha=class_alpha)
+    parts = split_rows(source, folder, Partition(parties, alpha, seed, least, epsilon, embedder, colluding))
     return Output(parts, lambda value: f"{value['folder']}: {', '.join(value['parties'])}")

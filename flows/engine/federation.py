@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,16 @@ import yaml
 from connectors.artifacts.remote_files import RemoteFiles
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.federation import COORDINATOR, ROUNDS
 from connectors.security.signing import pem_of_line, public_line, public_pem
 from flows.config.base import AnyConfig
 from flows.config.paths import place
 from flows.config.yaml_files import parse_yaml
-from tasks.accounting.federated import Parties, guarantees
-from tasks.accounting.no_noise import finite
+from tasks.accounting.federated import Parties, SharedNoise, guarantees
 from tasks.accounting.votes import Noise
-from tasks.steps.federation.coordinator import Federation, end_run
+from tasks.federation.messages import COORDINATOR, ROUNDS
+from tasks.steps.federation.coordinator import Federation, end_run, name_some
 from tasks.steps.federation.party import registry_digest
 
-COORDINATES = 4
-"""Bytes of one masked count."""
-MOST_NAMES = 6
 HOW = "Write one line per party, NAME: ed25519:KEY, as `wasp party --config party.yaml` prints it."
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -63,26 +60,24 @@ def read_registry(path: Path) -> tuple[dict[str, bytes], bytes | None]:
         raise ConfigError(f"parties.registry: {path} cannot be read ({type(error).__name__}). {HOW}") from None
     if not isinstance(lines, dict) or len(set(lines) - {COORDINATOR}) < 2:
         raise ConfigError(f"parties.registry: {path} names fewer than two parties. {HOW}")
-    keys = {}
-    for name, line in sorted(lines.items(), key=lambda item: str(item[0])):
+    keys: dict[str, bytes] = {}
+    for name, line in sorted((str(name), str(line)) for name, line in lines.items()):
         if name != COORDINATOR:
-            check_name(str(name))
-        pem = pem_of_line(str(line))
-        if pem is None:
-            raise ConfigError(f"parties.registry: {path} has no key for '{name}'. {HOW}")
-        keys[str(name)] = pem
-    if len(set(keys.values())) < len(keys):
-        raise ConfigError(f"parties.registry: {path} has the same key for two parties; each needs its own. {HOW}")
+            check_name(name)
+        pem = pem_of_line(line)
+        if pem is None or pem in keys.values():
+            raise ConfigError(f"parties.registry: {path} has no valid key of its own for '{name}'. {HOW}")
+        keys[name] = pem
     coordinator = keys.pop(COORDINATOR, None)
     return keys, coordinator
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError unless a party's name is valid in names of files."""
-    if not NAME.fullmatch(name):
-        raise ConfigError(f"Party name '{name}' is invalid: use letters, digits, - _ and ., at most 63.")
-    if name == COORDINATOR:
-        raise ConfigError(f"Party name '{name}' is invalid: it is the coordinator's. Use another name.")
+    """Raise ConfigError unless a party's name is valid in names of files, and not the coordinator's."""
+    if not NAME.fullmatch(name) or name == COORDINATOR:
+        raise ConfigError(
+            f"Party name '{name}' is invalid: use letters, digits, - _ and ., at most 63, but not '{COORDINATOR}'."
+        )
 
 
 def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
@@ -96,12 +91,7 @@ def parties_planned(config: AnyConfig, noise: Noise) -> dict[str, Any] | None:
     federation = federation_of(config)
     if federation is None:
         return None
-    return _about(federation, noise) | {
-        "minutes": federation.minutes,
-        "embeddings": federation.form,
-        "bytes_up_first_round": COORDINATES * config.method.candidates * noise.privacy.sides,
-        "histograms": noise.privacy.sides,
-    }
+    return _about(federation, noise) | {"minutes": federation.minutes}
 
 
 def parties_happened(
@@ -127,30 +117,20 @@ def parties_happened(
 
 
 def _about(federation: Federation, noise: Noise) -> dict[str, Any]:
-    shared, parties = federation.shared(noise), federation.parties
-    return {
+    shared = SharedNoise(noise, federation.parties)
+    return asdict(federation.parties) | {
         "names": list(federation.registry),
-        "number": parties.number,
-        "minimum": parties.minimum,
-        "colluding": parties.colluding,
         "share": shared.share_int / noise.scale,
-        "guarantees": [
-            {"colluding": case.colluding, "epsilon": finite(case.epsilon), "promised": case.promised}
-            for case in (guarantees(shared) if noise.releases else ())
-        ],
+        "guarantees": guarantees(shared) if noise.releases else [],
     }
 
 
 def planned_lines(values: Mapping[str, Any], epsilon: Any) -> list[str]:
     """Return lines about parties, their charges and the guarantees if some collude."""
-    names = values["names"]
-    shown = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
     lines = [
-        f"parties       {values['number']} ({shown}), at least {values['minimum']} in each sum; timeout "
-        f"{values['minutes']:g} minutes",
+        f"parties       {values['number']} ({name_some(values['names'])}), at least {values['minimum']} in each sum; "
+        f"timeout {values['minutes']:g} minutes",
         f"each party    charges these releases to its own ledger and adds noise of sigma {values['share']:.4f} votes",
-        f"sends         {values['bytes_up_first_round']} bytes of masked counts in the first round, "
-        f"{values['histograms']} for each text; receives vectors as {values['embeddings']}",
     ]
     for case in values["guarantees"]:
         holds = "holds" if case["promised"] else "does NOT hold"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.federation import ROUNDS
 from connectors.interfaces.ledger import BudgetPlan, Marks
 from connectors.ledger.groups import AUTOMATIC
 from connectors.rows.reader import check_public
@@ -32,9 +31,10 @@ from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
-from tasks.accounting.federated import shared_charge
+from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.accounting.votes import Noise
 from tasks.core.refs import Reference
+from tasks.federation.messages import ROUNDS
 from tasks.private.data.rows import Identity, describe_problems, identify, problems_file
 from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import AT_LEAST
@@ -130,7 +130,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     texts = _texts(test_rows, public_rows, shown_rows)
     federation = federation_of(config)
     if federation is not None:
-        federation.shared(releases.noise)
+        shared = SharedNoise(releases.noise, federation.parties)
         of_parties = identify_parties(config, federation, tools.coordinator_key)
         tools.exchange.below(ROUNDS)
     warnings = tuple(warnings_of(config, card, releases))
@@ -143,7 +143,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     run_name = _name(tools, flow, card, identity, contents)
     charges = releases.charges
     if federation is not None:
-        charges = (shared_charge(federation.shared(releases.noise)),) * len(charges)
+        charges = (shared_charge(shared),) * len(charges)
     plan = BudgetPlan(run_name.run_id, flow, releases.noise.delta, charges)
     return Prepared(
         tools.named(run_name), config, card, releases, plan, test, public, warnings, approval, asked, shown, federation

@@ -17,7 +17,6 @@ from connectors.embedders.vocabularies import read_terms
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.federation import ROUNDS
 from connectors.interfaces.models import LanguageModel, Weights
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef, TermsRef
@@ -43,6 +42,7 @@ from flows.runtime.stores import (
     open_zone,
     shared,
 )
+from tasks.federation.messages import ROUNDS
 
 if TYPE_CHECKING:
     import pandas as pd

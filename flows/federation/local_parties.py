@@ -7,6 +7,7 @@ are charged to the ledgers of these parties alone.
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -20,12 +21,13 @@ from typing import TYPE_CHECKING
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import BUILTIN, RowsRef
 from flows.config.paths import place
-from flows.federation.partition import PARTY_FILE, PartyFile, partition
+from flows.federation.partition import PARTY_FILE, partition
 from flows.runtime.terminal_progress import display
 from tasks.federation.partition import Partition
 
 if TYPE_CHECKING:
     from flows.config.base import AnyConfig
+    from flows.config.rows import PartiesChoice
 
 START_SECONDS = 180.0
 END_SECONDS = 30.0
@@ -48,7 +50,7 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
     if config.parties is None:
         raise ConfigError(WITHOUT_PARTIES)
     with _ONE_AT_A_TIME, ExitStack() as started:
-        files = _party_files(config, number)
+        files = _party_files(config, config.parties, number)
         processes = {file.parent / "party.log": started.enter_context(_process(file)) for file in files}
         deadline = time.monotonic() + START_SECONDS
         while not all(READY in log.read_bytes() for log in processes):
@@ -59,10 +61,9 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
         yield
 
 
-def _party_files(config: AnyConfig, number: int) -> list[Path]:
+def _party_files(config: AnyConfig, parties: PartiesChoice, number: int) -> list[Path]:
     """Return the parties' files in the registry's folder; write those of the shipped example if there is none."""
-    assert config.parties is not None
-    registry = Path(place(config.parties.registry, config.data_root)).expanduser().resolve()
+    registry = Path(place(parties.registry, config.data_root)).expanduser().resolve()
     folder = registry.parent
     if not registry.exists():
         if config.task not in EXAMPLES:
@@ -71,8 +72,8 @@ def _party_files(config: AnyConfig, number: int) -> list[Path]:
                 f"folders first: wasp partition ROWS {folder} --parties {number}"
             )
         embedder = f"{config.embedder.connector}:{config.embedder.model}"
-        rows = RowsRef(f"{BUILTIN}{config.task}/private.parquet")
-        partition(rows, folder, Partition(number), PartyFile("inf", embedder, config.parties.colluding))
+        settings = Partition(number, epsilon=math.inf, embedder=embedder, colluding=parties.colluding)
+        partition(RowsRef(f"{BUILTIN}{config.task}/private.parquet"), folder, settings)
         display().say(f"{folder}: the shipped example's records, divided among {number} parties")
     files = sorted(folder.glob(f"*/{PARTY_FILE}"))
     if len(files) != number:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import ClassVar
 
 from pydantic import Field
@@ -16,7 +15,6 @@ from pydantic import Field
 from connectors.artifacts.remote_files import RemoteFiles
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
-from connectors.interfaces.federation import ROUNDS, own_folder
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.security.signing import open_signing_key, public_line, public_pem
 from flows.config.files import load_config
@@ -31,7 +29,7 @@ from flows.engine.prepare import join_group
 from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
 from flows.runtime.stores import open_ledger, open_zone
-from tasks.federation.masked_round import RoundId
+from tasks.federation.messages import ROUNDS, RoundId, own_folder
 from tasks.steps.federation.party import (
     Keys,
     Party,
@@ -42,7 +40,7 @@ from tasks.steps.federation.party import (
     return_reservation,
 )
 
-POLL_SECONDS = 1.0, 3.0
+POLL_SECONDS = 0.5, 3.0
 """Seconds between two looks at the exchange: a folder, a store."""
 
 
@@ -147,55 +145,65 @@ def _set_group_and_cap(config: PartyConfig, ledger: PrivacyLedger, dataset: str)
 
 
 def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) -> None:
-    """Answer the calls of coordinators until stopped; each round runs in a thread of its own.
+    """Answer the calls of coordinators until stopped.
 
     Raises an error if the rows or the exchange cannot be used, or if another process serves this party.
     """
     with held_here(party.home, f"party-{party.name}"):
         register_rows(party)  # rows that cannot be used end the start, never a round
+        party.exchange.below(ROUNDS)
         rounds = Rounds(party)
-        rounds.answer(party.exchange.below(ROUNDS))
         rounds.report("waiting for rounds. Stop with Ctrl+C.")
         while not is_stopped():
-            time.sleep(POLL_SECONDS[0] if party.exchange.is_folder else POLL_SECONDS[1])
             try:
                 rounds.answer(party.exchange.below(ROUNDS))
             except ArtifactError as error:
                 rounds.report(f"{error} Trying again.")
+            time.sleep(POLL_SECONDS[0] if party.exchange.is_folder else POLL_SECONDS[1])
 
 
 class Rounds:
-    """The rounds of this process: round keys, answered calls, running threads, ended runs."""
+    """The rounds of this process: round keys, the last call answered in each round, open rounds, ended runs."""
 
     def __init__(self, party: Party) -> None:
         self.party = party
         self.keys: Keys = {}
         self.answered: dict[RoundId, str] = {}
-        self.threads: dict[RoundId, Thread] = {}
+        self.open: dict[RoundId, Generator[None, None, str]] = {}
         self.ended: set[str] = set()
 
     def answer(self, names: list[str]) -> None:
-        """Start a thread for each new call, and return the reservations of ended runs."""
-        ended = ended_runs(names)
+        """Begin a round for each new call, continue open rounds, and return the reservations of ended runs.
+
+        A round that the coordinator aborted or ended is dropped with its key.
+        """
+        ended, calls = ended_runs(names), open_calls(names)
         for run_id in ended - self.ended:
             return_reservation(self.party, run_id)
         self.ended = ended
-        for at, call in open_calls(names).items():
-            is_busy = at in self.threads and self.threads[at].is_alive()
-            if not is_busy and self.answered.get(at) != call:
+        for plan in [plan for plan, key in self.keys.items() if key.plan.id not in calls]:
+            del self.keys[plan]
+        self.open = {at: steps for at, steps in self.open.items() if at in calls}
+        for at, call in calls.items():
+            if at not in self.open and self.answered.get(at) != call:
                 self.answered[at] = call
-                self.threads[at] = Thread(target=self._take_part, args=(at, call), daemon=True)
-                self.threads[at].start()
+                self.open[at] = self.take_part(PartyRound(self.party, at, call, self.keys))
+            if at in self.open:
+                self._continue(at)
 
-    def _take_part(self, at: RoundId, call: str) -> None:
-        party = self.party
+    def _continue(self, at: RoundId) -> None:
         try:
-            outcome = self.run(PartyRound(party, at, call, self.keys))
+            next(self.open[at])
+        except StopIteration as end:
+            outcome = end.value
         except (PartyError, ArtifactError) as error:
             outcome = str(error)
+        else:
+            return
+        del self.open[at]
         self.report(f"{at.folder}: {outcome}")
 
-    def run(self, round_: PartyRound) -> str:
+    def take_part(self, round_: PartyRound) -> Generator[None, None, str]:
         """Take part in a round; tests replace it."""
         return round_.take_part()
 

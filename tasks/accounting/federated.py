@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import ABOUT, Charge
-from tasks.accounting.composition import Event, discrete_gaussian_event, epsilon_of, non_private_event
+from tasks.accounting.composition import discrete_gaussian_event, epsilon_of
+from tasks.accounting.no_noise import finite
 from tasks.accounting.votes import vote_charge
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ class Parties:
     colluding: int = 0
 
     def __post_init__(self) -> None:
-        if self.number < 2:
-            raise ConfigError(f"parties: {self.number} is not allowed. Write 2 or more.")
         if not 2 <= self.minimum <= self.number:
             raise ConfigError(f"minimum parties: {self.minimum} is not allowed. Write 2 to parties ({self.number}).")
         if not 0 <= self.colluding < self.minimum:
@@ -64,71 +63,31 @@ class Parties:
 
 @dataclass(frozen=True, slots=True)
 class SharedNoise:
-    """The noise of a run in shares: `total` of a central release, one share a party."""
+    """The noise of a run in shares: `total` of a central release, one share a party.
+
+    Raises ConfigError if sums of such shares are worse than a discrete Gaussian. The extra cost of a sum of discrete
+    Gaussians, per coordinate at most 10 * sum over k = 1..parties-1 of exp(-2 pi^2 share^2 k / (k+1)), is below 10^-60
+    from `LEAST_SHARE_INT` on. Hence `total.event` describes the release of a sum, to the digit.
+    """
 
     total: Noise
     parties: Parties
+
+    def __post_init__(self) -> None:
+        if self.total.sigma_int > 0 and not self.share_int >= LEAST_SHARE_INT:
+            raise ConfigError(
+                f"privacy.epsilon: a party's share of the noise is {self.share_int:.3g} integer steps, below "
+                f"{LEAST_SHARE_INT:g}. Write a smaller privacy.epsilon, or fewer minimum parties."
+            )
 
     @property
     def share_int(self) -> float:
         """Sigma of one party in integer steps: total / sqrt(minimum - colluding)."""
         return self.total.sigma_int / math.sqrt(self.parties.bearers)
 
-    def require(self) -> None:
-        """Raise ConfigError if sums of such shares are worse than a discrete Gaussian."""
-        if not self.share_int >= LEAST_SHARE_INT:
-            raise ConfigError(
-                f"privacy.epsilon: a party's share of the noise is {self.share_int:.3g} integer steps, below "
-                f"{LEAST_SHARE_INT:g}. Write a smaller privacy.epsilon, or fewer minimum parties."
-            )
-
     def sum_int(self, taking_part: int) -> float:
         """Return the sigma of the sum of `taking_part` parties' noise, in integer steps."""
         return self.share_int * math.sqrt(taking_part)
-
-
-@dataclass(frozen=True, slots=True)
-class Guarantee:
-    """Epsilon at the run's delta if `colluding` parties reveal or omit their noise, and if that was promised."""
-
-    colluding: int
-    epsilon: float
-    promised: bool
-
-
-def shared(noise: Noise, parties: Parties) -> SharedNoise:
-    """Return `noise` as shares for `parties`; ConfigError if sums of shares are worse than a discrete Gaussian."""
-    shares = SharedNoise(noise, parties)
-    if noise.sigma_int > 0:
-        shares.require()
-    return shares
-
-
-def require_enough(parties: Parties, taking_part: int) -> None:
-    """Raise ConfigError unless `taking_part` parties may form a sum."""
-    if not parties.minimum <= taking_part <= parties.number:
-        raise ConfigError(
-            f"{taking_part} parties take part; the noise was made for {parties.minimum} to {parties.number}. Nothing "
-            "is summed. Wait for more parties, or start a new run with fewer."
-        )
-
-
-def shared_event(noise: SharedNoise) -> Event:
-    """Return one release of the sum as an accounting event.
-
-    For the adversary that the run states, `minimum - colluding` shares of noise remain hidden: the event of a central
-    release, to the digit. The extra cost of a sum of discrete Gaussians, per coordinate at most 10 * sum over
-    k = 1..parties-1 of exp(-2 pi^2 share^2 k / (k+1)), is below 10^-60 (`LEAST_SHARE_INT`).
-    """
-    total = noise.total
-    if total.non_private:
-        return non_private_event()
-    return discrete_gaussian_event(total.noise_multiplier, total.sigma_int)
-
-
-def run_epsilon(noise: SharedNoise, delta: float) -> float:
-    """Return epsilon of all releases of a run at `delta`, for the adversary that the run states."""
-    return epsilon_of([shared_event(noise)] * noise.total.releases, delta)
 
 
 def shared_charge(noise: SharedNoise) -> Charge:
@@ -138,7 +97,7 @@ def shared_charge(noise: SharedNoise) -> Charge:
         f"{charge.sensitivity_reason}{SUM_OF} {parties.number} parties' votes, each with {noise.share_int:.6g} steps "
         f"of noise, {parties.minimum} parties at least, read by anybody with up to {parties.colluding} of the parties"
     )
-    event = {**shared_event(noise), ABOUT: {**charge.event[ABOUT], "parties": asdict(parties)}}
+    event = {**charge.event, ABOUT: {**charge.event[ABOUT], "parties": asdict(parties)}}
     return replace(charge, event=event, sensitivity_reason=reason)
 
 
@@ -153,32 +112,31 @@ def parties_of(event: Mapping[str, Any], reason: str) -> Parties | None:
     return Parties(*map(int, sentence.groups())) if sentence else None
 
 
-def guarantee(noise: SharedNoise, colluding: int, taking_part: int | None = None) -> Guarantee:
-    """Return the guarantee if `colluding` participants reveal or omit their noise.
+def epsilon_left(noise: SharedNoise, honest: int) -> float:
+    """Return epsilon of the whole run at its delta if `honest` parties add their noise and do not reveal it.
 
-    `taking_part`: None means all. mu' = mu * sqrt((minimum - colluding stated) / (taking part - colluding)), for all
-    releases together.
+    mu' = mu * sqrt((minimum - colluding) / honest), for all releases together.
     """
-    taking_part = noise.parties.number if taking_part is None else taking_part
-    require_enough(noise.parties, taking_part)
-    if not 0 <= colluding < taking_part:
-        raise ConfigError(f"colluding: {colluding} of {taking_part} parties cannot collude and leave one to protect.")
-    total, left = noise.total, taking_part - colluding
+    total, ratio = noise.total, math.sqrt(honest / noise.parties.bearers)
     if total.non_private or not total.releases:
-        return Guarantee(colluding, total.epsilon_exact, not total.non_private)
-    ratio = math.sqrt(left / noise.parties.bearers)
-    hidden = noise.share_int * math.sqrt(left)
-    event = discrete_gaussian_event(total.noise_multiplier * ratio, hidden, total.releases)
-    epsilon = epsilon_of([event], total.delta)
-    return Guarantee(colluding, epsilon, left >= noise.parties.bearers)
+        return total.epsilon_exact
+    event = discrete_gaussian_event(total.noise_multiplier * ratio, total.sigma_int * ratio, total.releases)
+    return epsilon_of([event], total.delta)
 
 
-def guarantees(noise: SharedNoise, taking_part: int | None = None) -> tuple[Guarantee, ...]:
-    """Return the guarantees for plan and report.
+def guarantees(noise: SharedNoise) -> list[dict[str, Any]]:
+    """Return `colluding`, `epsilon` and `promised` for plan and report, by number of colluding parties.
 
-    Numbers of colluding parties: 0, 1, 2, 3, 5, the stated number, one more, all but one.
+    These are 0, 1, 2, 3, 5, the stated number, one more, and all but one. Epsilon is None without noise.
     """
-    number = noise.parties.number if taking_part is None else taking_part
-    stated = noise.parties.colluding
-    numbers = {0, 1, 2, 3, 5, stated, stated + 1, number - 1}
-    return tuple(guarantee(noise, colluding, number) for colluding in sorted(numbers) if colluding < number)
+    parties, numbers = noise.parties, {0, 1, 2, 3, 5}
+    numbers |= {parties.colluding, parties.colluding + 1, parties.number - 1}
+    return [
+        {
+            "colluding": colluding,
+            "epsilon": finite(epsilon_left(noise, honest)),
+            "promised": honest >= parties.bearers and not noise.total.non_private,
+        }
+        for colluding in sorted(numbers)
+        if (honest := parties.number - colluding) > 0
+    ]

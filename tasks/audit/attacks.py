@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tasks.accounting.federated import Parties, SharedNoise, shared
+from tasks.accounting.federated import Parties, SharedNoise
 from tasks.audit.bounds import Finding
 from tasks.audit.sums import SumsCase
 from tasks.private.noise.discrete import add_noise_share
@@ -199,7 +199,7 @@ class FederatedRun:
 
     def __call__(self, ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
         """Return each release as the colluders see it."""
-        shares = shared(noise, self.parties)
+        shares = SharedNoise(noise, self.parties)
         parts = divide_ballot(ballot, self.parties.bearers)
         remaining = np.sum([self.vectors(part, candidates, shares) for part in parts], axis=0)
         releases = []

@@ -1,4 +1,4 @@
-"""The signed plan of a round, the vectors of texts, and the names of all messages in the exchange.
+"""Signed messages of a federation: names in the exchange, the plan of a round, the vectors of its texts.
 
 The exchange (a folder or a store that coordinator and parties can access) is the only state of a round: a restarted
 process reads its progress there. Masked integers are the only data from private rows.
@@ -8,41 +8,121 @@ from __future__ import annotations
 
 import hashlib
 import io
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
-from connectors.interfaces.federation import COORDINATOR, ROUNDS
-from tasks.accounting.federated import Parties, SharedNoise, shared
+from tasks.accounting.federated import Parties, SharedNoise
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
-from tasks.federation.masked_round import File, Round, RoundId, open_message, sign_message
 from tasks.private.voting.ballot import Candidates
 
 if TYPE_CHECKING:
     from connectors.artifacts.remote_files import RemoteFiles
 
+COORDINATOR: Final = "coordinator"
+"""Name of the coordinator in the registry; no party may have it."""
+ROUNDS: Final = "rounds"
+"""Folder of the exchange that only the coordinator writes."""
+SIGNATURE: Final = 64
+"""Bytes of an Ed25519 signature."""
+
 Form = Literal["float32", "float16"]
 """Number format of the vectors of texts in a message."""
 
-PATIENT: Final = 20.0
-LONGEST_PAUSE: Final = 3.0
+
+class File:
+    """Names of a round's files in the exchange."""
+
+    PLAN: Final = "signed-plan"
+    CALL: Final = "call-"
+    """Beginning of a file by which a coordinator's process calls the parties of an attempt."""
+    KEYS: Final = "keys"
+    LIST: Final = "announcements.json"
+    READY: Final = "ready"
+    GO: Final = "go.json"
+    UPLOADS: Final = "masked"
+    REFUSALS: Final = "refused"
+    ABORT: Final = "abort.json"
+    ENDED: Final = "ended.json"
 
 
 class PlanSignatureError(ConfigError):
     """The plan of a round is not signed with the coordinator's key of the registry."""
 
 
-class RoundPlan(BaseModel):
-    """The coordinator's request to the parties of one attempt.
+def own_folder(party: str) -> str:
+    """Return the folder of the exchange that only this party writes."""
+    return f"parties/{party}"
 
-    `parties` take part. `privacy` is the promise of the whole run; `number`, `minimum` and `colluding` define the
-    sharing of the noise. `pieces`: hashes of the candidate texts' vectors. `registry`: digest of the parties' keys.
-    `step`: key of the coordinator's release. `respend`: a party that has paid for this vote before may pay again.
+
+@dataclass(frozen=True, slots=True)
+class RoundId:
+    """One attempt of one iteration's vote."""
+
+    run_id: str
+    iteration: int
+    attempt: int
+
+    @property
+    def folder(self) -> str:
+        """The coordinator's folder of the round in the exchange."""
+        return f"{ROUNDS}/{self.run_id}/iteration={self.iteration}/attempt={self.attempt}"
+
+    @classmethod
+    def from_folder(cls, folder: str) -> RoundId:
+        """Return the round of a `folder`."""
+        _, run_id, iteration, attempt = folder.split("/")
+        return cls(run_id, int(iteration.partition("=")[2]), int(attempt.partition("=")[2]))
+
+    def message(self, kind: str, party: str) -> str:
+        """Return the path of a party's message in the exchange."""
+        return f"{own_folder(party)}/{self.folder}/{kind}"
+
+
+# --- messages
+def sign_message(secret: bytes, kind: str, at: RoundId, party: str, payload: bytes = b"") -> bytes:
+    """Return a message of a party: signature by its long-term Ed25519 key (32 bytes), header, payload."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    content = _header(kind, at, party) + payload
+    return Ed25519PrivateKey.from_private_bytes(secret).sign(content) + content
+
+
+def open_message(data: bytes, kind: str, at: RoundId, party: str, pem: bytes) -> bytes:
+    """Return the payload of a message; PartyError with the party's name if the key `pem` did not sign it."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    content, header, key = data[SIGNATURE:], _header(kind, at, party), load_pem_public_key(pem)
+    assert isinstance(key, Ed25519PublicKey)
+    try:
+        key.verify(data[:SIGNATURE], content)
+    except InvalidSignature:
+        problem = f"did not sign its message '{kind}' with its registered key. Compare the keys."
+        raise PartyError(party, problem) from None
+    if not content.startswith(header):
+        raise PartyError(party, f"sent a message of another round or party instead of '{kind}'. It was not used.")
+    return content[len(header) :]
+
+
+def _header(kind: str, at: RoundId, party: str) -> bytes:
+    return b"wasp message 2\n" + canonical({"kind": kind, "round": at, "party": party}).encode() + b"\n"
+
+
+class RoundPlan(BaseModel):
+    """The coordinator's request to the parties of one attempt, to sum `length` values.
+
+    `parties` take part, in sorted order. `privacy` is the promise of the whole run; `number`, `minimum` and `colluding`
+    define the sharing of the noise. `pieces`: hashes of the candidate texts' vectors. `registry`: digest of the
+    parties' keys. `step`: key of the coordinator's release. `respend`: a party that has paid for this vote before may
+    pay again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
@@ -60,7 +140,6 @@ class RoundPlan(BaseModel):
     labels: tuple[str, ...]
     embedder: str
     pieces: tuple[str, ...]
-    minutes: float
     registry: str
     step: str
     respend: bool = False
@@ -71,19 +150,19 @@ class RoundPlan(BaseModel):
         return RoundId(self.run_id, self.iteration, self.attempt)
 
     @property
-    def round(self) -> Round:
-        """The round for masks."""
-        return Round(self.id, self.parties, self.length, self.digest)
+    def digest(self) -> bytes:
+        """Digest of every field, 32 bytes; keys, transcript and masks of the round depend on it."""
+        return hashlib.sha256(b"wasp round plan 3\n" + self.model_dump_json().encode()).digest()
 
     @property
-    def digest(self) -> str:
-        """Digest of every field of the plan, 64 hexadecimal digits."""
-        return hashlib.sha256(b"wasp round plan 2\n" + self.model_dump_json().encode()).hexdigest()
+    def most(self) -> int:
+        """Largest absolute value of a party: the sum of all parties, modulo 2^32, cannot wrap around."""
+        return (2**31 - 1) // len(self.parties)
 
     @property
     def noise(self) -> SharedNoise:
         """The noise, recomputed from the promise: a party does not trust others for it."""
-        return shared(calibrate(self.privacy), Parties(self.number, self.minimum, self.colluding))
+        return SharedNoise(calibrate(self.privacy), Parties(self.number, self.minimum, self.colluding))
 
     def to_message(self, secret: bytes) -> bytes:
         """Return the plan, signed with the coordinator's key (32 bytes)."""
@@ -140,10 +219,3 @@ def unpack(pieces: Sequence[str], exchange: RemoteFiles) -> Candidates:
             part.append(arrays[name])
     ids, labels, vectors = map(np.concatenate, parts.values())
     return Candidates(ids, labels, vectors.astype(np.float32)).take(np.argsort(ids, kind="stable"))
-
-
-def wait_until(exchange: RemoteFiles, is_done: Callable[[float], bool]) -> None:
-    """Wait until `is_done`, called with the seconds waited, at growing intervals of at most 3 seconds."""
-    started, least = time.monotonic(), 0.2 if exchange.is_folder else 1.0
-    while not is_done(waited := time.monotonic() - started):
-        time.sleep(min(max(least, waited / PATIENT), LONGEST_PAUSE))

@@ -6,7 +6,6 @@ alpha makes the classes of the parties more different.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,8 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.rows import ALPHAS
-from tasks.core.allocation import unbalanced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,38 +24,23 @@ TRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Parameters of a split of rows among parties; ConfigError for numbers out of range.
+    """Parameters: number of parties, Dirichlet alpha, seed, least rows of a party; and those of every party's file.
 
-    `parties`: L. `alpha`: of the Dirichlet distribution. `least`: least rows of a party. `class_alpha`: first take
-    `take` rows with class proportions from Dirichlet(`class_alpha`), so that the parties' rows together are unbalanced.
+    `epsilon`: cap. `embedder`: CONNECTOR:MODEL. `colluding`: colluding parties that every run must tolerate.
     """
 
     parties: int
     alpha: float = 1.0
     seed: int = 0
     least: int = 1
-    take: int | None = None
-    class_alpha: float | None = None
-
-    def __post_init__(self) -> None:
-        alpha, (least, most) = self.class_alpha, ALPHAS
-        if self.parties < 2 or self.seed < 0 or self.least < 0:
-            raise ConfigError("parties, seed, least: a number is too small. Write 2 or more parties, others from 0.")
-        if not (np.isfinite(self.alpha) and self.alpha > 0):
-            raise ConfigError(f"alpha: {self.alpha} is not allowed. Write a positive number: 1 as in the paper.")
-        if alpha is not None and (not least <= alpha <= most or self.take is None):
-            raise ConfigError(
-                f"class_alpha: {alpha} is not allowed without take, or outside {least:g} to {most:g}. Write a number "
-                "such as 0.3, and take."
-            )
+    epsilon: float = 4.0
+    embedder: str = "sentence_transformers:embedded"
+    colluding: int = 1
 
 
-def take_unbalanced(labels: Sequence[str], take: int, alpha: float, seed: int) -> Ints:
-    """Return the sorted indices of `take` rows whose classes have proportions from Dirichlet(alpha, ..., alpha)."""
-    names = np.array(labels, dtype=str)
-    order = np.random.default_rng(seed).permutation(len(names))
-    counts = unbalanced(Counter(sorted(names.tolist())), min(take, len(names)), alpha, seed)
-    return np.sort(np.concatenate([order[names[order] == name][:number] for name, number in counts.items()]))
+def row_order(number: int, seed: int) -> Ints:
+    """Return the rank of each of `number` rows in a random order."""
+    return np.argsort(np.random.default_rng(seed).permutation(number))
 
 
 def split_rows(labels: Sequence[str], partition: Partition) -> Ints:

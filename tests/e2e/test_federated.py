@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from connectors.interfaces.rows import RowsRef
-from flows.federation.partition import PartyFile, partition
+from flows.federation.partition import partition
 from flows.runtime.stores import open_ledger
 from tasks.federation.partition import Partition
 from tests.support.paths import ROOT
@@ -113,7 +113,8 @@ def scene(api: str, tmp_path: Path) -> Iterator[Scene]:
     made = Scene(tmp_path, api)
     made.write(parties={"minimum": 2, "minutes": 1.5})
     rows = planted_rows(tmp_path / "rows.parquet")
-    partition(RowsRef(str(rows)), tmp_path / "parties", Partition(3), PartyFile("8", "hashing"), tmp_path / "home")
+    settings = Partition(3, epsilon=8.0, embedder="hashing")
+    partition(RowsRef(str(rows)), tmp_path / "parties", settings, tmp_path / "home")
     rows.unlink()
     try:
         for party in ("party-1", "party-2", "party-3"):

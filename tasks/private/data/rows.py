@@ -170,7 +170,7 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
     if where.rows is not None and not frame.empty:
         order = np.array([_order(where.seed, label, text) for _, label, text in _records(frame)])
         if where.public:
-            chosen = _by_class(frame["label"].tolist(), order, where)
+            chosen = by_class(frame["label"].tolist(), order, where)
         elif where.of is not None:
             chosen = np.flatnonzero(order < where.rows / where.of)
         else:
@@ -232,7 +232,7 @@ def _order(seed: int, label: str, text: str) -> float:
     return int.from_bytes(digest) / 2**48
 
 
-def _by_class(labels: Sequence[str], order: NDArray[np.float64], where: RowsRef) -> NDArray[np.int64]:
+def by_class(labels: Sequence[str], order: NDArray[Any], where: RowsRef) -> NDArray[np.int64]:
     """Return `where.rows` row indices, the first in `order` of each class, in proportion or as `class_alpha` draws."""
     sizes, count = Counter(sorted(labels)), min(where.rows or 0, len(labels))
     if where.class_alpha is None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError, InputError, MissingPackageError, PlaceError, PrivateInputError
 from connectors.interfaces.rows import RowReader, RowsRef
-from tasks.federation.partition import Partition, split_rows, take_unbalanced
+from tasks.federation.partition import Partition, row_order, split_rows
 from tasks.private.data.quarantine import sealed, write_for_owner, write_table_for_owner
+from tasks.private.data.rows import by_class
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,38 +22,30 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 ROWS = "rows.parquet"
-NAME = "NAME-OF-THE-PARTY"
-"""Placeholder in the files of parties."""
 
 
-def write_parties(
-    read: RowReader, where: RowsRef, partition: Partition, folder: Path, files: Mapping[str, str], problems: Path
-) -> list[str]:
+def write_parties(read: RowReader, where: RowsRef, partition: Partition, folder: Path, problems: Path) -> list[str]:
     """Distribute the rows of `where` to one subfolder of the new `folder` per party; return their names.
 
-    `files`: further files of each party, with `NAME` for its name. `problems`: folder for error details. Rows of one
-    person stay together, under their most frequent class. Only the owner can access the folders, which appear at once.
+    `problems`: folder for error details. Rows of one person stay together, under their most frequent class. With
+    `class_alpha` the `rows` of `where` are drawn with unbalanced classes. Only the owner can access the folders.
     Raises ConfigError if the folder exists, PlaceError if the source does not exist, PrivateInputError with the code
     PRIVATE-READ if it cannot be read as rows.
     """
     if folder.exists():
         raise ConfigError(f"{folder}: exists; name a new folder (rows of different partitions must not mix).")
     with sealed(problems):
-        rows = _read(read, where, problems)
-        if partition.take is not None and partition.class_alpha is not None:
-            labels = rows["label"].fillna("").tolist()
-            rows = rows.iloc[take_unbalanced(labels, partition.take, partition.class_alpha, partition.seed)]
+        if where.class_alpha is None:
+            rows = _read(read, where, problems)
+        else:
+            rows = _read(read, replace(where, rows=None), problems)
+            order = row_order(len(rows), partition.seed)
+            rows = rows.iloc[by_class(rows["label"].fillna("").tolist(), order, where)]
         parties = _parties(rows, partition)
         names = [f"party-{number + 1}" for number in range(partition.parties)]
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent) as scratch:
-            whole = Path(scratch) / "whole"
-            whole.mkdir(mode=0o700)
-            for number, name in enumerate(names):
-                write_table_for_owner(whole / name / ROWS, rows[parties == number].drop(columns="row"))
-                for file, text in files.items():
-                    write_for_owner(whole / name / file, text.replace(NAME, name))
-            whole.rename(folder)
+        folder.mkdir(mode=0o700, parents=True)
+        for number, name in enumerate(names):
+            write_table_for_owner(folder / name / ROWS, rows[parties == number].drop(columns="row"))
     return names
 
 

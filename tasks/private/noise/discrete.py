@@ -72,8 +72,6 @@ def add_noise_share(values: NDArray[np.int64], noise: SharedNoise) -> NDArray[np
     A share alone protects no record, so the result must be masked: only the sum of all parties may be read. A
     non-private run adds no noise.
     """
-    if not noise.total.non_private:
-        noise.require()
     return add_discrete_gaussian(values, noise.share_int, non_private=noise.total.non_private)
 
 

@@ -19,25 +19,17 @@ import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ArtifactError, FinalError, PartyError
-from connectors.interfaces.federation import ROUNDS
 from connectors.interfaces.ledger import StoredRelease
-from tasks.accounting.federated import Parties, SharedNoise, shared, shared_charge
-from tasks.accounting.votes import Noise
+from tasks.accounting.federated import Parties, SharedNoise, shared_charge
 from tasks.core.refs import Written
 from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
-from tasks.federation.masked_round import File, RoundId, check_announcements, open_message, unmasked
-from tasks.federation.messages import (
-    Form,
-    PlanSignatureError,
-    RoundPlan,
-    pack,
-    wait_until,
-)
+from tasks.federation.masked_round import check_announcements, unmasked
+from tasks.federation.messages import ROUNDS, File, Form, PlanSignatureError, RoundId, RoundPlan, open_message, pack
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import never_draw
 from tasks.private.voting.votes import NoisyVotes
-from tasks.steps.federation.party import explain_refusal, registry_digest
+from tasks.steps.federation.party import KEY_LOST, explain_refusal, registry_digest
 from tasks.steps.vote import VoteSpec, candidates, vote_key, write_votes
 
 if TYPE_CHECKING:
@@ -49,7 +41,8 @@ LATE: Final = "no response before the timeout"
 WAITS: Final = {File.KEYS: "join", File.READY: "be ready", File.UPLOADS: "send masked votes"}
 REPORT_SECONDS: Final = 30.0
 """Seconds of waiting after which the missing parties are reported, again and again."""
-
+LONGEST_PAUSE: Final = 3.0
+"""Most seconds between two looks for messages; they grow with the seconds waited."""
 
 Dropped = dict[str, str]
 """Parties that this process dropped from its run, with reasons; a resumed run retries them."""
@@ -69,10 +62,6 @@ class Federation:
     form: Form
     minutes: float
 
-    def shared(self, noise: Noise) -> SharedNoise:
-        """Divide the noise of a run among the parties."""
-        return shared(noise, self.parties)
-
 
 @dataclass(frozen=True, slots=True)
 class FederatedVote:
@@ -86,7 +75,7 @@ class FederatedVote:
     @property
     def noise(self) -> SharedNoise:
         """The noise in shares."""
-        return self.federation.shared(self.spec.noise)
+        return SharedNoise(self.spec.noise, self.federation.parties)
 
 
 @paid_step("vote of the parties t={job.spec.iteration}", stays=in_flow_process)
@@ -123,12 +112,11 @@ class DropOutError(Exception):
         self.gone = dict(gone)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Coordinator:
     """Runs attempts of one vote until one yields a sum.
 
-    `step`: key of the release. `call`: file by which this process called the parties. `lost`: parties that lost their
-    key of the attempt; they stay in the run.
+    `step`: key of the release. `call`: name of the file by which this process calls the parties of an attempt.
     """
 
     tools: Tools
@@ -136,8 +124,7 @@ class Coordinator:
     step: str
     dropped: Dropped
     report: Callable[[str], None]
-    call: str = ""
-    lost: set[str] = field(default_factory=set)
+    call: str = field(default_factory=lambda: f"{File.CALL}{time.time_ns()}")
 
     def collect_sum(self, written: Sequence[Written]) -> tuple[NoisyVotes, dict[str, Any]]:
         """Return the summed votes, and the facts stored with them, from the open attempt or a later one."""
@@ -154,93 +141,74 @@ class Coordinator:
                 break
         near, *far = total.reshape(plan.privacy.sides, -1)
         noise = self.job.noise
-        sigma = 0.0 if noise.total.non_private else noise.sum_int(len(plan.parties))
-        votes = NoisyVotes(texts.ids, near, far[0] if far else None, noise.total.scale, sigma)
-        facts = {"parties": list(plan.parties), "dropped": dict(self.dropped), "attempt": plan.attempt}
-        return votes, facts
+        votes = NoisyVotes(
+            texts.ids, near, far[0] if far else None, noise.total.scale, noise.sum_int(len(plan.parties))
+        )
+        return votes, {"parties": list(plan.parties), "dropped": dict(self.dropped), "attempt": plan.attempt}
 
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
-        at, files = plan.id, self.tools.exchange
-        self.call = f"{File.CALL}{time.time_ns()}"
-        files.write(f"{at.folder}/{self.call}", b"")
-        transcript = self._agree_on_keys(plan)
-        if not files.exists(f"{at.folder}/{File.GO}"):
-            for party, data in self._gather(plan, File.READY).items():
-                if self._opened(plan, File.READY, party, data) != transcript:
+        folder, files = plan.id.folder, self.tools.exchange
+        files.write(f"{folder}/{self.call}", b"")
+        listed = files.read(f"{folder}/{File.LIST}")
+        if listed is None:
+            keys = self._gather(plan, File.KEYS)
+        else:
+            keys = {party: bytes.fromhex(key) for party, key in json.loads(listed).items()}
+        transcript = check_announcements(plan, keys, self.job.federation.registry)
+        if listed is None:
+            files.write(f"{folder}/{File.LIST}", json.dumps({party: key.hex() for party, key in keys.items()}).encode())
+        if not files.exists(f"{folder}/{File.GO}"):
+            for party, checked in self._opened(plan, File.READY, self._gather(plan, File.READY)).items():
+                if checked != transcript:
                     raise PartyError(party, "checked different round keys than the other parties")
-            files.write(f"{at.folder}/{File.GO}", b"{}\n")
-        uploads = self._gather(plan, File.UPLOADS)
-        return unmasked(
-            plan.round, {party: self._opened(plan, File.UPLOADS, party, data) for party, data in uploads.items()}
-        )
-
-    def _agree_on_keys(self, plan: RoundPlan) -> bytes:
-        """Publish the announcements of all parties once, and return their transcript."""
-        path = f"{plan.id.folder}/{File.LIST}"
-        data = self.tools.exchange.read(path)
-        if data is not None:
-            keys = {party: bytes.fromhex(key) for party, key in json.loads(data).items()}
-            return check_announcements(plan.round, keys, self.job.federation.registry)
-        keys = self._gather(plan, File.KEYS)
-        transcript = check_announcements(plan.round, keys, self.job.federation.registry)
-        self.tools.exchange.write(path, json.dumps({party: key.hex() for party, key in keys.items()}).encode())
-        return transcript
+            files.write(f"{folder}/{File.GO}", b"{}\n")
+        return unmasked(plan, self._opened(plan, File.UPLOADS, self._gather(plan, File.UPLOADS)))
 
     def _gather(self, plan: RoundPlan, kind: str) -> dict[str, bytes]:
-        """Wait for every party's message of a kind; raise DropOutError otherwise."""
+        """Wait for every party's message of a kind; DropOutError for parties that refuse or do not answer in time."""
         messages: dict[str, bytes] = {}
-        reported = 0.0
-
-        def is_complete(waited: float) -> bool:
-            nonlocal reported
+        started, reported = time.monotonic(), 0.0
+        while True:
+            waited = time.monotonic() - started
+            messages |= self._read(plan, kind, [party for party in plan.parties if party not in messages])
             missing = [party for party in plan.parties if party not in messages]
-            messages.update(self._read(plan.id, kind, missing))
-            missing = [party for party in missing if party not in messages]
+            if not missing:
+                return messages
             late = dict.fromkeys(missing, LATE) if waited > 60 * self.job.federation.minutes else {}
             if gone := late | self._refused(plan, missing):
                 raise DropOutError(gone)
-            if missing and waited > reported + REPORT_SECONDS:
+            if waited > reported + REPORT_SECONDS:
                 reported = waited
-                names = ", ".join(missing[:6]) + (f" and {len(missing) - 6} more" if len(missing) > 6 else "")
-                self.report(f"iteration {plan.iteration}: waiting for {names} to {WAITS[kind]}")
-            return not missing
+                self.report(f"iteration {plan.iteration}: waiting for {name_some(missing)} to {WAITS[kind]}")
+            least = 0.2 if self.tools.exchange.is_folder else 1.0
+            time.sleep(min(max(least, waited / 20), LONGEST_PAUSE))
 
-        wait_until(self.tools.exchange, is_complete)
-        return messages
-
-    def _read(self, at: RoundId, kind: str, parties: Sequence[str]) -> dict[str, bytes]:
+    def _read(self, plan: RoundPlan, kind: str, parties: Sequence[str]) -> dict[str, bytes]:
         """Return the messages of a kind by party; each party writes below its own folder only."""
-        paths = {at.message(kind, party): party for party in parties}
+        paths = {plan.id.message(kind, party): party for party in parties}
         return {paths[name]: data for name, data in self.tools.exchange.read_all(list(paths)).items()}
+
+    def _opened(self, plan: RoundPlan, kind: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the payloads of messages by party."""
+        registry = self.job.federation.registry
+        return {party: open_message(data, kind, plan.id, party, registry[party]) for party, data in messages.items()}
 
     def _refused(self, plan: RoundPlan, missing: Sequence[str]) -> dict[str, str]:
         """Return the parties that refused since this process called them, and why."""
-        gone = {}
-        for party, data in self._read(plan.id, File.REFUSALS, missing).items():
-            call, _, code = self._opened(plan, File.REFUSALS, party, data).decode().partition(" ")
-            if call == self.call:
-                gone[party] = explain_refusal(code)
-                self.lost |= {party} if code == "KEY-LOST" else set()
-        return gone
-
-    def _opened(self, plan: RoundPlan, kind: str, party: str, data: bytes) -> bytes:
-        return open_message(data, kind, plan.id, party, self.job.federation.registry[party])
+        refusals = self._opened(plan, File.REFUSALS, self._read(plan, File.REFUSALS, missing))
+        codes = {party: payload.decode().partition(" ") for party, payload in refusals.items()}
+        return {party: explain_refusal(code) for party, (call, _, code) in codes.items() if call == self.call}
 
     # --- attempts
     def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> RoundPlan:
         """Return the plan of the open attempt, or publish the next one."""
-        tools, job, first = self.tools, self.job, RoundId(self.tools.run_id, self.job.spec.iteration, 0)
-        names = tools.exchange.below(first.folder.rpartition("/")[0])
-        opened = [
-            RoundId.from_folder(folder)
-            for folder, _, file in (name.rpartition("/") for name in names)
-            if file == File.PLAN
-        ]
-        last = max(opened, key=lambda at: at.attempt, default=replace(first, attempt=-1))
-        data = tools.exchange.read(f"{last.folder}/{File.PLAN}")
-        plan = None
+        files, first = self.tools.exchange, RoundId(self.tools.run_id, self.job.spec.iteration, 0)
+        names = files.below(first.folder.rpartition("/")[0])
+        folders = [name.rpartition("/")[0] for name in names if name.endswith(f"/{File.PLAN}")]
+        last = max(map(RoundId.from_folder, folders), key=lambda at: at.attempt, default=replace(first, attempt=-1))
+        data, plan = files.read(f"{last.folder}/{File.PLAN}") or b"", None
         with suppress(PlanSignatureError, ArtifactError):
-            plan = None if data is None else RoundPlan.from_message(data, last, job.federation.coordinator)
+            plan = RoundPlan.from_message(data, last, self.job.federation.coordinator)
         if plan is not None and plan.step == self.step and f"{last.folder}/{File.ABORT}" not in names:
             return plan
         if plan is not None:
@@ -268,41 +236,46 @@ class Coordinator:
             labels=job.labels,
             embedder=tools.embedder.identity,
             pieces=tuple(pieces),
-            minutes=job.federation.minutes,
             registry=registry_digest(job.federation.registry, parties),
             step=self.step,
             respend=job.spec.payer.respend,
         )
         files.remove([f"{ROUNDS}/{plan.run_id}/{File.ENDED}"])
-        files.write(f"{plan.id.folder}/{File.PLAN}", plan.to_message(tools.coordinator_key))
+        files.write(f"{at.folder}/{File.PLAN}", plan.to_message(tools.coordinator_key))
         return plan
 
     def _drop(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
         """Abort an attempt after dropouts; raise FinalError if it is the last one."""
-        names = "; ".join(f"{party}: {why}" for party, why in sorted(gone.items()))
         if self.tools.exchange.exists(f"{plan.id.folder}/{File.GO}") and not self.job.spec.payer.respend:
             raise FinalError(
-                f"Parties: no masked votes after all parties were ready ({names}). Nothing was summed. Parties that "
+                f"Parties: no masked votes after all were ready ({_reasons(gone)}). Nothing was summed. Parties that "
                 f"sent votes remain charged. When the others respond: wasp resume {plan.run_id} continues the same "
                 "round. With --respend it starts a new round, which charges those parties again."
             )
-        self.report(f"iteration {plan.iteration}, attempt {plan.attempt + 1} failed: {names}")
-        self.dropped |= {party: why for party, why in gone.items() if party not in self.lost}
-        self.lost.clear()
-        left, minimum = len(self.job.federation.registry) - len(self.dropped), self.job.noise.parties.minimum
+        self.report(f"iteration {plan.iteration}, attempt {plan.attempt + 1} failed: {_reasons(gone)}")
+        # A party that lost its key stays in the run.
+        self.dropped.update({party: why for party, why in gone.items() if why != explain_refusal(KEY_LOST)})
         self._abort(plan)
+        left, minimum = len(self.job.federation.registry) - len(self.dropped), self.job.federation.parties.minimum
         if left < minimum:
             end_run(self.tools.exchange, plan.run_id)
             self.tools.ledger.finish(self.job.spec.payer.dataset, plan.run_id)
-            names = "; ".join(f"{party}: {why}" for party, why in sorted(self.dropped.items()))
             raise FinalError(
-                f"Parties: {left} remain, {minimum} are required ({names}). Iteration {plan.iteration} released "
-                "nothing, and every party returns its reservation for this run. When they respond: wasp resume "
-                f"{plan.run_id}"
+                f"Parties: {left} remain, {minimum} are required ({_reasons(self.dropped)}). Nothing was released, and "
+                f"every party returns its reservation for this run. When they respond: wasp resume {plan.run_id}"
             )
 
     def _abort(self, plan: RoundPlan) -> None:
         self.tools.exchange.write(f"{plan.id.folder}/{File.ABORT}", b"{}\n")
+
+
+def _reasons(gone: Mapping[str, str]) -> str:
+    return "; ".join(f"{party}: {why}" for party, why in sorted(gone.items()))
+
+
+def name_some(names: Sequence[str], most: int = 6) -> str:
+    """Return the first names, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def end_run(exchange: RemoteFiles, run_id: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,78 +27,58 @@ from connectors.interfaces.errors import (
     PrivateInputError,
     WaspError,
 )
-from connectors.interfaces.federation import ROUNDS
-from connectors.interfaces.ledger import BudgetPlan
+from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.interfaces.rows import PrivateRef
-from tasks.accounting.federated import Parties, require_enough, run_epsilon, shared_charge
+from tasks.accounting.composition import epsilon_of
+from tasks.accounting.federated import shared_charge
 from tasks.core.reuse import step_key
-from tasks.federation.masked_round import (
-    File,
-    PlanMismatchError,
-    RoundId,
-    check_announcements,
-    require_range,
-    sign_message,
-    transcript_of,
-)
-from tasks.federation.messages import (
-    PlanSignatureError,
-    RoundPlan,
-    unpack,
-    wait_until,
-)
+from tasks.federation.masked_round import PlanMismatchError, check_announcements
+from tasks.federation.messages import ROUNDS, File, PlanSignatureError, RoundId, RoundPlan, sign_message, unpack
 from tasks.private.data.quarantine import write_error_for_owner
 from tasks.private.data.rows import Zone, identify
 from tasks.private.federation.masking import RoundKey, masked
-from tasks.private.federation.party_vote import PartyJob, prepare, release_masked, sent_before
+from tasks.private.federation.party_vote import masked_votes, prepare
 from tasks.private.voting.ballot import Candidates
+from tasks.private.voting.release import never_draw
 
 if TYPE_CHECKING:
     from connectors.artifacts.remote_files import RemoteFiles
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
 
-TIMEOUT_FACTOR: Final = 2.0
-"""A party's timeout for the coordinator, as a multiple of the coordinator's timeout for parties."""
+TAIL: Final = 8
+"""Noise beyond this many sigma is ignored in the range check: it occurs once in 10^15 draws."""
 
 CALLS: Final = re.compile(rf"({ROUNDS}/[^/]+/iteration=\d+/attempt=\d+)/({File.CALL}\d+)")
 """Path of a call: folder of the round, name of the file."""
 
-Keys = dict[RoundId, RoundKey]
-"""Round keys of a process."""
+KEY_LOST: Final = "KEY-LOST"
+
+Keys = dict[bytes, RoundKey]
+"""Round keys of a process, by the digest of their plan; they exist only in memory."""
 
 
 class KeyLostError(WaspError):
     """The process does not have the announced key of the round and cannot mask."""
 
 
-class AbortedError(Exception):
-    """The coordinator aborted the attempt, and this party sent no votes in it."""
-
-
-REFUSED: Final[tuple[tuple[type[Exception], str, str], ...]] = (
-    (KeyLostError, "KEY-LOST", "it restarted and lost its key of this round"),
-    (PlanSignatureError, "SIGNER", "the coordinator's key in its registry did not sign the plan of the round"),
-    (PlanMismatchError, "UNEQUAL", "it received another plan of the round than other parties"),
-    (BudgetError, "CAP", "its own budget cap does not allow this run"),
-    (PrivateInputError, "ROWS", "its rows were rejected; the party's state folder contains the reason"),
-    (PlaceError, "ROWS", "its rows were rejected; the party's state folder contains the reason"),
-    (LostArtifactsError, "PAID", "it already paid for this vote with other keys or texts"),
-    (LedgerError, "LEDGER", "its ledger cannot be used"),
-    (ConfigError, "PLAN", "it rejected the plan of the round"),
-    (Exception, "OTHER", "one of its steps failed; see the party's state folder"),
-)
-"""Codes that a party sends to the coordinator by error, and their text: no numbers and nothing about rows."""
-
-
-def error_code(error: Exception) -> str:
-    """Return the code that is safe to send to a coordinator for an error of the party."""
-    return next(code for kind, code, _ in REFUSED if isinstance(error, kind))
+REFUSED: Final[Mapping[str, tuple[tuple[type[Exception], ...], str]]] = {
+    KEY_LOST: ((KeyLostError,), "it restarted and lost its key of this round"),
+    "SIGNER": ((PlanSignatureError,), "the coordinator's key in its registry did not sign the plan of the round"),
+    "UNEQUAL": ((PlanMismatchError,), "it received another plan of the round than other parties"),
+    "CAP": ((BudgetError,), "its own budget cap does not allow this run"),
+    "ROWS": ((PrivateInputError, PlaceError), "its rows were rejected; the party's state folder contains the reason"),
+    "PAID": ((LostArtifactsError,), "it already paid for this vote with other keys or texts"),
+    "LEDGER": ((LedgerError,), "its ledger cannot be used"),
+    "PLAN": ((ConfigError,), "it rejected the plan of the round"),
+    "OTHER": ((Exception,), "one of its steps failed; see the party's state folder"),
+}
+"""Codes that a party sends to the coordinator, the first that fits its error: no numbers, nothing about rows."""
 
 
 def explain_refusal(code: str) -> str:
     """Return the text of a code."""
-    return next((text for _, known, text in REFUSED if known == code), REFUSED[-1][2])
+    return REFUSED.get(code, REFUSED["OTHER"])[1]
 
 
 @dataclass(frozen=True)
@@ -135,7 +115,7 @@ class Party:
 
 def registry_digest(registry: Mapping[str, bytes], parties: Sequence[str]) -> str:
     """Return the digest of the participants' public keys."""
-    return digest({name: registry.get(name, b"").decode() for name in parties})
+    return digest({name: registry[name].decode() for name in parties})
 
 
 def check_plan(party: Party, plan: RoundPlan) -> None:
@@ -143,14 +123,20 @@ def check_plan(party: Party, plan: RoundPlan) -> None:
 
     The decision depends on the plan and the owner's file alone, never on the rows.
     """
-    where, privacy, noise = party.private.where, plan.privacy, plan.noise
-    require_enough(Parties(plan.number, plan.minimum, plan.colluding), len(plan.parties))
-    require_range(plan.round, party.declared_rows, noise.total.scale, noise.share_int)
-    epsilon = run_epsilon(noise, party.delta)
+    where, privacy, noise, names = party.private.where, plan.privacy, plan.noise, set(plan.parties)
+    # A bin gets at most one vote of each row, and the sum of all parties must fit 32 bits.
+    largest = party.declared_rows * noise.total.scale + TAIL * noise.share_int
+    epsilon = epsilon_of([noise.total.event] * privacy.releases, party.delta)
     unknown = [label for label in plan.labels if party.labels is not None and label not in party.labels]
     wrong = {
-        "it does not include this party": party.name not in plan.parties,
-        "it has a different registry of parties": plan.registry != registry_digest(party.registry, plan.parties),
+        "it does not include this party": party.name not in names,
+        "it has a different registry of parties": not names <= set(party.registry)
+        or plan.registry != registry_digest(party.registry, plan.parties),
+        f"{len(names)} parties take part, not {plan.minimum} to {plan.number}": not (
+            plan.minimum <= len(names) <= plan.number
+        ),
+        f"{party.declared_rows} declared_rows of {noise.total.scale} steps a vote do not fit a sum of {len(names)} "
+        "parties": not largest <= plan.most,
         f"it only protects against {plan.colluding} colluding parties": plan.colluding < party.colluding,
         f"it sums {plan.minimum} parties, minimum is {party.minimum}": plan.minimum < party.minimum,
         f"its epsilon is {epsilon:.4g}, epsilon_at_most is {party.epsilon_at_most:g}": epsilon
@@ -162,93 +148,76 @@ def check_plan(party: Party, plan: RoundPlan) -> None:
         "private.rows without private.of requires adjacency replace_one": where.lets_rows_in
         and privacy.adjacency == "add_remove",
     }
+    _raise_wrong(f"Plan of round {plan.id.folder}", wrong)
+
+
+def _raise_wrong(what: str, wrong: Mapping[str, bool]) -> None:
     problems = [problem for problem, applies in wrong.items() if applies]
     if problems:
-        raise ConfigError(f"Plan of round {plan.id.folder}: {'; '.join(problems)}. Nothing was sent.")
+        raise ConfigError(f"{what}: {'; '.join(problems)}. Nothing was sent.")
 
 
 @dataclass(frozen=True, slots=True)
 class PartyRound:
-    """A party in one round, in answer to one `call` of a coordinator's process.
-
-    `keys`: those of the rounds of this process; they exist only in memory.
-    """
+    """A party in one round, in answer to one `call` of a coordinator's process; `keys` are those of this process."""
 
     party: Party
     at: RoundId
     call: str
     keys: Keys
 
-    def take_part(self) -> str:
-        """Run the round and return 'masked', 'sent before' or 'aborted'.
+    def take_part(self) -> Generator[None, None, str]:
+        """Run the round and return 'masked' or 'sent before'; yield while the coordinator has to continue it.
 
         Raises PartyError with the text of a code. The details are only in the party's state folder.
         """
         try:
-            return self._take_part()
-        except AbortedError:
-            self.keys.pop(self.at, None)
-            return "aborted"
+            return (yield from self._take_part())
         except Exception as error:  # noqa: BLE001  (the error and its causes can describe rows)
-            code = error_code(error)
+            code = next(code for code, (kinds, _) in REFUSED.items() if isinstance(error, kinds))
             write_error_for_owner(self.party.zone.folder, error)
         # Outside the except block: an error that leaves this method must not have a cause.
         self._send(File.REFUSALS, f"{self.call} {code}".encode())
         raise PartyError(self.party.name, f"does not take part: {explain_refusal(code)}.")
 
-    def _take_part(self) -> str:
-        if self.party.exchange.exists(self._mine(File.UPLOADS)):
+    def _take_part(self) -> Generator[None, None, str]:
+        party, files, at = self.party, self.party.exchange, self.at
+        if files.exists(at.message(File.UPLOADS, party.name)):
             return "sent before"
-        data = self.party.exchange.read(f"{self.at.folder}/{File.PLAN}") or b""
-        plan = RoundPlan.from_message(data, self.at, self.party.coordinator)
-        self._stop_if_aborted()
-        check_plan(self.party, plan)
-        dataset, fingerprint = register_rows(self.party)
-        charges = (shared_charge(plan.noise),) * plan.privacy.releases
-        budget = BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, charges)
-        self.party.ledger.reserve(dataset, budget, self.party.who)
-        announcements = self._listed()
-        job = self._job(plan, dataset, fingerprint, announcements)
-        stored = sent_before(self.party, job) if announcements is not None else None
-        if stored is not None:
-            self._send(File.UPLOADS, stored)
-            return "sent before"
-        candidates = self._candidates(plan)
-        key = self._key(plan)
-        prepare(self.party, job)
-        self.party.exchange.write(self._mine(File.KEYS), key.announcement)
-        self._wait(File.LIST, plan)
-        announcements = self._listed() or {}
-        transcript = check_announcements(plan.round, announcements, self.party.registry)
-        if announcements[self.party.name] != key.announcement:
-            raise KeyLostError("Round key: another process of this party announced its own. Run one process.")
-        job = self._job(plan, dataset, fingerprint, announcements)
-        self._send(File.READY, transcript)
-        self._wait(File.GO, plan)
-        mask = partial(masked, key=key, transcript=transcript, announcements=announcements)
-        output = release_masked(self.party, job, candidates, mask)
-        self.keys.pop(self.at, None)
+        plan = RoundPlan.from_message(files.read(f"{at.folder}/{File.PLAN}") or b"", at, party.coordinator)
+        check_plan(party, plan)
+        dataset, fingerprint = register_rows(party)
+        charge = shared_charge(plan.noise)
+        budget = BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, (charge,) * plan.privacy.releases)
+        party.ledger.reserve(dataset, budget, party.who)
+        key, candidates, outcome = self.keys.get(plan.digest), None, "sent before"
+        if not files.exists(f"{at.folder}/{File.LIST}"):
+            candidates = self._candidates(plan)
+            prepare(party, plan, fingerprint)
+            key = key or self.keys.setdefault(plan.digest, RoundKey(party.name, plan, party.secret))
+            files.write(at.message(File.KEYS, party.name), key.announcement)
+        while (listed := files.read(f"{at.folder}/{File.LIST}")) is None:
+            yield
+        announcements = {name: bytes.fromhex(message) for name, message in json.loads(listed).items()}
+        transcript = check_announcements(plan, announcements, party.registry)
+        # The key of the vote in the ledger depends on the release and on the round keys.
+        paid = step_key("party_vote", {"step": plan.step}, {"transcript": transcript.hex()}).key
+        request = ReleaseRequest(dataset, plan.run_id, f"vote-{plan.iteration}", paid, charge, plan.respend)
+        if not party.ledger.released(dataset, paid):
+            if key is None or announcements[party.name] != key.announcement:
+                raise KeyLostError("Round key: another process announced it. A new attempt creates a new key.")
+            candidates = candidates or self._candidates(plan)
+            self._send(File.READY, transcript)
+            while not files.exists(f"{at.folder}/{File.GO}"):
+                yield
+            mask = partial(masked, key=key, announcements=announcements, registry=party.registry)
+            draw = partial(masked_votes, party, plan, fingerprint, party.declared_rows, candidates, mask)
+            party.ledger.release_once(request, draw)
+            outcome = "masked"
+        self._send(File.UPLOADS, party.ledger.release_once(request, never_draw).output)
         if plan.iteration + 1 == plan.privacy.releases:
-            return_reservation(self.party, plan.run_id)  # the last vote of the run
-        self._send(File.UPLOADS, output)
-        return "masked"
-
-    def _key(self, plan: RoundPlan) -> RoundKey:
-        """Return the key of the round; create it if this process has not."""
-        key = self.keys.get(self.at)
-        if key is None or key.round != plan.round:
-            if self.party.exchange.exists(f"{self.at.folder}/{File.LIST}"):
-                raise KeyLostError("Round key: the process that created it has ended. A new attempt creates a new key.")
-            key = self.keys[self.at] = RoundKey.generate(self.party.name, plan.round, self.party.secret)
-        return key
-
-    def _job(
-        self, plan: RoundPlan, dataset: str, fingerprint: str, announcements: Mapping[str, bytes] | None
-    ) -> PartyJob:
-        """Return the vote; its key in the ledger depends on the release and on the round keys."""
-        transcript = transcript_of(plan.round, announcements).hex() if announcements else ""
-        key = step_key("party_vote", {"step": plan.step}, {"transcript": transcript}).key
-        return PartyJob(plan, dataset, fingerprint, key, self.party.declared_rows)
+            return_reservation(party, plan.run_id)  # the last vote of the run
+        return outcome
 
     def _candidates(self, plan: RoundPlan) -> Candidates:
         texts = unpack(plan.pieces, self.party.exchange)
@@ -257,40 +226,12 @@ class PartyRound:
             "a class is not in the plan": not set(map(str, texts.labels)) <= set(plan.labels),
             "their vectors have another length": texts.vectors.shape[1] != self.party.embedder.dimension,
         }
-        problems = [problem for problem, applies in wrong.items() if applies]
-        if problems:
-            raise ConfigError(f"Texts of round {self.at.folder}: {'; '.join(problems)}. Nothing was sent.")
+        _raise_wrong(f"Texts of round {self.at.folder}", wrong)
         return texts
 
-    def _listed(self) -> dict[str, bytes] | None:
-        """Return the published messages with the keys of all parties."""
-        data = self.party.exchange.read(f"{self.at.folder}/{File.LIST}")
-        return None if data is None else {party: bytes.fromhex(key) for party, key in json.loads(data).items()}
-
-    def _wait(self, name: str, plan: RoundPlan) -> None:
-        """Wait for a file of the coordinator."""
-
-        def is_there(waited: float) -> bool:
-            if self.party.exchange.exists(f"{self.at.folder}/{name}"):
-                return True
-            self._stop_if_aborted()
-            if waited > TIMEOUT_FACTOR * 60 * plan.minutes:
-                raise WaspError("Coordinator: it did not continue the round before the timeout. Nothing was sent.")
-            return False
-
-        wait_until(self.party.exchange, is_there)
-
-    def _stop_if_aborted(self) -> None:
-        if self.party.exchange.exists(f"{self.at.folder}/{File.ABORT}"):
-            raise AbortedError
-
     def _send(self, kind: str, payload: bytes) -> None:
-        self.party.exchange.write(
-            self._mine(kind), sign_message(self.party.secret, kind, self.at, self.party.name, payload)
-        )
-
-    def _mine(self, kind: str) -> str:
-        return self.at.message(kind, self.party.name)
+        party, at = self.party, self.at
+        party.exchange.write(at.message(kind, party.name), sign_message(party.secret, kind, at, party.name, payload))
 
 
 def open_calls(names: Sequence[str]) -> dict[RoundId, str]:

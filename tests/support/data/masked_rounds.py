@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from connectors.security.signing import public_pem
-from tasks.federation.masked_round import Round, RoundId, check_announcements
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.federation.messages import RoundPlan
 from tasks.private.federation.masking import RoundKey, masked
 
 
@@ -23,18 +24,21 @@ class Federation:
         self.secret = {f"party-{one:02d}": secrets.token_bytes(32) for one in range(1, self.number + 1)}
         self.registry = {party: public_pem(secret) for party, secret in self.secret.items()}
 
-    def round(self, length: int, attempt: int = 0, iteration: int = 0, plan: str = "0" * 64) -> Round:
-        return Round(RoundId("wasp-1", iteration, attempt), tuple(self.secret), length, plan)
+    def plan(self, length: int, **changes: Any) -> RoundPlan:
+        numbers = {"number": self.number, "minimum": self.number, "colluding": 0, "length": length}
+        words = dict.fromkeys(("flow", "embedder", "registry", "step"), "")
+        privacy = VotePrivacy(4, 1e-5, 1)
+        rest = {"run_id": "wasp-1", "iteration": 0, "attempt": 0, "labels": (), "pieces": ()} | numbers | words
+        return RoundPlan(**{"parties": tuple(self.secret), "privacy": privacy} | rest | changes)
 
-    def keys(self, round: Round) -> dict[str, RoundKey]:
-        return {party: RoundKey.generate(party, round, self.secret[party]) for party in round.parties}
+    def keys(self, plan: RoundPlan) -> dict[str, RoundKey]:
+        return {party: RoundKey(party, plan, self.secret[party]) for party in plan.parties}
 
-    def uploads(self, round: Round, values: dict[str, Any]) -> dict[str, Any]:
+    def uploads(self, plan: RoundPlan, values: dict[str, Any]) -> dict[str, Any]:
         """Return what each party sends when it gives `values` in this round."""
-        keys = self.keys(round)
+        keys = self.keys(plan)
         announced = {party: key.announcement for party, key in keys.items()}
-        transcript = check_announcements(round, announced, self.registry)
-        return {party: masked(values[party], key, transcript, announced).tobytes() for party, key in keys.items()}
+        return {party: masked(values[party], key, announced, self.registry).tobytes() for party, key in keys.items()}
 
 
 def ints(values: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,15 @@ import pandas as pd
 import yaml
 
 from connectors.interfaces.errors import PartyError
-from connectors.interfaces.federation import ROUNDS
 from connectors.interfaces.rows import RowsRef
 from connectors.ledger.state import RELEASING
 from connectors.rows.reader import read_rows
 from flows.engine.prepare import Prepared
-from flows.federation.partition import PartyFile, partition
+from flows.federation.partition import partition
 from flows.federation.party import Rounds, load_party
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Payer, Written
-from tasks.federation.masked_round import RoundId
+from tasks.federation.messages import ROUNDS, RoundId
 from tasks.federation.partition import Partition
 from tasks.private.data.rows import identify, open_rows
 from tasks.private.voting.ballot import Ballot
@@ -39,7 +38,8 @@ LABELS = ("login_problem", "billing_question", "slow_internet")
 PLANTED = "zqxplanted"
 """Stands in every private row and in no synthetic text."""
 
-Act = Callable[[PartyRound], str]
+Steps = Generator[None, None, str]
+Act = Callable[[PartyRound], Steps]
 """A party's part in a round, in place of `PartyRound.take_part`."""
 
 
@@ -75,9 +75,6 @@ class Threads:
         self.ended.set()
         for thread in self.threads:
             thread.join(20)
-        for rounds in self.rounds.values():
-            for thread in rounds.threads.values():
-                thread.join(20)
 
     def outcomes(self, iteration: int = 0) -> list[str]:
         """Return what parties said in the rounds of an iteration."""
@@ -95,10 +92,10 @@ class Answering(Rounds):
         super().__init__(party)
         self.said, self.act = said, act or PartyRound.take_part
 
-    def run(self, round_: PartyRound) -> str:
+    def take_part(self, round_: PartyRound) -> Steps:
         place = (self.party.name, round_.at)
         try:
-            self.said[place] = self.act(round_)
+            self.said[place] = yield from self.act(round_)
         except PartyError as error:
             self.said[place] = str(error)
         except Killed:
@@ -136,7 +133,7 @@ def lying(party: str, change: Callable[[str, bytes], bytes | None]) -> dict[str,
 def killed_at(party: str, stage: str) -> dict[str, Act]:
     """Kill a party: "joined" before it announces its key, "ready" after it said that it is ready."""
 
-    def act(round_: PartyRound) -> str:
+    def act(round_: PartyRound) -> Steps:
         def change(name: str, data: bytes) -> bytes:
             if name.endswith("/ready"):
                 round_.party.exchange.write(name, data)
@@ -232,9 +229,9 @@ def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, *
         where = RowsRef(str(source), person="person" if persons else None)
         cap = changes.pop("cap", "inf")
         colluding = changes.get("parties", {}).get("colluding", 1)
-        file = PartyFile(cap, "hashing", colluding)
+        settings = Partition(number, 5.0, 3, 2, float(cap), "hashing", colluding)
         (folder / "home").mkdir(mode=0o700, exist_ok=True)
-        partition(where, folder / "parties", Partition(number, 5.0, 3, 2), file, folder / "home")
+        partition(where, folder / "parties", settings, folder / "home")
     changes.pop("cap", None)
     chosen = {"registry": str(folder / "parties/parties.yaml"), "exchange": str(folder / "parties/exchange")}
     clerk = {"name": "clerk", "connector": "openai", "model": "m", "endpoint": "http://127.0.0.1:9/v1", "key": "none"}

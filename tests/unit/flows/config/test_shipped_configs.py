@@ -16,7 +16,7 @@ from flows.cli import start
 from flows.config.extends import flow_of, merge, read_layers
 from flows.config.files import load_config
 from flows.engine import text as words
-from flows.federation.partition import PartyFile, partition
+from flows.federation.partition import partition
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.wasp.config import WaspConfig
 from tasks.federation.partition import Partition
@@ -81,7 +81,7 @@ def test_it_loads_and_can_be_planned(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FEDERATED, ids=name_of)
 def test_a_run_of_several_parties_loads_and_tells_what_each_is_charged(path: Path, tmp_path: Path) -> None:
-    partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(10), PartyFile())
+    partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / "parties", Partition(10))
     flow = CONFIGS[path]
     plan = start.plan(flow, path, [f"parties.registry={tmp_path}/parties/parties.yaml"])
     json.dumps(plan, allow_nan=False)
@@ -131,7 +131,7 @@ def test_a_comparison_loads_and_every_cell_can_be_planned(
     if folders:
         monkeypatch.setenv("WASP_DATA", str(tmp_path))
     for folder in set(folders):
-        partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / folder, Partition(3), PartyFile())
+        partition(RowsRef("builtin:support_desk/private.parquet"), tmp_path / folder, Partition(3))
     plan = start.plan("compare", path, changes)
     assert plan["cells"] >= plan["open"] == len(plan["matrix"]) > 1
     assert name_of(path) != "compare_here" or plan["cells"] == 14, "seven rows and two columns"

@@ -11,7 +11,7 @@ from connectors.security.signing import open_signing_key, public_line
 from flows.cli import stored_runs
 from flows.config.files import check_config
 from flows.engine.federation import federation_of, read_registry
-from flows.federation.partition import PartyFile, partition
+from flows.federation.partition import partition
 from flows.federation.party import PartyConfig, load_party, serve_party
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.manifest import open_book, read_book
@@ -36,9 +36,9 @@ def test_a_party_file_of_an_earlier_version_is_told_what_to_remove() -> None:
         (None, "cannot be read"),
         ("just words", "names fewer than two parties"),
         ("a: KEY-a\ncoordinator: KEY-b\n", "names fewer than two parties"),
-        ("a: KEY-a\nb: nonsense\n", "has no key for 'b'"),
+        ("a: KEY-a\nb: nonsense\n", "no valid key of its own for 'b'"),
         ("a: KEY-a\nb: KEY-b\na: KEY-a\n", "line 3: the key 'a' is written twice, first in line 1"),
-        ("a: KEY-a\nb: KEY-a\n", "same key for two parties"),
+        ("a: KEY-a\nb: KEY-a\n", "no valid key of its own for 'b'"),
         ("a: KEY-a\n../b: KEY-b\n", "Party name '../b' is invalid"),
     ],
     ids=["missing", "words", "one", "no-key", "twice", "same-key", "path"],
@@ -57,8 +57,8 @@ def test_a_registry_that_cannot_be_is_refused(tmp_path: Path, lines: str | None,
 @pytest.fixture
 def parties(tmp_path: Path) -> Path:
     rows = write_rows(tmp_path / "rows.parquet", persons=20)
-    file = PartyFile("2.5", "hashing")
-    partition(RowsRef(str(rows), person="person"), tmp_path / "p", Partition(3, 5.0, 1), file)
+    settings = Partition(3, 5.0, 1, epsilon=2.5, embedder="hashing")
+    partition(RowsRef(str(rows), person="person"), tmp_path / "p", settings)
     return tmp_path / "p"
 
 

@@ -19,7 +19,7 @@ from flows.publish.gate import require_no_red_audit
 from flows.publish.ledger_page import collect, render
 from flows.runtime.stores import open_artifacts
 from flows.storage.audit_findings import AuditLine, audits_of_releases
-from tasks.accounting.federated import Parties, shared, shared_charge
+from tasks.accounting.federated import Parties, SharedNoise, shared_charge
 from tasks.audit.attacks import Attack
 from tests.support.ledgers import charge
 from tests.support.runs.pipeline import FURTHER, METHODS, SMALL, Pipeline, last_json
@@ -196,7 +196,7 @@ def test_the_ledger_page_shows_the_audits_of_each_runs_own_mechanism(flow: str, 
     manifest = manifest_of("wasp" if flow == "parties" else flow)
     (attack,) = attacks_on(manifest)
     noise = attack.noise
-    charge = shared_charge(shared(noise, Parties(4, 4, 1))) if flow == "parties" else noise.charge
+    charge = shared_charge(SharedNoise(noise, Parties(4, 4, 1))) if flow == "parties" else noise.charge
     book = open_ledger(tmp_path)
     book.register("desk", "fingerprint", ["0" * 64], "Ada")
     book.set_cap("desk", 9.0, noise.delta, "Ada", "agreed")

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import chisquare
 
 from connectors.interfaces.errors import FinalError
-from tasks.accounting.federated import guarantee
-from tasks.federation.masked_round import File, RoundId, centred
+from tasks.accounting.federated import SharedNoise, guarantees
+from tasks.federation.messages import File, RoundId
 from tests.support.runs.federation import (
     PLANTED,
     SHORT,
@@ -207,10 +207,11 @@ def test_a_party_reads_the_sum_and_the_guarantee_counts_it_as_colluding(tmp_path
     length = both_sides(votes).size
     uploads = [reader.read(at.message(File.UPLOADS, party))[-4 * length :] for party in info["parties"]]
     total = np.sum([np.frombuffer(upload, dtype="<u4") for upload in uploads], axis=0, dtype=np.uint32)
-    assert np.array_equal(centred(total).reshape(2, -1).T, both_sides(votes))
-    noise = federated.run.federation.shared(federated.run.noise)
+    assert np.array_equal(total.view(np.int32).reshape(2, -1).T, both_sides(votes))
+    noise = SharedNoise(federated.run.noise, federated.run.federation.parties)
+    nobody, one, two = (case["epsilon"] for case in guarantees(noise))
     assert noise.parties.colluding == 1
-    assert guarantee(noise, 0).epsilon < guarantee(noise, 1).epsilon <= 4.0 + 1e-6 < guarantee(noise, 2).epsilon
+    assert nobody < one <= 4.0 + 1e-6 < two
 
 
 def test_the_coordinators_files_hold_no_votes_of_one_party_and_no_row(tmp_path: Path) -> None:
