@@ -29,7 +29,7 @@ from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.iteration_record import Facts, facts_of, line, with_privacy
 from tasks.prefect.runtime import run_step
 from tasks.reporting.run_record import Touched
-from tasks.steps.federation.coordinator import Dropped, FederatedVote, federated_vote
+from tasks.steps.federation.coordinator import Dropped, federated_vote
 from tasks.steps.generate import WriteJob
 from tasks.steps.students.evaluation import MeasureJob, TrainJob, train_and_test
 from tasks.steps.students.soft_labels import label_softly
@@ -252,8 +252,7 @@ class Run:
         spec, federation = self.vote_spec(iteration), self.prepared.federation
         if federation is None:
             return self.release(vote, spec, votable)
-        job = FederatedVote(spec, self.tools.called.flow, self.prepared.card.label_names, federation)
-        return self.release(federated_vote, job, votable, self.dropped, get_run_logger().info)
+        return self.release(federated_vote, spec, votable, federation, self.dropped, get_run_logger().info)
 
     @property
     def student_spec(self) -> StudentSpec:

@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from connectors.interfaces.rows import RowsRef
-from connectors.rows.reader import read_rows
+from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.security.signing import open_signing_key, public_line
 from flows.runtime.state_folder import COORDINATOR_KEY, PARTY_KEY, state_folder
+from flows.runtime.stores import open_zone
 from tasks.federation.messages import COORDINATOR
 from tasks.federation.partition import Partition
 from tasks.private.federation.party_rows import ROWS, write_parties
@@ -27,7 +27,7 @@ def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | N
     """
     home = home or state_folder()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    names = write_parties(read_rows, source, settings, folder, home / "private" / "problems")
+    names = write_parties(open_zone(home), PrivateRef(folder.name, source), settings, folder)
     connector, _, model = settings.embedder.partition(":")
     person = {"person": "person"} if source.person else {}
     values: dict[str, Any] = {

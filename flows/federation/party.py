@@ -101,7 +101,6 @@ def load_party(path: Path) -> Party:
     ledger, secret = open_ledger(home), open_signing_key(home, PARTY_KEY)
     registry, coordinator = _registered(config.name, secret, Path(place(config.registry, folder)).expanduser())
     return Party(
-        home=home,
         exchange=RemoteFiles(place(config.exchange, folder), own_folder(config.name)),
         artifacts=Artifacts(home),
         ledger=ledger,
@@ -149,7 +148,7 @@ def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) ->
 
     Raises an error if the rows or the exchange cannot be used, or if another process serves this party.
     """
-    with held_here(party.home, f"party-{party.name}"):
+    with held_here(party.artifacts.home, f"party-{party.name}"):
         register_rows(party)  # rows that cannot be used end the start, never a round
         party.exchange.below(ROUNDS)
         rounds = Rounds(party)

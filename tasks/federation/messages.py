@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -29,6 +30,8 @@ COORDINATOR: Final = "coordinator"
 """Name of the coordinator in the registry; no party may have it."""
 ROUNDS: Final = "rounds"
 """Folder of the exchange that only the coordinator writes."""
+PATH: Final = re.compile(rf"{ROUNDS}/([^/]+)/iteration=(\d+)/attempt=(\d+)/([^/]+)")
+"""Path of a coordinator's file: run, iteration, attempt, name."""
 SIGNATURE: Final = 64
 """Bytes of an Ed25519 signature."""
 
@@ -74,15 +77,15 @@ class RoundId:
         """The coordinator's folder of the round in the exchange."""
         return f"{ROUNDS}/{self.run_id}/iteration={self.iteration}/attempt={self.attempt}"
 
-    @classmethod
-    def from_folder(cls, folder: str) -> RoundId:
-        """Return the round of a `folder`."""
-        _, run_id, iteration, attempt = folder.split("/")
-        return cls(run_id, int(iteration.partition("=")[2]), int(attempt.partition("=")[2]))
-
     def message(self, kind: str, party: str) -> str:
         """Return the path of a party's message in the exchange."""
         return f"{own_folder(party)}/{self.folder}/{kind}"
+
+
+def rounds_with(names: Iterable[str], file: str) -> dict[RoundId, str]:
+    """Return the last of the files that begin with `file`, of each round among the `names` of a coordinator's files."""
+    files = [match for match in map(PATH.fullmatch, sorted(names)) if match and match[4].startswith(file)]
+    return {RoundId(match[1], int(match[2]), int(match[3])): match[4] for match in files}
 
 
 # --- messages

@@ -118,7 +118,7 @@ def identify(zone: Zone, private: PrivateRef, labels: Sequence[str] | None, publ
     (anything else), and PlaceError if the source does not exist. None of them depends on a row.
     """
     with sealed(zone.folder):
-        frame, problems = _read(zone, private, whole=True)
+        frame, problems = read_all(zone, private, whole=True)
         _write_problems(zone, private, [*problems, *_problems(frame, private.where, labels, public_texts)])
         texts = [text for text in frame["text"] if _is_filled(text)]
         records = tuple(zone.record_hash("", text) for text in texts)
@@ -136,7 +136,7 @@ def describe_problems(
     class without rows, one text in most rows.
     """
     with sealed(zone.folder):
-        frame, problems = _read(zone, private)
+        frame, problems = read_all(zone, private)
         return [*problems, *_problems(frame, private.where, labels, public_texts)]
 
 
@@ -162,7 +162,7 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
     Raises PrivateInputError with the code PRIVATE-CHANGED if the fingerprint of the source has changed: the budget of
     the new rows was not looked up.
     """
-    (frame, _), where = _read(zone, private), private.where
+    (frame, _), where = read_all(zone, private), private.where
     if _fingerprint(zone, private, frame) != fingerprint:
         reason = "the rows have changed since the run started; repeat the same wasp run: it is charged for them"
         raise _refusal(zone, private, "PRIVATE-CHANGED", reason)
@@ -180,7 +180,7 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
     return OpenedRows(tuple(frame["text"].tolist()), tuple(frame["label"].tolist()), persons)
 
 
-def _read(zone: Zone, private: PrivateRef, whole: bool = False) -> tuple[pd.DataFrame, list[dict[str, object]]]:
+def read_all(zone: Zone, private: PrivateRef, whole: bool = False) -> tuple[pd.DataFrame, list[dict[str, object]]]:
     """Return all rows, and the problems of a source whose query fails on its rows."""
     problems: list[dict[str, object]] = []
     try:

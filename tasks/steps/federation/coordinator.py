@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,7 +25,17 @@ from tasks.core.refs import Written
 from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
 from tasks.federation.masked_round import check_announcements, unmasked
-from tasks.federation.messages import ROUNDS, File, Form, PlanSignatureError, RoundId, RoundPlan, open_message, pack
+from tasks.federation.messages import (
+    ROUNDS,
+    File,
+    Form,
+    PlanSignatureError,
+    RoundId,
+    RoundPlan,
+    open_message,
+    pack,
+    rounds_with,
+)
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import never_draw
 from tasks.private.voting.votes import NoisyVotes
@@ -50,12 +60,13 @@ Dropped = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Federation:
-    """The parties of a run.
+    """The parties of a run of `flow`.
 
     `registry`: long-term public key (PEM) of every party by name; `coordinator`: the key that signs plans; `parties`:
     their numbers; `form`: transfer format of text vectors; `minutes`: timeout for a party at each stage.
     """
 
+    flow: str
     registry: Mapping[str, bytes]
     coordinator: bytes
     parties: Parties
@@ -63,41 +74,31 @@ class Federation:
     minutes: float
 
 
-@dataclass(frozen=True, slots=True)
-class FederatedVote:
-    """A vote of several parties on the classes `labels`; they divide the noise of `spec` among them."""
-
-    spec: VoteSpec
-    flow: str
-    labels: tuple[str, ...]
-    federation: Federation
-
-    @property
-    def noise(self) -> SharedNoise:
-        """The noise in shares."""
-        return SharedNoise(self.spec.noise, self.federation.parties)
-
-
-@paid_step("vote of the parties t={job.spec.iteration}", stays=in_flow_process)
+@paid_step("vote of the parties t={spec.iteration}", stays=in_flow_process)
 def federated_vote(
-    tools: Tools, job: FederatedVote, written: Sequence[Written], dropped: Dropped, report: Callable[[str], None]
+    tools: Tools,
+    spec: VoteSpec,
+    written: Sequence[Written],
+    federation: Federation,
+    dropped: Dropped,
+    report: Callable[[str], None],
 ) -> tuple[ArtifactRef, str]:
-    """Release the noisy sum of all parties' votes for `written` once.
+    """Release the noisy sum of all parties' votes for `written` once; they divide the noise of `spec` among them.
 
     Raises FinalError with the names of the failed parties if too few remain, or if some failed after all were ready.
     Nothing is summed in this case.
     """
-    spec, parties = job.spec, job.federation.parties
-    more = {"parties": [parties.number, parties.minimum, parties.colluding, job.federation.form]}
+    noise = SharedNoise(spec.noise, federation.parties)
+    more = {"parties": [*astuple(federation.parties), federation.form]}
     key = vote_key("federated_vote", tools, spec, written, more)
-    request = spec.payer.request(tools.run_id, spec.slot, key.key, shared_charge(job.noise))
+    request = spec.payer.request(tools.run_id, spec.slot, key.key, shared_charge(noise))
     facts: dict[str, Any] = {}
 
     def draw() -> StoredRelease:
         if tools.ledger.released(spec.payer.dataset, key.key):
             facts["read_back"] = True
             return tools.ledger.release_once(request, never_draw)
-        votes, parts = Coordinator(tools, job, key.key, dropped, report).collect_sum(written)
+        votes, parts = Coordinator(tools, spec, federation, key.key, dropped, report).collect_sum(written)
         facts.update(parts)
         return tools.ledger.release_once(request, votes.to_bytes)
 
@@ -120,11 +121,17 @@ class Coordinator:
     """
 
     tools: Tools
-    job: FederatedVote
+    spec: VoteSpec
+    federation: Federation
     step: str
     dropped: Dropped
     report: Callable[[str], None]
     call: str = field(default_factory=lambda: f"{File.CALL}{time.time_ns()}")
+
+    @property
+    def noise(self) -> SharedNoise:
+        """The noise in shares."""
+        return SharedNoise(self.spec.noise, self.federation.parties)
 
     def collect_sum(self, written: Sequence[Written]) -> tuple[NoisyVotes, dict[str, Any]]:
         """Return the summed votes, and the facts stored with them, from the open attempt or a later one."""
@@ -140,10 +147,8 @@ class Coordinator:
             else:
                 break
         near, *far = total.reshape(plan.privacy.sides, -1)
-        noise = self.job.noise
-        votes = NoisyVotes(
-            texts.ids, near, far[0] if far else None, noise.total.scale, noise.sum_int(len(plan.parties))
-        )
+        sigma = self.noise.sum_int(len(plan.parties))
+        votes = NoisyVotes(texts.ids, near, far[0] if far else None, self.spec.noise.scale, sigma)
         return votes, {"parties": list(plan.parties), "dropped": dict(self.dropped), "attempt": plan.attempt}
 
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
@@ -154,7 +159,7 @@ class Coordinator:
             keys = self._gather(plan, File.KEYS)
         else:
             keys = {party: bytes.fromhex(key) for party, key in json.loads(listed).items()}
-        transcript = check_announcements(plan, keys, self.job.federation.registry)
+        transcript = check_announcements(plan, keys, self.federation.registry)
         if listed is None:
             files.write(f"{folder}/{File.LIST}", json.dumps({party: key.hex() for party, key in keys.items()}).encode())
         if not files.exists(f"{folder}/{File.GO}"):
@@ -174,7 +179,7 @@ class Coordinator:
             missing = [party for party in plan.parties if party not in messages]
             if not missing:
                 return messages
-            late = dict.fromkeys(missing, LATE) if waited > 60 * self.job.federation.minutes else {}
+            late = dict.fromkeys(missing, LATE) if waited > 60 * self.federation.minutes else {}
             if gone := late | self._refused(plan, missing):
                 raise DropOutError(gone)
             if waited > reported + REPORT_SECONDS:
@@ -190,7 +195,7 @@ class Coordinator:
 
     def _opened(self, plan: RoundPlan, kind: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the payloads of messages by party."""
-        registry = self.job.federation.registry
+        registry = self.federation.registry
         return {party: open_message(data, kind, plan.id, party, registry[party]) for party, data in messages.items()}
 
     def _refused(self, plan: RoundPlan, missing: Sequence[str]) -> dict[str, str]:
@@ -202,13 +207,12 @@ class Coordinator:
     # --- attempts
     def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> RoundPlan:
         """Return the plan of the open attempt, or publish the next one."""
-        files, first = self.tools.exchange, RoundId(self.tools.run_id, self.job.spec.iteration, 0)
-        names = files.below(first.folder.rpartition("/")[0])
-        folders = [name.rpartition("/")[0] for name in names if name.endswith(f"/{File.PLAN}")]
-        last = max(map(RoundId.from_folder, folders), key=lambda at: at.attempt, default=replace(first, attempt=-1))
+        files, none = self.tools.exchange, RoundId(self.tools.run_id, self.spec.iteration, -1)
+        names = files.below(none.folder.rpartition("/")[0])
+        last = max(rounds_with(names, File.PLAN), key=lambda at: at.attempt, default=none)
         data, plan = files.read(f"{last.folder}/{File.PLAN}") or b"", None
         with suppress(PlanSignatureError, ArtifactError):
-            plan = RoundPlan.from_message(data, last, self.job.federation.coordinator)
+            plan = RoundPlan.from_message(data, last, self.federation.coordinator)
         if plan is not None and plan.step == self.step and f"{last.folder}/{File.ABORT}" not in names:
             return plan
         if plan is not None:
@@ -217,28 +221,28 @@ class Coordinator:
 
     def publish(self, at: RoundId, written: Sequence[Written], texts: Candidates) -> RoundPlan:
         """Publish plan and texts of an attempt; texts that an earlier round published are reused."""
-        tools, job, noise, files = self.tools, self.job, self.job.noise, self.tools.exchange
-        parties = tuple(party for party in sorted(job.federation.registry) if party not in self.dropped)
+        tools, federation, noise, files = self.tools, self.federation, self.noise.total, self.tools.exchange
+        parties = tuple(party for party in sorted(federation.registry) if party not in self.dropped)
         pieces = []
         for entry in written:
             ids = tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy()
-            piece, data = pack(at.run_id, texts.take(np.flatnonzero(np.isin(texts.ids, ids))), job.federation.form)
+            piece, data = pack(at.run_id, texts.take(np.flatnonzero(np.isin(texts.ids, ids))), federation.form)
             pieces.append(piece)
             if not files.exists(piece):
                 files.write(piece, data)
         plan = RoundPlan(
             **asdict(at),
-            **asdict(noise.parties),
+            **asdict(federation.parties),
             parties=parties,
-            length=len(texts.ids) * noise.total.privacy.sides,
-            flow=job.flow,
-            privacy=noise.total.privacy,
-            labels=job.labels,
+            length=len(texts.ids) * noise.privacy.sides,
+            flow=federation.flow,
+            privacy=noise.privacy,
+            labels=tuple(sorted(set(map(str, texts.labels)))),
             embedder=tools.embedder.identity,
             pieces=tuple(pieces),
-            registry=registry_digest(job.federation.registry, parties),
+            registry=registry_digest(federation.registry, parties),
             step=self.step,
-            respend=job.spec.payer.respend,
+            respend=self.spec.payer.respend,
         )
         files.remove([f"{ROUNDS}/{plan.run_id}/{File.ENDED}"])
         files.write(f"{at.folder}/{File.PLAN}", plan.to_message(tools.coordinator_key))
@@ -246,7 +250,7 @@ class Coordinator:
 
     def _drop(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
         """Abort an attempt after dropouts; raise FinalError if it is the last one."""
-        if self.tools.exchange.exists(f"{plan.id.folder}/{File.GO}") and not self.job.spec.payer.respend:
+        if self.tools.exchange.exists(f"{plan.id.folder}/{File.GO}") and not self.spec.payer.respend:
             raise FinalError(
                 f"Parties: no masked votes after all were ready ({_reasons(gone)}). Nothing was summed. Parties that "
                 f"sent votes remain charged. When the others respond: wasp resume {plan.run_id} continues the same "
@@ -256,10 +260,10 @@ class Coordinator:
         # A party that lost its key stays in the run.
         self.dropped.update({party: why for party, why in gone.items() if why != explain_refusal(KEY_LOST)})
         self._abort(plan)
-        left, minimum = len(self.job.federation.registry) - len(self.dropped), self.job.federation.parties.minimum
+        left, minimum = len(self.federation.registry) - len(self.dropped), self.federation.parties.minimum
         if left < minimum:
             end_run(self.tools.exchange, plan.run_id)
-            self.tools.ledger.finish(self.job.spec.payer.dataset, plan.run_id)
+            self.tools.ledger.finish(self.spec.payer.dataset, plan.run_id)
             raise FinalError(
                 f"Parties: {left} remain, {minimum} are required ({_reasons(self.dropped)}). Nothing was released, and "
                 f"every party returns its reservation for this run. When they respond: wasp resume {plan.run_id}"

@@ -8,11 +8,9 @@ errors only as codes, because error messages can describe private rows.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from connectors.interfaces.content_keys import digest
@@ -33,7 +31,7 @@ from tasks.accounting.composition import epsilon_of
 from tasks.accounting.federated import shared_charge
 from tasks.core.reuse import step_key
 from tasks.federation.masked_round import PlanMismatchError, check_announcements
-from tasks.federation.messages import ROUNDS, File, PlanSignatureError, RoundId, RoundPlan, sign_message, unpack
+from tasks.federation.messages import File, PlanSignatureError, RoundId, RoundPlan, rounds_with, sign_message, unpack
 from tasks.private.data.quarantine import write_error_for_owner
 from tasks.private.data.rows import Zone, identify
 from tasks.private.federation.masking import RoundKey, masked
@@ -48,9 +46,6 @@ if TYPE_CHECKING:
 
 TAIL: Final = 8
 """Noise beyond this many sigma is ignored in the range check: it occurs once in 10^15 draws."""
-
-CALLS: Final = re.compile(rf"({ROUNDS}/[^/]+/iteration=\d+/attempt=\d+)/({File.CALL}\d+)")
-"""Path of a call: folder of the round, name of the file."""
 
 KEY_LOST: Final = "KEY-LOST"
 
@@ -85,14 +80,13 @@ def explain_refusal(code: str) -> str:
 class Party:
     """One party with its opened connectors (implements RowTools), its keys and the limits of its owner.
 
-    `home`: its state folder. `secret`: its long-term key (32 bytes); `registry`, `coordinator`: public keys (PEM).
+    `secret`: its long-term key (32 bytes); `registry`, `coordinator`: public keys (PEM).
     `minimum`: fewest parties in a sum. `colluding`: fewest colluding parties that the noise must tolerate.
     `epsilon_at_most`: largest epsilon of one run, at `delta`. `declared_rows`: largest number of rows, a public number.
     `labels`: classes that the party votes on, None for all. `settle` writes the cap and group of its rows to its
     ledger; `who` is the user of its reservations.
     """
 
-    home: Path
     exchange: RemoteFiles
     artifacts: Artifacts
     ledger: PrivacyLedger
@@ -236,12 +230,9 @@ class PartyRound:
 
 def open_calls(names: Sequence[str]) -> dict[RoundId, str]:
     """Return the newest call of each open round among the `names` of a coordinator's files."""
-    ended = ended_runs(names)
-    calls = {match[1]: match[2] for match in map(CALLS.fullmatch, sorted(names)) if match}
-    rounds = {RoundId.from_folder(folder): call for folder, call in calls.items()}
-    return {
-        at: call for at, call in rounds.items() if f"{at.folder}/{File.ABORT}" not in names and at.run_id not in ended
-    }
+    aborted, ended = rounds_with(names, File.ABORT), ended_runs(names)
+    calls = rounds_with(names, File.CALL)
+    return {at: call for at, call in calls.items() if at not in aborted and at.run_id not in ended}
 
 
 def ended_runs(names: Sequence[str]) -> set[str]:

@@ -28,7 +28,7 @@ from tasks.private.voting.ballot import Ballot
 from tasks.private.voting.release import private_vectors
 from tasks.private.voting.votes import NoisyVotes, clean_votes
 from tasks.steps.federation import coordinator
-from tasks.steps.federation.coordinator import Dropped, FederatedVote
+from tasks.steps.federation.coordinator import Coordinator, Dropped
 from tasks.steps.federation.party import Party, PartyRound
 from tasks.steps.vote import VoteSpec, candidates
 from tests.support.runs.pipeline import SMALL
@@ -198,21 +198,24 @@ class Federated:
         """Write the texts of an iteration, as models would."""
         return write_texts(self.run, iteration, LABELS)
 
-    def job(self, iteration: int = 0, minutes: float = 2.0, respend: bool = False) -> FederatedVote:
-        run, name = self.run, self.run.tools.called
-        assert run.federation is not None
-        spec = VoteSpec(iteration, Payer(name.dataset, name.fingerprint, respend), run.noise, "all")
-        return FederatedVote(spec, "wasp", run.card.label_names, replace(run.federation, minutes=minutes))
+    def spec(self, iteration: int = 0, respend: bool = False) -> VoteSpec:
+        name = self.run.tools.called
+        return VoteSpec(iteration, Payer(name.dataset, name.fingerprint, respend), self.run.noise, "all")
+
+    def coordinator(self) -> Coordinator:
+        assert self.run.federation is not None
+        return Coordinator(self.run.tools, self.spec(), self.run.federation, "step", {}, print)
 
     def vote(
-        self, acts: Mapping[str, Act] | None = None, iteration: int = 0, dropped: Dropped | None = None, **job: Any
+        self, acts: Mapping[str, Act] | None = None, iteration: int = 0, minutes: float = 2.0, respend: bool = False
     ) -> tuple[NoisyVotes, dict[str, Any], Threads]:
         """Hold the vote of an iteration; return the votes, what is written beside them, and what parties said."""
         written = [self.texts(number) for number in range(iteration + 1)]
-        job_ = self.job(iteration, **job)
+        assert self.run.federation is not None
+        parties, dropped = replace(self.run.federation, minutes=minutes), Dropped()
         with Threads(self.parties, acts) as threads:
             ref, _ = coordinator.federated_vote(
-                self.run.tools, job_, written, dropped if dropped is not None else {}, self.reports.append
+                self.run.tools, self.spec(iteration, respend), written, parties, dropped, self.reports.append
             )
         table, info = self.run.tools.artifacts.read_table(ref), self.run.tools.artifacts.info(ref)
         columns = [table[name].to_numpy(dtype=np.int64) for name in ("sample_id", "near", "far")]

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from connectors.interfaces.errors import ConfigError, PrivateInputError
-from connectors.interfaces.rows import RowsRef
-from connectors.rows.reader import read_rows
+from connectors.interfaces.rows import PrivateRef, RowsRef
+from flows.runtime.stores import open_zone
 from tasks.core.allocation import unbalanced
 from tasks.federation.partition import Partition, split_rows
 from tasks.private.federation.party_rows import write_parties
@@ -24,13 +24,13 @@ def rows(path: Path, **more: list[str]) -> RowsRef:
     return RowsRef(str(path), person="person" if more else None)
 
 
-def target(folder: Path) -> tuple[Path, Path]:
-    return folder / "parties", folder / "problems"
+def write(folder: Path, where: RowsRef, partition: Partition) -> list[str]:
+    return write_parties(open_zone(folder), PrivateRef("rows", where), partition, folder / "parties")
 
 
 def parts_of(folder: Path, partition: Partition, drawn: dict | None = None, **more: list[str]) -> list[pd.DataFrame]:
     where = replace(rows(folder / "rows.parquet", **more), **drawn or {})
-    names = write_parties(read_rows, where, partition, *target(folder))
+    names = write(folder, where, partition)
     return [pd.read_parquet(folder / "parties" / name / "rows.parquet") for name in names]
 
 
@@ -72,7 +72,7 @@ def test_rows_of_a_person_stay_together(tmp_path: Path) -> None:
 
 
 def test_only_the_owner_may_read(tmp_path: Path) -> None:
-    write_parties(read_rows, rows(tmp_path / "rows.parquet"), Partition(3), *target(tmp_path))
+    write(tmp_path, rows(tmp_path / "rows.parquet"), Partition(3))
     for place in [tmp_path / "parties", *(tmp_path / "parties").rglob("*")]:
         assert stat.S_IMODE(place.stat().st_mode) == (0o700 if place.is_dir() else 0o600), place
 
@@ -92,7 +92,7 @@ def test_numbers_that_cannot_be_are_refused_with_what_to_write(numbers: dict, wo
 def test_what_is_wrong_with_rows_is_told_to_their_owner_alone(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a secret sentence,positive\nanother one,negative\n")
     with pytest.raises(PrivateInputError, match="PRIVATE-READ") as refused:
-        write_parties(read_rows, RowsRef(str(tmp_path / "rows.csv")), Partition(2), *target(tmp_path))
+        write(tmp_path, RowsRef(str(tmp_path / "rows.csv")), Partition(2))
     assert "secret" not in str(refused.value)
-    assert "a secret sentence" in (tmp_path / "problems" / "partition.txt").read_text()
+    assert "a secret sentence" in (tmp_path / "private" / "problems" / "rows.json").read_text()
     assert not (tmp_path / "parties").exists()

@@ -16,7 +16,6 @@ from connectors.security.signing import open_signing_key
 from flows.runtime.state_folder import COORDINATOR_KEY
 from tasks.federation.messages import File, RoundId, RoundPlan, open_message, sign_message
 from tasks.private.federation.masking import RoundKey
-from tasks.steps.federation.coordinator import Coordinator
 from tasks.steps.federation.party import PartyRound, check_plan
 from tasks.steps.vote import candidates
 from tests.support.runs.federation import (
@@ -38,8 +37,7 @@ PRIVATE = {"privacy": {"epsilon": 4.0, "delta": 1e-5}, "cap": "4.0"}
 
 def first_plan(federated: Federated) -> RoundPlan:
     texts = candidates(federated.run.tools, [federated.texts(0)])
-    coordinator = Coordinator(federated.run.tools, federated.job(), "step", {}, print)
-    return coordinator.publish(RoundId(federated.run.tools.run_id, 0, 0), [federated.texts(0)], texts)
+    return federated.coordinator().publish(RoundId(federated.run.tools.run_id, 0, 0), [federated.texts(0)], texts)
 
 
 def changed(plan: RoundPlan, **values: Any) -> RoundPlan:
