@@ -19,7 +19,7 @@ from flows.config.paths import place
 from flows.config.yaml_files import parse_yaml
 from tasks.accounting.federated import Parties, SharedNoise, guarantees
 from tasks.accounting.votes import Noise
-from tasks.federation.messages import COORDINATOR, ROUNDS
+from tasks.federation.rounds import COORDINATOR, ROUNDS
 from tasks.steps.federation.coordinator import Federation, end_run, name_some
 from tasks.steps.federation.party import registry_digest
 

@@ -34,7 +34,7 @@ from flows.runtime.stores import open_ledger
 from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.accounting.votes import Noise
 from tasks.core.refs import Reference
-from tasks.federation.messages import ROUNDS
+from tasks.federation.rounds import ROUNDS
 from tasks.private.data.rows import Identity, describe_problems, identify, problems_file
 from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import AT_LEAST

@@ -42,7 +42,7 @@ from flows.runtime.stores import (
     open_zone,
     shared,
 )
-from tasks.federation.messages import ROUNDS
+from tasks.federation.rounds import ROUNDS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,8 +11,8 @@ from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.security.signing import open_signing_key, public_line
 from flows.runtime.state_folder import COORDINATOR_KEY, PARTY_KEY, state_folder
 from flows.runtime.stores import open_zone
-from tasks.federation.messages import COORDINATOR
 from tasks.federation.partition import Partition
+from tasks.federation.rounds import COORDINATOR
 from tasks.private.federation.party_rows import ROWS, write_parties
 
 PARTY_FILE = "party.yaml"

@@ -29,15 +29,15 @@ from flows.engine.prepare import join_group
 from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
 from flows.runtime.stores import open_ledger, open_zone
-from tasks.federation.messages import ROUNDS, RoundId, own_folder
+from tasks.federation.rounds import ROUNDS, own_folder
 from tasks.steps.federation.party import (
     Keys,
     Party,
-    PartyRound,
     ended_runs,
     open_calls,
     register_rows,
     return_reservation,
+    take_part,
 )
 
 POLL_SECONDS = 0.5, 3.0
@@ -161,14 +161,19 @@ def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) ->
             time.sleep(POLL_SECONDS[0] if party.exchange.is_folder else POLL_SECONDS[1])
 
 
+Steps = Generator[None, None, str]
+Act = Callable[[Party, str, str, Keys], Steps]
+"""A party's part in a round: `take_part`."""
+
+
 class Rounds:
     """The rounds of this process: round keys, the last call answered in each round, open rounds, ended runs."""
 
-    def __init__(self, party: Party) -> None:
-        self.party = party
+    def __init__(self, party: Party, act: Act = take_part) -> None:
+        self.party, self.act = party, act
         self.keys: Keys = {}
-        self.answered: dict[RoundId, str] = {}
-        self.open: dict[RoundId, Generator[None, None, str]] = {}
+        self.answered: dict[str, str] = {}
+        self.open: dict[str, Steps] = {}
         self.ended: set[str] = set()
 
     def answer(self, names: list[str]) -> None:
@@ -180,17 +185,17 @@ class Rounds:
         for run_id in ended - self.ended:
             return_reservation(self.party, run_id)
         self.ended = ended
-        for plan in [plan for plan, key in self.keys.items() if key.plan.id not in calls]:
+        for plan in [plan for plan, key in self.keys.items() if key.plan.at not in calls]:
             del self.keys[plan]
         self.open = {at: steps for at, steps in self.open.items() if at in calls}
         for at, call in calls.items():
             if at not in self.open and self.answered.get(at) != call:
                 self.answered[at] = call
-                self.open[at] = self.take_part(PartyRound(self.party, at, call, self.keys))
+                self.open[at] = self.act(self.party, at, call, self.keys)
             if at in self.open:
                 self._continue(at)
 
-    def _continue(self, at: RoundId) -> None:
+    def _continue(self, at: str) -> None:
         try:
             next(self.open[at])
         except StopIteration as end:
@@ -200,11 +205,7 @@ class Rounds:
         else:
             return
         del self.open[at]
-        self.report(f"{at.folder}: {outcome}")
-
-    def take_part(self, round_: PartyRound) -> Generator[None, None, str]:
-        """Take part in a round; tests replace it."""
-        return round_.take_part()
+        self.report(f"{at}: {outcome}")
 
     def report(self, text: str) -> None:
         """Print a line for the owner."""

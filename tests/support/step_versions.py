@@ -23,9 +23,8 @@ embed: steps/embed
 soft_labels: steps/students/soft_labels density/soft_labels
 reference: steps/embed
 vote: COUNTING NOISE private/data/rows steps/vote
-federated_vote: federation/masked_round accounting/federated federation/messages steps/vote
-party_vote: private/federation/party_vote private/federation/masking COUNTING NOISE private/data/rows
-    federation/masked_round accounting/federated
+federated_vote: federation/rounds accounting/federated steps/vote
+party_vote: private/federation/party_vote COUNTING NOISE private/data/rows federation/rounds accounting/federated
 vocabulary: keyphrases/phrases private/releases/keyphrases private/releases/sums NOISE private/data/rows
 guidance: density/kernels private/releases/density private/releases/sums private/voting/persons NOISE
     private/data/rows

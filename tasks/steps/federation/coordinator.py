@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,17 +24,19 @@ from tasks.accounting.federated import Parties, SharedNoise, shared_charge
 from tasks.core.refs import Written
 from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
-from tasks.federation.masked_round import check_announcements, unmasked
-from tasks.federation.messages import (
+from tasks.federation.rounds import (
     ROUNDS,
     File,
     Form,
     PlanSignatureError,
-    RoundId,
     RoundPlan,
+    check_announcements,
+    message_path,
     open_message,
     pack,
+    round_folder,
     rounds_with,
+    unmasked,
 )
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import never_draw
@@ -152,7 +154,7 @@ class Coordinator:
         return votes, {"parties": list(plan.parties), "dropped": dict(self.dropped), "attempt": plan.attempt}
 
     def _attempt(self, plan: RoundPlan) -> NDArray[np.int64]:
-        folder, files = plan.id.folder, self.tools.exchange
+        folder, files = plan.at, self.tools.exchange
         files.write(f"{folder}/{self.call}", b"")
         listed = files.read(f"{folder}/{File.LIST}")
         if listed is None:
@@ -190,13 +192,13 @@ class Coordinator:
 
     def _read(self, plan: RoundPlan, kind: str, parties: Sequence[str]) -> dict[str, bytes]:
         """Return the messages of a kind by party; each party writes below its own folder only."""
-        paths = {plan.id.message(kind, party): party for party in parties}
+        paths = {message_path(plan.at, kind, party): party for party in parties}
         return {paths[name]: data for name, data in self.tools.exchange.read_all(list(paths)).items()}
 
     def _opened(self, plan: RoundPlan, kind: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the payloads of messages by party."""
         registry = self.federation.registry
-        return {party: open_message(data, kind, plan.id, party, registry[party]) for party, data in messages.items()}
+        return {party: open_message(data, kind, plan.at, party, registry[party]) for party, data in messages.items()}
 
     def _refused(self, plan: RoundPlan, missing: Sequence[str]) -> dict[str, str]:
         """Return the parties that refused since this process called them, and why."""
@@ -207,31 +209,33 @@ class Coordinator:
     # --- attempts
     def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> RoundPlan:
         """Return the plan of the open attempt, or publish the next one."""
-        files, none = self.tools.exchange, RoundId(self.tools.run_id, self.spec.iteration, -1)
-        names = files.below(none.folder.rpartition("/")[0])
-        last = max(rounds_with(names, File.PLAN), key=lambda at: at.attempt, default=none)
-        data, plan = files.read(f"{last.folder}/{File.PLAN}") or b"", None
+        run_id, iteration, files = self.tools.run_id, self.spec.iteration, self.tools.exchange
+        names = files.below(round_folder(run_id, iteration, 0).rpartition("/")[0])
+        last = max((int(at.rpartition("=")[2]) for at in rounds_with(names, File.PLAN)), default=-1)
+        at, plan = round_folder(run_id, iteration, last), None
         with suppress(PlanSignatureError, ArtifactError):
-            plan = RoundPlan.from_message(data, last, self.federation.coordinator)
-        if plan is not None and plan.step == self.step and f"{last.folder}/{File.ABORT}" not in names:
+            plan = RoundPlan.from_message(files.read(f"{at}/{File.PLAN}") or b"", at, self.federation.coordinator)
+        if plan is not None and plan.step == self.step and f"{at}/{File.ABORT}" not in names:
             return plan
         if plan is not None:
             self._abort(plan)
-        return self.publish(replace(last, attempt=last.attempt + 1), written, texts)
+        return self.publish(last + 1, written, texts)
 
-    def publish(self, at: RoundId, written: Sequence[Written], texts: Candidates) -> RoundPlan:
+    def publish(self, attempt: int, written: Sequence[Written], texts: Candidates) -> RoundPlan:
         """Publish plan and texts of an attempt; texts that an earlier round published are reused."""
         tools, federation, noise, files = self.tools, self.federation, self.noise.total, self.tools.exchange
         parties = tuple(party for party in sorted(federation.registry) if party not in self.dropped)
         pieces = []
         for entry in written:
             ids = tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy()
-            piece, data = pack(at.run_id, texts.take(np.flatnonzero(np.isin(texts.ids, ids))), federation.form)
+            piece, data = pack(tools.run_id, texts.take(np.flatnonzero(np.isin(texts.ids, ids))), federation.form)
             pieces.append(piece)
             if not files.exists(piece):
                 files.write(piece, data)
         plan = RoundPlan(
-            **asdict(at),
+            run_id=tools.run_id,
+            iteration=self.spec.iteration,
+            attempt=attempt,
             **asdict(federation.parties),
             parties=parties,
             length=len(texts.ids) * noise.privacy.sides,
@@ -245,12 +249,12 @@ class Coordinator:
             respend=self.spec.payer.respend,
         )
         files.remove([f"{ROUNDS}/{plan.run_id}/{File.ENDED}"])
-        files.write(f"{at.folder}/{File.PLAN}", plan.to_message(tools.coordinator_key))
+        files.write(f"{plan.at}/{File.PLAN}", plan.to_message(tools.coordinator_key))
         return plan
 
     def _drop(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
         """Abort an attempt after dropouts; raise FinalError if it is the last one."""
-        if self.tools.exchange.exists(f"{plan.id.folder}/{File.GO}") and not self.spec.payer.respend:
+        if self.tools.exchange.exists(f"{plan.at}/{File.GO}") and not self.spec.payer.respend:
             raise FinalError(
                 f"Parties: no masked votes after all were ready ({_reasons(gone)}). Nothing was summed. Parties that "
                 f"sent votes remain charged. When the others respond: wasp resume {plan.run_id} continues the same "
@@ -270,7 +274,7 @@ class Coordinator:
             )
 
     def _abort(self, plan: RoundPlan) -> None:
-        self.tools.exchange.write(f"{plan.id.folder}/{File.ABORT}", b"{}\n")
+        self.tools.exchange.write(f"{plan.at}/{File.ABORT}", b"{}\n")
 
 
 def _reasons(gone: Mapping[str, str]) -> str:

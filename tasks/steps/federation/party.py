@@ -30,12 +30,20 @@ from connectors.interfaces.rows import PrivateRef
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.federated import shared_charge
 from tasks.core.reuse import step_key
-from tasks.federation.masked_round import PlanMismatchError, check_announcements
-from tasks.federation.messages import File, PlanSignatureError, RoundId, RoundPlan, rounds_with, sign_message, unpack
+from tasks.federation.rounds import (
+    File,
+    PlanMismatchError,
+    PlanSignatureError,
+    RoundPlan,
+    check_announcements,
+    message_path,
+    rounds_with,
+    sign_message,
+    unpack,
+)
 from tasks.private.data.quarantine import write_error_for_owner
 from tasks.private.data.rows import Zone, identify
-from tasks.private.federation.masking import RoundKey, masked
-from tasks.private.federation.party_vote import masked_votes, prepare
+from tasks.private.federation.party_vote import RoundKey, masked, masked_votes, prepare
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import never_draw
 
@@ -142,7 +150,7 @@ def check_plan(party: Party, plan: RoundPlan) -> None:
         "private.rows without private.of requires adjacency replace_one": where.lets_rows_in
         and privacy.adjacency == "add_remove",
     }
-    _raise_wrong(f"Plan of round {plan.id.folder}", wrong)
+    _raise_wrong(f"Plan of round {plan.at}", wrong)
 
 
 def _raise_wrong(what: str, wrong: Mapping[str, bool]) -> None:
@@ -151,93 +159,88 @@ def _raise_wrong(what: str, wrong: Mapping[str, bool]) -> None:
         raise ConfigError(f"{what}: {'; '.join(problems)}. Nothing was sent.")
 
 
-@dataclass(frozen=True, slots=True)
-class PartyRound:
-    """A party in one round, in answer to one `call` of a coordinator's process; `keys` are those of this process."""
+def take_part(party: Party, at: str, call: str, keys: Keys) -> Generator[None, None, str]:
+    """Run a round in answer to a `call` of a coordinator's process and return 'masked' or 'sent before'.
 
-    party: Party
-    at: RoundId
-    call: str
-    keys: Keys
+    Yields while the coordinator has to continue it. `keys`: those of this process. Raises PartyError with the text of a
+    code. The details are only in the party's state folder.
+    """
+    try:
+        return (yield from _take_part(party, at, keys))
+    except Exception as error:  # noqa: BLE001  (the error and its causes can describe rows)
+        code = next(code for code, (kinds, _) in REFUSED.items() if isinstance(error, kinds))
+        write_error_for_owner(party.zone.folder, error)
+    # Outside the except block: an error that leaves this function must not have a cause.
+    _send(party, at, File.REFUSALS, f"{call} {code}".encode())
+    raise PartyError(party.name, f"does not take part: {explain_refusal(code)}.")
 
-    def take_part(self) -> Generator[None, None, str]:
-        """Run the round and return 'masked' or 'sent before'; yield while the coordinator has to continue it.
 
-        Raises PartyError with the text of a code. The details are only in the party's state folder.
-        """
-        try:
-            return (yield from self._take_part())
-        except Exception as error:  # noqa: BLE001  (the error and its causes can describe rows)
-            code = next(code for code, (kinds, _) in REFUSED.items() if isinstance(error, kinds))
-            write_error_for_owner(self.party.zone.folder, error)
-        # Outside the except block: an error that leaves this method must not have a cause.
-        self._send(File.REFUSALS, f"{self.call} {code}".encode())
-        raise PartyError(self.party.name, f"does not take part: {explain_refusal(code)}.")
-
-    def _take_part(self) -> Generator[None, None, str]:
-        party, files, at = self.party, self.party.exchange, self.at
-        if files.exists(at.message(File.UPLOADS, party.name)):
-            return "sent before"
-        plan = RoundPlan.from_message(files.read(f"{at.folder}/{File.PLAN}") or b"", at, party.coordinator)
-        check_plan(party, plan)
-        dataset, fingerprint = register_rows(party)
-        charge = shared_charge(plan.noise)
-        budget = BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, (charge,) * plan.privacy.releases)
-        party.ledger.reserve(dataset, budget, party.who)
-        key, candidates, outcome = self.keys.get(plan.digest), None, "sent before"
-        if not files.exists(f"{at.folder}/{File.LIST}"):
-            candidates = self._candidates(plan)
-            prepare(party, plan, fingerprint)
-            key = key or self.keys.setdefault(plan.digest, RoundKey(party.name, plan, party.secret))
-            files.write(at.message(File.KEYS, party.name), key.announcement)
-        while (listed := files.read(f"{at.folder}/{File.LIST}")) is None:
+def _take_part(party: Party, at: str, keys: Keys) -> Generator[None, None, str]:
+    files = party.exchange
+    if files.exists(message_path(at, File.UPLOADS, party.name)):
+        return "sent before"
+    plan = RoundPlan.from_message(files.read(f"{at}/{File.PLAN}") or b"", at, party.coordinator)
+    check_plan(party, plan)
+    dataset, fingerprint = register_rows(party)
+    charge = shared_charge(plan.noise)
+    budget = BudgetPlan(plan.run_id, plan.flow, plan.privacy.delta, (charge,) * plan.privacy.releases)
+    party.ledger.reserve(dataset, budget, party.who)
+    key, candidates, outcome = keys.get(plan.digest), None, "sent before"
+    if not files.exists(f"{at}/{File.LIST}"):
+        candidates = _candidates(party, plan)
+        prepare(party, plan, fingerprint)
+        key = key or keys.setdefault(plan.digest, RoundKey(party.name, plan, party.secret))
+        files.write(message_path(at, File.KEYS, party.name), key.announcement)
+    while (listed := files.read(f"{at}/{File.LIST}")) is None:
+        yield
+    announcements = {name: bytes.fromhex(message) for name, message in json.loads(listed).items()}
+    transcript = check_announcements(plan, announcements, party.registry)
+    # The key of the vote in the ledger depends on the release and on the round keys.
+    paid = step_key("party_vote", {"step": plan.step}, {"transcript": transcript.hex()}).key
+    request = ReleaseRequest(dataset, plan.run_id, f"vote-{plan.iteration}", paid, charge, plan.respend)
+    if not party.ledger.released(dataset, paid):
+        if key is None or announcements[party.name] != key.announcement:
+            raise KeyLostError("Round key: another process announced it. A new attempt creates a new key.")
+        candidates = candidates or _candidates(party, plan)
+        _send(party, at, File.READY, transcript)
+        while not files.exists(f"{at}/{File.GO}"):
             yield
-        announcements = {name: bytes.fromhex(message) for name, message in json.loads(listed).items()}
-        transcript = check_announcements(plan, announcements, party.registry)
-        # The key of the vote in the ledger depends on the release and on the round keys.
-        paid = step_key("party_vote", {"step": plan.step}, {"transcript": transcript.hex()}).key
-        request = ReleaseRequest(dataset, plan.run_id, f"vote-{plan.iteration}", paid, charge, plan.respend)
-        if not party.ledger.released(dataset, paid):
-            if key is None or announcements[party.name] != key.announcement:
-                raise KeyLostError("Round key: another process announced it. A new attempt creates a new key.")
-            candidates = candidates or self._candidates(plan)
-            self._send(File.READY, transcript)
-            while not files.exists(f"{at.folder}/{File.GO}"):
-                yield
-            mask = partial(masked, key=key, announcements=announcements, registry=party.registry)
-            draw = partial(masked_votes, party, plan, fingerprint, party.declared_rows, candidates, mask)
-            party.ledger.release_once(request, draw)
-            outcome = "masked"
-        self._send(File.UPLOADS, party.ledger.release_once(request, never_draw).output)
-        if plan.iteration + 1 == plan.privacy.releases:
-            return_reservation(party, plan.run_id)  # the last vote of the run
-        return outcome
-
-    def _candidates(self, plan: RoundPlan) -> Candidates:
-        texts = unpack(plan.pieces, self.party.exchange)
-        wrong = {
-            "their number differs from the plan": len(texts.ids) * plan.privacy.sides != plan.length,
-            "a class is not in the plan": not set(map(str, texts.labels)) <= set(plan.labels),
-            "their vectors have another length": texts.vectors.shape[1] != self.party.embedder.dimension,
-        }
-        _raise_wrong(f"Texts of round {self.at.folder}", wrong)
-        return texts
-
-    def _send(self, kind: str, payload: bytes) -> None:
-        party, at = self.party, self.at
-        party.exchange.write(at.message(kind, party.name), sign_message(party.secret, kind, at, party.name, payload))
+        mask = partial(masked, key=key, announcements=announcements, registry=party.registry)
+        draw = partial(masked_votes, party, plan, fingerprint, party.declared_rows, candidates, mask)
+        party.ledger.release_once(request, draw)
+        outcome = "masked"
+    _send(party, at, File.UPLOADS, party.ledger.release_once(request, never_draw).output)
+    if plan.iteration + 1 == plan.privacy.releases:
+        return_reservation(party, plan.run_id)  # the last vote of the run
+    return outcome
 
 
-def open_calls(names: Sequence[str]) -> dict[RoundId, str]:
+def _candidates(party: Party, plan: RoundPlan) -> Candidates:
+    texts = unpack(plan.pieces, party.exchange)
+    wrong = {
+        "their number differs from the plan": len(texts.ids) * plan.privacy.sides != plan.length,
+        "a class is not in the plan": not set(map(str, texts.labels)) <= set(plan.labels),
+        "their vectors have another length": texts.vectors.shape[1] != party.embedder.dimension,
+    }
+    _raise_wrong(f"Texts of round {plan.at}", wrong)
+    return texts
+
+
+def _send(party: Party, at: str, kind: str, payload: bytes) -> None:
+    path = message_path(at, kind, party.name)
+    party.exchange.write(path, sign_message(party.secret, kind, at, party.name, payload))
+
+
+def open_calls(names: Sequence[str]) -> dict[str, str]:
     """Return the newest call of each open round among the `names` of a coordinator's files."""
     aborted, ended = rounds_with(names, File.ABORT), ended_runs(names)
     calls = rounds_with(names, File.CALL)
-    return {at: call for at, call in calls.items() if at not in aborted and at.run_id not in ended}
+    return {at: call for at, call in calls.items() if at not in aborted and at.split("/")[1] not in ended}
 
 
 def ended_runs(names: Sequence[str]) -> set[str]:
     """Return the ids of ended runs among the `names` of a coordinator's files."""
-    return {name.split("/")[1] for name in names if name.endswith(f"/{File.ENDED}") and name.count("/") == 2}
+    return {folder.rpartition("/")[2] for folder in rounds_with(names, File.ENDED)}
 
 
 def register_rows(party: Party) -> tuple[str, str]:

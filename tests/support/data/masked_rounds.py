@@ -8,8 +8,8 @@ import numpy as np
 
 from connectors.security.signing import public_pem
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.federation.messages import RoundPlan
-from tasks.private.federation.masking import RoundKey, masked
+from tasks.federation.rounds import RoundPlan
+from tasks.private.federation.party_vote import RoundKey, masked
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,18 @@ from connectors.ledger.state import RELEASING
 from connectors.rows.reader import read_rows
 from flows.engine.prepare import Prepared
 from flows.federation.partition import partition
-from flows.federation.party import Rounds, load_party
+from flows.federation.party import Act, Rounds, Steps, load_party
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Payer, Written
-from tasks.federation.messages import ROUNDS, RoundId
 from tasks.federation.partition import Partition
+from tasks.federation.rounds import ROUNDS
 from tasks.private.data.rows import identify, open_rows
 from tasks.private.voting.ballot import Ballot
 from tasks.private.voting.release import private_vectors
 from tasks.private.voting.votes import NoisyVotes, clean_votes
 from tasks.steps.federation import coordinator
 from tasks.steps.federation.coordinator import Coordinator, Dropped
-from tasks.steps.federation.party import Party, PartyRound
+from tasks.steps.federation.party import Keys, Party, take_part
 from tasks.steps.vote import VoteSpec, candidates
 from tests.support.runs.pipeline import SMALL
 from tests.support.runs.prepared_run import WORDS, start, write_texts
@@ -37,10 +37,6 @@ from tests.support.runs.prepared_run import WORDS, start, write_texts
 LABELS = ("login_problem", "billing_question", "slow_internet")
 PLANTED = "zqxplanted"
 """Stands in every private row and in no synthetic text."""
-
-Steps = Generator[None, None, str]
-Act = Callable[[PartyRound], Steps]
-"""A party's part in a round, in place of `PartyRound.take_part`."""
 
 
 def write_rows(path: Path, number: int = 60, persons: int | None = None) -> Path:
@@ -61,7 +57,7 @@ class Threads:
     """Parties that answer calls as `wasp party` does, as threads of this process; `acts` do a party's part instead."""
 
     def __init__(self, parties: Mapping[str, Party], acts: Mapping[str, Act] | None = None) -> None:
-        self.said: dict[tuple[str, RoundId], str] = {}
+        self.said: dict[tuple[str, str], str] = {}
         self.ended = threading.Event()
         self.rounds = {name: Answering(party, self.said, (acts or {}).get(name)) for name, party in parties.items()}
         self.threads = [threading.Thread(target=self._serve, args=(rounds,)) for rounds in self.rounds.values()]
@@ -78,7 +74,7 @@ class Threads:
 
     def outcomes(self, iteration: int = 0) -> list[str]:
         """Return what parties said in the rounds of an iteration."""
-        return [said for (_, at), said in self.said.items() if at.iteration == iteration]
+        return [said for (_, at), said in self.said.items() if f"/iteration={iteration}/" in at]
 
     def _serve(self, rounds: Rounds) -> None:
         while not self.ended.wait(0.02):
@@ -88,14 +84,14 @@ class Threads:
 class Answering(Rounds):
     """The rounds of one party; what it said is recorded, unless it was killed."""
 
-    def __init__(self, party: Party, said: dict[tuple[str, RoundId], str], act: Act | None) -> None:
-        super().__init__(party)
-        self.said, self.act = said, act or PartyRound.take_part
+    def __init__(self, party: Party, said: dict[tuple[str, str], str], act: Act | None) -> None:
+        super().__init__(party, self.heard)
+        self.said, self.own = said, act or take_part
 
-    def take_part(self, round_: PartyRound) -> Steps:
-        place = (self.party.name, round_.at)
+    def heard(self, party: Party, at: str, call: str, keys: Keys) -> Steps:
+        place = (party.name, at)
         try:
-            self.said[place] = yield from self.act(round_)
+            self.said[place] = yield from self.own(party, at, call, keys)
         except PartyError as error:
             self.said[place] = str(error)
         except Killed:
@@ -120,28 +116,27 @@ class Lying:
             self.true.write(name, data)
 
 
-def over(round_: PartyRound, exchange: Any) -> PartyRound:
-    """Return the same part in a round by another exchange."""
-    return replace(round_, party=replace(round_.party, exchange=exchange))
-
-
 def lying(party: str, change: Callable[[str, bytes], bytes | None]) -> dict[str, Act]:
     """Let one party's messages be changed."""
-    return {party: lambda round_: over(round_, Lying(round_.party.exchange, change)).take_part()}
+
+    def act(one: Party, at: str, call: str, keys: Keys) -> Steps:
+        return take_part(replace(one, exchange=Lying(one.exchange, change)), at, call, keys)
+
+    return {party: act}
 
 
 def killed_at(party: str, stage: str) -> dict[str, Act]:
     """Kill a party: "joined" before it announces its key, "ready" after it said that it is ready."""
 
-    def act(round_: PartyRound) -> Steps:
+    def act(one: Party, at: str, call: str, keys: Keys) -> Steps:
         def change(name: str, data: bytes) -> bytes:
             if name.endswith("/ready"):
-                round_.party.exchange.write(name, data)
+                one.exchange.write(name, data)
             if name.endswith("/keys" if stage == "joined" else "/ready"):
                 raise Killed
             return data
 
-        return over(round_, Lying(round_.party.exchange, change)).take_part()
+        return take_part(replace(one, exchange=Lying(one.exchange, change)), at, call, keys)
 
     return {party: act}
 

@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
-from tasks.federation.masked_round import PlanMismatchError, check_announcements, unmasked
-from tasks.federation.messages import File, RoundPlan, pack, sign_message, unpack
-from tasks.private.federation.masking import RoundKey, _stream, masked
+from tasks.federation.rounds import (
+    File,
+    PlanMismatchError,
+    RoundPlan,
+    check_announcements,
+    pack,
+    sign_message,
+    unmasked,
+    unpack,
+)
+from tasks.private.federation.party_vote import RoundKey, _stream, masked
 from tasks.private.voting.ballot import Candidates
 from tests.support.data.masked_rounds import Federation, ints
 
@@ -179,7 +187,7 @@ def test_a_key_that_was_signed_for_something_else_is_refused():
     old = announcements(FEW.plan(2, attempt=1))["party-01"]
     forged = RoundKey("party-01", FEW.plan(2), bytes(32)).announcement
     swapped = announced["party-01"][:-32] + announced["party-02"][-32:]
-    other = sign_message(FEW.secret["party-01"], "ready", FEW.plan(2).id, "party-01", announced["party-01"][-64:])
+    other = sign_message(FEW.secret["party-01"], "ready", FEW.plan(2).at, "party-01", announced["party-01"][-64:])
     for wrong in (forged, swapped, announced["party-02"], b""):
         assert "'party-01' did not sign" in refused(announced | {"party-01": wrong})
     for wrong in (old, other):
@@ -207,7 +215,7 @@ LOW_ORDER = (
 @pytest.mark.parametrize("point", LOW_ORDER)
 def test_a_key_of_low_order_is_refused_though_it_is_signed(point: str):
     plan = FEW.plan(2)
-    wrong = sign_message(FEW.secret["party-03"], File.KEYS, plan.id, "party-03", plan.digest + bytes.fromhex(point))
+    wrong = sign_message(FEW.secret["party-03"], File.KEYS, plan.at, "party-03", plan.digest + bytes.fromhex(point))
     assert "'party-03' announced a key that makes the shared secret public" in refused(
         announcements() | {"party-03": wrong}
     )

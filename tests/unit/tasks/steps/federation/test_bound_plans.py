@@ -13,22 +13,21 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError, FinalError, PartyError
 from connectors.security.signing import open_signing_key
+from flows.federation.party import Steps
 from flows.runtime.state_folder import COORDINATOR_KEY
-from tasks.federation.messages import File, RoundId, RoundPlan, open_message, sign_message
-from tasks.private.federation.masking import RoundKey
-from tasks.steps.federation.party import PartyRound, check_plan
+from tasks.federation.rounds import File, RoundPlan, message_path, open_message, round_folder, sign_message
+from tasks.private.federation.party_vote import RoundKey
+from tasks.steps.federation.party import Keys, Party, check_plan, take_part
 from tasks.steps.vote import candidates
 from tests.support.runs.federation import (
     LABELS,
     Federated,
-    Steps,
     both_sides,
     clear_sum,
     clear_votes,
     edit_party,
     lying,
     open_federated,
-    over,
 )
 
 TARGET, LIAR = "party-1", "party-2"
@@ -37,7 +36,7 @@ PRIVATE = {"privacy": {"epsilon": 4.0, "delta": 1e-5}, "cap": "4.0"}
 
 def first_plan(federated: Federated) -> RoundPlan:
     texts = candidates(federated.run.tools, [federated.texts(0)])
-    return federated.coordinator().publish(RoundId(federated.run.tools.run_id, 0, 0), [federated.texts(0)], texts)
+    return federated.coordinator().publish(0, [federated.texts(0)], texts)
 
 
 def changed(plan: RoundPlan, **values: Any) -> RoundPlan:
@@ -49,16 +48,16 @@ def changed(plan: RoundPlan, **values: Any) -> RoundPlan:
 class Answer(Thread):
     """The target in one round; `said` is its outcome."""
 
-    def __init__(self, federated: Federated, at: RoundId) -> None:
+    def __init__(self, federated: Federated, at: str) -> None:
         super().__init__(daemon=True)
         party = federated.parties[TARGET]
-        self.round, self.said = PartyRound(party, at, "call-1", {}), ""
+        self.party, self.at, self.said = party, at, ""
         self.start()
 
     def run(self) -> None:
-        steps = self.round.take_part()
+        steps = take_part(self.party, self.at, "call-1", {})
         try:
-            while not self.round.party.exchange.exists(f"{self.round.at.folder}/{File.ABORT}"):
+            while not self.party.exchange.exists(f"{self.at}/{File.ABORT}"):
                 next(steps)
                 sleep(0.02)
         except StopIteration as end:
@@ -67,19 +66,19 @@ class Answer(Thread):
             self.said = str(error)
 
     def until_key(self) -> None:
-        while self.is_alive() and not self.round.party.exchange.exists(self.round.at.message(File.KEYS, TARGET)):
+        while self.is_alive() and not self.party.exchange.exists(message_path(self.at, File.KEYS, TARGET)):
             self.join(0.02)
 
 
 def answer(federated: Federated, plan: RoundPlan, secret: bytes | None = None) -> str:
     """Return the code of the target's refusal of a plan, empty if it announces its key instead."""
-    at = plan.id
-    federated.files.write(f"{at.folder}/{File.PLAN}", plan.to_message(secret or federated.run.tools.coordinator_key))
+    at = plan.at
+    federated.files.write(f"{at}/{File.PLAN}", plan.to_message(secret or federated.run.tools.coordinator_key))
     target = Answer(federated, at)
     target.until_key()
-    federated.files.write(f"{at.folder}/{File.ABORT}", b"{}")
+    federated.files.write(f"{at}/{File.ABORT}", b"{}")
     target.join(30)
-    refused = federated.files.read(at.message(File.REFUSALS, TARGET))
+    refused = federated.files.read(message_path(at, File.REFUSALS, TARGET))
     key = federated.run.federation.registry[TARGET]
     return open_message(refused, File.REFUSALS, at, TARGET, key).decode().split()[1] if refused else ""
 
@@ -125,7 +124,7 @@ def test_parties_that_get_different_plans_end_the_round_with_the_reason(tmp_path
     secret, public = federated.run.tools.coordinator_key, federated.run.federation.coordinator
 
     class Two:
-        def __init__(self, true: Any, at: RoundId) -> None:
+        def __init__(self, true: Any, at: str) -> None:
             self.true, self.at = true, at
 
         def __getattr__(self, name: str) -> Any:
@@ -137,8 +136,8 @@ def test_parties_that_get_different_plans_end_the_round_with_the_reason(tmp_path
                 return data
             return changed(RoundPlan.from_message(data, self.at, public), epsilon=100.0).to_message(secret)
 
-    def act(round_: PartyRound) -> Steps:
-        return over(round_, Two(round_.party.exchange, round_.at)).take_part()
+    def act(one: Party, at: str, call: str, keys: Keys) -> Steps:
+        return take_part(replace(one, exchange=Two(one.exchange, at)), at, call, keys)
 
     with pytest.raises(FinalError, match="received another plan of this round"):
         federated.vote({name: act for name in federated.parties if name != TARGET})
@@ -149,13 +148,13 @@ def test_a_party_compares_the_plans_of_all_itself(tmp_path: Path) -> None:
     """A coordinator that lies would publish the keys although they belong to different plans."""
     federated = open_federated(tmp_path / "f", **PRIVATE)
     plan = first_plan(federated)
-    target = Answer(federated, plan.id)
+    target = Answer(federated, plan.at)
     target.until_key()
     weaker = changed(plan, epsilon=100.0)
     keys = {name: RoundKey(name, weaker, party.secret).announcement for name, party in federated.parties.items()}
-    keys[TARGET] = federated.files.read(plan.id.message(File.KEYS, TARGET))
+    keys[TARGET] = federated.files.read(message_path(plan.at, File.KEYS, TARGET))
     listed = json.dumps({name: key.hex() for name, key in keys.items()})
-    federated.files.write(f"{plan.id.folder}/{File.LIST}", listed.encode())
+    federated.files.write(f"{plan.at}/{File.LIST}", listed.encode())
     target.join(30)
     assert "another plan of the round than other parties" in target.said
     assert set(federated.releases().values()) == {0}
@@ -169,8 +168,8 @@ def test_a_plan_that_the_coordinator_did_not_sign_is_refused(tmp_path: Path) -> 
     assert answer(federated, changed(plan, attempt=1), open_signing_key(stranger, COORDINATOR_KEY)) == "SIGNER"
     assert answer(federated, changed(plan, attempt=2), federated.parties[LIAR].secret) == "SIGNER"
     assert answer(federated, changed(plan, attempt=3)) == ""
-    at = changed(plan, attempt=4).id  # the plan of another round is refused although it is signed
-    federated.files.write(f"{at.folder}/{File.PLAN}", plan.to_message(federated.run.tools.coordinator_key))
+    at = changed(plan, attempt=4).at  # the plan of another round is refused although it is signed
+    federated.files.write(f"{at}/{File.PLAN}", plan.to_message(federated.run.tools.coordinator_key))
     target = Answer(federated, at)
     target.join(30)
     assert "registry did not sign" in target.said
@@ -223,12 +222,12 @@ def test_the_owners_file_says_which_plans_a_party_accepts(tmp_path: Path, change
 def test_values_out_of_range_are_bounded_by_the_sum(tmp_path: Path) -> None:
     """Nobody can see that one party's masked numbers are wrong: the sum is wrong, and private all the same."""
     federated = open_federated(tmp_path / "f")
-    at, secret = RoundId(federated.run.tools.run_id, 0, 0), federated.parties[LIAR].secret
+    at, secret = round_folder(federated.run.tools.run_id, 0, 0), federated.parties[LIAR].secret
     wild = sign_message(secret, "masked", at, LIAR, (np.arange(24, dtype="<u4") * 2**27).tobytes())
     votes, _, _ = federated.vote(lying(LIAR, lambda name, data: wild if name.endswith("/masked") else data))
     assert np.abs(both_sides(votes)).max() < 2**31
     assert not np.array_equal(both_sides(votes), clear_sum(federated))
-    federated.parties[LIAR].exchange.write(at.message("masked", LIAR), sign_message(secret, "masked", at, LIAR))
+    federated.parties[LIAR].exchange.write(message_path(at, "masked", LIAR), sign_message(secret, "masked", at, LIAR))
     assert federated.again().vote()[0] == votes, "a second upload changes nothing that was summed"
 
 
@@ -239,7 +238,11 @@ def test_values_out_of_range_are_bounded_by_the_sum(tmp_path: Path) -> None:
         ("keys", lambda own, other, at: sign_message(own, "keys", at, LIAR), "received another plan"),
         ("ready", lambda own, other, at: sign_message(other, "ready", at, LIAR), "did not sign"),
         ("masked", lambda own, other, at: sign_message(other, "masked", at, LIAR), "did not sign"),
-        ("ready", lambda own, other, at: sign_message(own, "ready", RoundId(at.run_id, 0, 1), LIAR), "sent a message"),
+        (
+            "ready",
+            lambda own, other, at: sign_message(own, "ready", at.replace("attempt=0", "attempt=1"), LIAR),
+            "sent a message",
+        ),
         ("ready", lambda own, other, at: sign_message(own, "ready", at, "party-1"), "sent a message"),
         ("ready", lambda own, other, at: sign_message(own, "refused", at, LIAR), "sent a message"),
         ("ready", lambda own, other, at: sign_message(own, "ready", at, LIAR, b"payload")[:-3], "did not sign"),
@@ -250,7 +253,7 @@ def test_values_out_of_range_are_bounded_by_the_sum(tmp_path: Path) -> None:
 def test_a_wrong_message_is_refused_by_name(tmp_path: Path, kind: str, message: Any, said: str) -> None:
     federated = open_federated(tmp_path / "f")
     secrets = (federated.parties[name].secret for name in (LIAR, "party-1"))
-    wrong = message(*secrets, RoundId(federated.run.tools.run_id, 0, 0))
+    wrong = message(*secrets, round_folder(federated.run.tools.run_id, 0, 0))
     with pytest.raises(FinalError, match=f"{LIAR}: {said}"):
         federated.vote(lying(LIAR, lambda name, data: wrong if name.endswith(f"/{kind}") else data))
     assert federated.releases()["coordinator"] == 0

@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 from connectors.interfaces.errors import FinalError
 from tasks.accounting.federated import SharedNoise, guarantees
-from tasks.federation.messages import File, RoundId
+from tasks.federation.rounds import File, message_path, round_folder
 from tests.support.runs.federation import (
     PLANTED,
     SHORT,
@@ -203,9 +203,9 @@ def test_a_party_that_disagrees_says_so(tmp_path: Path, changes: dict, code: str
 def test_a_party_reads_the_sum_and_the_guarantee_counts_it_as_colluding(tmp_path: Path) -> None:
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, cap="4")
     votes, info, _ = federated.vote()
-    at, reader = RoundId(federated.run.tools.run_id, 0, info["attempt"]), federated.parties["party-3"].exchange
+    at, reader = round_folder(federated.run.tools.run_id, 0, info["attempt"]), federated.parties["party-3"].exchange
     length = both_sides(votes).size
-    uploads = [reader.read(at.message(File.UPLOADS, party))[-4 * length :] for party in info["parties"]]
+    uploads = [reader.read(message_path(at, File.UPLOADS, party))[-4 * length :] for party in info["parties"]]
     total = np.sum([np.frombuffer(upload, dtype="<u4") for upload in uploads], axis=0, dtype=np.uint32)
     assert np.array_equal(total.view(np.int32).reshape(2, -1).T, both_sides(votes))
     noise = SharedNoise(federated.run.noise, federated.run.federation.parties)

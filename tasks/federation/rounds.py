@@ -1,16 +1,15 @@
-"""Signed messages of a federation: names in the exchange, the plan of a round, the vectors of its texts.
+"""The public part of a federation: names in the exchange, signed messages, plans and keys of rounds, texts, the sum.
 
 The exchange (a folder or a store that coordinator and parties can access) is the only state of a round: a restarted
-process reads its progress there. Masked integers are the only data from private rows.
+process reads its progress there. Masked integers are the only data from private rows. Bonawitz et al. 2017, section 4,
+without drop-out recovery: a missing party ends the round.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -24,16 +23,16 @@ from tasks.accounting.votes import calibrate
 from tasks.private.voting.ballot import Candidates
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from connectors.artifacts.remote_files import RemoteFiles
 
 COORDINATOR: Final = "coordinator"
 """Name of the coordinator in the registry; no party may have it."""
 ROUNDS: Final = "rounds"
 """Folder of the exchange that only the coordinator writes."""
-PATH: Final = re.compile(rf"{ROUNDS}/([^/]+)/iteration=(\d+)/attempt=(\d+)/([^/]+)")
-"""Path of a coordinator's file: run, iteration, attempt, name."""
-SIGNATURE: Final = 64
-"""Bytes of an Ed25519 signature."""
+SIGNATURE, KEY = 64, 32
+"""Bytes of an Ed25519 signature, and of a digest or an X25519 key."""
 
 Form = Literal["float32", "float16"]
 """Number format of the vectors of texts in a message."""
@@ -55,6 +54,10 @@ class File:
     ENDED: Final = "ended.json"
 
 
+class PlanMismatchError(PartyError):
+    """A party that announced its key for another plan of the same round."""
+
+
 class PlanSignatureError(ConfigError):
     """The plan of a round is not signed with the coordinator's key of the registry."""
 
@@ -64,32 +67,24 @@ def own_folder(party: str) -> str:
     return f"parties/{party}"
 
 
-@dataclass(frozen=True, slots=True)
-class RoundId:
-    """One attempt of one iteration's vote."""
-
-    run_id: str
-    iteration: int
-    attempt: int
-
-    @property
-    def folder(self) -> str:
-        """The coordinator's folder of the round in the exchange."""
-        return f"{ROUNDS}/{self.run_id}/iteration={self.iteration}/attempt={self.attempt}"
-
-    def message(self, kind: str, party: str) -> str:
-        """Return the path of a party's message in the exchange."""
-        return f"{own_folder(party)}/{self.folder}/{kind}"
+def round_folder(run_id: str, iteration: int, attempt: int) -> str:
+    """Return the coordinator's folder of a round, one attempt of one iteration's vote; it is the id of the round."""
+    return f"{ROUNDS}/{run_id}/iteration={iteration}/attempt={attempt}"
 
 
-def rounds_with(names: Iterable[str], file: str) -> dict[RoundId, str]:
+def message_path(at: str, kind: str, party: str) -> str:
+    """Return the path of a party's message in the round `at`."""
+    return f"{own_folder(party)}/{at}/{kind}"
+
+
+def rounds_with(names: Iterable[str], file: str) -> dict[str, str]:
     """Return the last of the files that begin with `file`, of each round among the `names` of a coordinator's files."""
-    files = [match for match in map(PATH.fullmatch, sorted(names)) if match and match[4].startswith(file)]
-    return {RoundId(match[1], int(match[2]), int(match[3])): match[4] for match in files}
+    paths = [name.rpartition("/") for name in sorted(names)]
+    return {at: name for at, _, name in paths if name.startswith(file)}
 
 
 # --- messages
-def sign_message(secret: bytes, kind: str, at: RoundId, party: str, payload: bytes = b"") -> bytes:
+def sign_message(secret: bytes, kind: str, at: str, party: str, payload: bytes = b"") -> bytes:
     """Return a message of a party: signature by its long-term Ed25519 key (32 bytes), header, payload."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -97,7 +92,7 @@ def sign_message(secret: bytes, kind: str, at: RoundId, party: str, payload: byt
     return Ed25519PrivateKey.from_private_bytes(secret).sign(content) + content
 
 
-def open_message(data: bytes, kind: str, at: RoundId, party: str, pem: bytes) -> bytes:
+def open_message(data: bytes, kind: str, at: str, party: str, pem: bytes) -> bytes:
     """Return the payload of a message; PartyError with the party's name if the key `pem` did not sign it."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -115,8 +110,8 @@ def open_message(data: bytes, kind: str, at: RoundId, party: str, pem: bytes) ->
     return content[len(header) :]
 
 
-def _header(kind: str, at: RoundId, party: str) -> bytes:
-    return b"wasp message 2\n" + canonical({"kind": kind, "round": at, "party": party}).encode() + b"\n"
+def _header(kind: str, at: str, party: str) -> bytes:
+    return b"wasp message 3\n" + canonical({"kind": kind, "round": at, "party": party}).encode() + b"\n"
 
 
 class RoundPlan(BaseModel):
@@ -148,9 +143,9 @@ class RoundPlan(BaseModel):
     respend: bool = False
 
     @property
-    def id(self) -> RoundId:
+    def at(self) -> str:
         """The id of the round."""
-        return RoundId(self.run_id, self.iteration, self.attempt)
+        return round_folder(self.run_id, self.iteration, self.attempt)
 
     @property
     def digest(self) -> bytes:
@@ -169,10 +164,10 @@ class RoundPlan(BaseModel):
 
     def to_message(self, secret: bytes) -> bytes:
         """Return the plan, signed with the coordinator's key (32 bytes)."""
-        return sign_message(secret, File.PLAN, self.id, COORDINATOR, self.model_dump_json().encode())
+        return sign_message(secret, File.PLAN, self.at, COORDINATOR, self.model_dump_json().encode())
 
     @classmethod
-    def from_message(cls, data: bytes, at: RoundId, pem: bytes) -> RoundPlan:
+    def from_message(cls, data: bytes, at: str, pem: bytes) -> RoundPlan:
         """Read the output of `to_message` for the round `at`.
 
         Raises PlanSignatureError unless the key `pem` signed it, ArtifactError if it is not readable.
@@ -183,15 +178,49 @@ class RoundPlan(BaseModel):
             plan = None
         except ValidationError:
             raise ArtifactError(
-                f"Plan of round {at.folder}: its fields are unknown. Nothing was sent. Install the same version of "
+                f"Plan of round {at}: its fields are unknown. Nothing was sent. Install the same version of "
                 "wasp-synth on coordinator and parties."
             ) from None
-        if plan is None or plan.id != at:
+        if plan is None or plan.at != at:
             raise PlanSignatureError(
-                f"Plan of round {at.folder}: the key of '{COORDINATOR}' in the registry did not sign it. Nothing was "
+                f"Plan of round {at}: the key of '{COORDINATOR}' in the registry did not sign it. Nothing was "
                 "sent. Compare the registries and the writers of the exchange."
             )
         return plan
+
+
+# --- round keys
+def check_announcements(plan: RoundPlan, announcements: Mapping[str, bytes], registry: Mapping[str, bytes]) -> bytes:
+    """Return the transcript of a round and its keys: a digest of 32 bytes, equal for all parties.
+
+    `announcements`: each party's message with the digest of its plan and its X25519 key. `registry`: each party's
+    long-term Ed25519 key, PEM. Raises PartyError with the party's name for a party that is missing, did not sign, or
+    whose key makes the secret public; PlanMismatchError for a party with another plan.
+    """
+    for party in plan.parties:
+        if party not in announcements:
+            raise PartyError(party, "has announced no key for this round. Restart the round when the party responds.")
+        payload = open_message(announcements[party], File.KEYS, plan.at, party, registry[party])
+        digest, public = payload[:KEY], payload[KEY:]
+        if digest != plan.digest:
+            raise PlanMismatchError(
+                party, "received another plan of this round; nothing is summed. Compare plan and exchange."
+            )
+        if len(public) != KEY or _low_order(public):
+            raise PartyError(party, "announced a key that makes the shared secret public. Leave it out.")
+    listed = canonical({party: announcements[party].hex() for party in plan.parties})
+    return hashlib.sha256(b"wasp transcript 4\n" + plan.digest + listed.encode()).digest()
+
+
+def _low_order(public: bytes) -> bool:
+    """Return True if every secret shared with `public` is zero (RFC 7748, section 6.1); tested by sharing one."""
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+    try:
+        X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        return True
+    return False
 
 
 # --- texts
@@ -222,3 +251,18 @@ def unpack(pieces: Sequence[str], exchange: RemoteFiles) -> Candidates:
             part.append(arrays[name])
     ids, labels, vectors = map(np.concatenate, parts.values())
     return Candidates(ids, labels, vectors.astype(np.float32)).take(np.argsort(ids, kind="stable"))
+
+
+# --- sum
+def unmasked(plan: RoundPlan, uploads: Mapping[str, bytes]) -> NDArray[np.int64]:
+    """Return the sum of all parties' values, int64 (n,), exact for values within `plan.most`.
+
+    `uploads`: unsigned integers of 32 bits by party, low byte first. All masks cancel only in the sum of all parties.
+    PartyError with the name of a party whose upload has another length.
+    """
+    total = np.zeros(plan.length, dtype=np.uint32)
+    for party in plan.parties:
+        if len(uploads[party]) != 4 * plan.length:
+            raise PartyError(party, f"did not send {plan.length} integers of 32 bits. Nothing was summed.")
+        total += np.frombuffer(uploads[party], dtype="<u4")
+    return total.view(np.int32).astype(np.int64)  # the upper half of the range is negative
