@@ -34,7 +34,7 @@ def federation_of(config: AnyConfig) -> Federation | None:
         return None
     registry, coordinator = read_registry(Path(place(choice.registry, config.data_root)).expanduser())
     parties = Parties(len(registry), choice.minimum or len(registry), choice.colluding)
-    return Federation(config.flow_name, registry, coordinator or b"", parties, choice.embeddings, choice.minutes)
+    return Federation(config.flow_name, registry, coordinator, parties, choice.embeddings, choice.minutes)
 
 
 def identify_parties(config: AnyConfig, federation: Federation, secret: bytes) -> str:
@@ -52,8 +52,11 @@ def identify_parties(config: AnyConfig, federation: Federation, secret: bytes) -
     return digest(["federation", choice.name, registry_digest(federation.registry, list(federation.registry))])
 
 
-def read_registry(path: Path) -> tuple[dict[str, bytes], bytes | None]:
-    """Return the parties' public keys (PEM), sorted by name, and the coordinator's; ConfigError for an invalid file."""
+def read_registry(path: Path) -> tuple[dict[str, bytes], bytes]:
+    """Return the parties' public keys (PEM), sorted by name, and the coordinator's, empty if the file lacks it.
+
+    Raises ConfigError for an invalid file.
+    """
     try:
         lines: Any = parse_yaml(path.read_text(encoding="utf-8"), f"parties.registry: {path}")
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -68,7 +71,7 @@ def read_registry(path: Path) -> tuple[dict[str, bytes], bytes | None]:
         if pem is None or pem in keys.values():
             raise ConfigError(f"parties.registry: {path} has no valid key of its own for '{name}'. {HOW}")
         keys[name] = pem
-    coordinator = keys.pop(COORDINATOR, None)
+    coordinator = keys.pop(COORDINATOR, b"")
     return keys, coordinator
 
 

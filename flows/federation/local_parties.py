@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from flows.config.rows import PartiesChoice
 
 START_SECONDS = 180.0
-END_SECONDS = 30.0
 READY = b"waiting for rounds"
 WITHOUT_PARTIES = "--local-parties needs 'parties:' in the configuration, as in federated_here"
 EXAMPLES = ("support_desk",)
@@ -49,9 +48,16 @@ def local_parties(config: AnyConfig, number: int) -> Iterator[None]:
     """
     if config.parties is None:
         raise ConfigError(WITHOUT_PARTIES)
+    environment = {name: value for name, value in os.environ.items() if name != "WASP_HOME"}
+    processes = {}
     with _ONE_AT_A_TIME, ExitStack() as started:
-        files = _party_files(config, config.parties, number)
-        processes = {file.parent / "party.log": started.enter_context(_process(file)) for file in files}
+        for file in _party_files(config, config.parties, number):
+            log = started.enter_context((file.parent / "party.log").open("wb"))
+            command = [sys.executable, "-m", "flows.cli.main", "party", "--config", str(file)]
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)  # noqa: S603
+            started.enter_context(process)  # waits for its end
+            started.callback(process.kill)  # a party may be killed at any time
+            processes[file.parent / "party.log"] = process
         deadline = time.monotonic() + START_SECONDS
         while not all(READY in log.read_bytes() for log in processes):
             ended = [log for log, process in processes.items() if process.poll() is not None]
@@ -79,23 +85,3 @@ def _party_files(config: AnyConfig, parties: PartiesChoice, number: int) -> list
     if len(files) != number:
         raise ConfigError(f"{folder} has {len(files)} parties, and --local-parties asks for {number}")
     return files
-
-
-@contextmanager
-def _process(file: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `wasp party` until the block ends."""
-    environment = {name: value for name, value in os.environ.items() if name != "WASP_HOME"}
-    command = [sys.executable, "-m", "flows.cli.main", "party", "--config", str(file)]
-    with (file.parent / "party.log").open("wb") as log:
-        process = subprocess.Popen(  # noqa: S603  (our own program)
-            command, env=environment, stdout=log, stderr=log, start_new_session=True
-        )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(timeout=END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

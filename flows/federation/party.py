@@ -29,12 +29,10 @@ from flows.engine.prepare import join_group
 from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
 from flows.runtime.stores import open_ledger, open_zone
-from tasks.federation.rounds import ROUNDS, own_folder
+from tasks.federation.rounds import ROUNDS, File, own_folder, rounds_with
 from tasks.steps.federation.party import (
     Keys,
     Party,
-    ended_runs,
-    open_calls,
     register_rows,
     return_reservation,
     take_part,
@@ -120,15 +118,12 @@ def load_party(path: Path) -> Party:
 
 def _registered(name: str, secret: bytes, path: Path) -> tuple[dict[str, bytes], bytes]:
     """Return the public keys of all parties and of the coordinator; ConfigError if this party's or the latter lacks."""
-    line = f"{name}: {public_line(secret)}"
     try:
         registry, coordinator = read_registry(path)
+        if registry.get(name) != public_pem(secret) or not coordinator:
+            raise ConfigError(f"registry: {path} lacks this party's key or the coordinator's. Complete it.")
     except ConfigError as error:
-        raise ConfigError(f"{error} This party's line is {line}") from None
-    if registry.get(name) != public_pem(secret):
-        raise ConfigError(f"registry: {path} lacks this party's key. Write its line: {line}")
-    if coordinator is None:
-        raise ConfigError(f"registry: {path} has no line 'coordinator'. Get the file from the coordinator.")
+        raise ConfigError(f"{error} This party's line is {name}: {public_line(secret)}") from None
     return registry, coordinator
 
 
@@ -181,7 +176,9 @@ class Rounds:
 
         A round that the coordinator aborted or ended is dropped with its key.
         """
-        ended, calls = ended_runs(names), open_calls(names)
+        ended = {run.rpartition("/")[2] for run in rounds_with(names, File.ENDED)}
+        aborted, calls = rounds_with(names, File.ABORT), rounds_with(names, File.CALL)
+        calls = {at: call for at, call in calls.items() if at not in aborted and at.split("/")[1] not in ended}
         for run_id in ended - self.ended:
             return_reservation(self.party, run_id)
         self.ended = ended

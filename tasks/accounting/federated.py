@@ -1,6 +1,5 @@
 """Noise that several parties add together: shares, guarantee and adversary.
 
-Every party adds integer Gaussian noise of `share_int` to its votes before it masks them; the coordinator sees the sum.
 Shares are calibrated for `minimum - colluding` parties. The noise that an adversary cannot remove is thus never less
 than in a central release with the same promise, even if any `colluding` parties reveal their noise, add none, or drop
 out before a round. A sum of discrete Gaussians is almost a discrete Gaussian: Kairouz, Liu and Steinke 2021, Theorem 1.
@@ -35,7 +34,6 @@ SENTENCE: Final = re.compile(
 )
 
 LEAST_SHARE_INT: Final = 4.0
-"""Smallest share, in integer steps, with which the sum is within 10^-60 of a discrete Gaussian."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +45,10 @@ class Parties:
     colluding: int = 0
 
     def __post_init__(self) -> None:
-        if not 2 <= self.minimum <= self.number:
-            raise ConfigError(f"minimum parties: {self.minimum} is not allowed. Write 2 to parties ({self.number}).")
-        if not 0 <= self.colluding < self.minimum:
+        if not (2 <= self.minimum <= self.number and 0 <= self.colluding < self.minimum):
             raise ConfigError(
-                f"colluding: {self.colluding} is not allowed. Write 0 to {self.minimum - 1}, below minimum parties; "
-                "the noise of at least one party must remain."
+                f"parties: minimum {self.minimum} with colluding {self.colluding} is not allowed. Write a minimum of 2 "
+                f"to {self.number} parties, and fewer colluding parties: the noise of one must remain."
             )
 
     @property

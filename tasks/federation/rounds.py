@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -33,9 +33,6 @@ ROUNDS: Final = "rounds"
 """Folder of the exchange that only the coordinator writes."""
 SIGNATURE, KEY = 64, 32
 """Bytes of an Ed25519 signature, and of a digest or an X25519 key."""
-
-Form = Literal["float32", "float16"]
-"""Number format of the vectors of texts in a message."""
 
 
 class File:
@@ -224,8 +221,11 @@ def _low_order(public: bytes) -> bool:
 
 
 # --- texts
-def pack(run_id: str, candidates: Candidates, form: Form) -> tuple[str, bytes]:
-    """Return the path of candidates in the exchange, which contains their hash, and their bytes."""
+def pack(run_id: str, candidates: Candidates, form: str) -> tuple[str, bytes]:
+    """Return the path of candidates in the exchange, which contains their hash, and their bytes.
+
+    `form`: number format of their vectors, float32 or float16.
+    """
     file = io.BytesIO()
     with np.errstate(over="ignore"):
         vectors = candidates.vectors.astype(form)

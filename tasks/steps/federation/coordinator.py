@@ -27,7 +27,6 @@ from tasks.core.tools import Tools
 from tasks.federation.rounds import (
     ROUNDS,
     File,
-    Form,
     PlanSignatureError,
     RoundPlan,
     check_announcements,
@@ -72,7 +71,7 @@ class Federation:
     registry: Mapping[str, bytes]
     coordinator: bytes
     parties: Parties
-    form: Form
+    form: str
     minutes: float
 
 
@@ -90,10 +89,11 @@ def federated_vote(
     Raises FinalError with the names of the failed parties if too few remain, or if some failed after all were ready.
     Nothing is summed in this case.
     """
-    noise = SharedNoise(spec.noise, federation.parties)
     more = {"parties": [*astuple(federation.parties), federation.form]}
     key = vote_key("federated_vote", tools, spec, written, more)
-    request = spec.payer.request(tools.run_id, spec.slot, key.key, shared_charge(noise))
+    request = spec.payer.request(
+        tools.run_id, spec.slot, key.key, shared_charge(SharedNoise(spec.noise, federation.parties))
+    )
     facts: dict[str, Any] = {}
 
     def draw() -> StoredRelease:
@@ -130,11 +130,6 @@ class Coordinator:
     report: Callable[[str], None]
     call: str = field(default_factory=lambda: f"{File.CALL}{time.time_ns()}")
 
-    @property
-    def noise(self) -> SharedNoise:
-        """The noise in shares."""
-        return SharedNoise(self.spec.noise, self.federation.parties)
-
     def collect_sum(self, written: Sequence[Written]) -> tuple[NoisyVotes, dict[str, Any]]:
         """Return the summed votes, and the facts stored with them, from the open attempt or a later one."""
         texts = candidates(self.tools, written)
@@ -149,7 +144,7 @@ class Coordinator:
             else:
                 break
         near, *far = total.reshape(plan.privacy.sides, -1)
-        sigma = self.noise.sum_int(len(plan.parties))
+        sigma = plan.noise.sum_int(len(plan.parties))
         votes = NoisyVotes(texts.ids, near, far[0] if far else None, self.spec.noise.scale, sigma)
         return votes, {"parties": list(plan.parties), "dropped": dict(self.dropped), "attempt": plan.attempt}
 
@@ -217,30 +212,30 @@ class Coordinator:
             plan = RoundPlan.from_message(files.read(f"{at}/{File.PLAN}") or b"", at, self.federation.coordinator)
         if plan is not None and plan.step == self.step and f"{at}/{File.ABORT}" not in names:
             return plan
-        if plan is not None:
-            self._abort(plan)
+        if last >= 0:
+            files.write(f"{at}/{File.ABORT}", b"")
         return self.publish(last + 1, written, texts)
 
     def publish(self, attempt: int, written: Sequence[Written], texts: Candidates) -> RoundPlan:
         """Publish plan and texts of an attempt; texts that an earlier round published are reused."""
-        tools, federation, noise, files = self.tools, self.federation, self.noise.total, self.tools.exchange
+        tools, federation, privacy = self.tools, self.federation, self.spec.noise.privacy
         parties = tuple(party for party in sorted(federation.registry) if party not in self.dropped)
         pieces = []
         for entry in written:
             ids = tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy()
             piece, data = pack(tools.run_id, texts.take(np.flatnonzero(np.isin(texts.ids, ids))), federation.form)
             pieces.append(piece)
-            if not files.exists(piece):
-                files.write(piece, data)
+            if not tools.exchange.exists(piece):
+                tools.exchange.write(piece, data)
         plan = RoundPlan(
             run_id=tools.run_id,
             iteration=self.spec.iteration,
             attempt=attempt,
             **asdict(federation.parties),
             parties=parties,
-            length=len(texts.ids) * noise.privacy.sides,
+            length=len(texts.ids) * privacy.sides,
             flow=federation.flow,
-            privacy=noise.privacy,
+            privacy=privacy,
             labels=tuple(sorted(set(map(str, texts.labels)))),
             embedder=tools.embedder.identity,
             pieces=tuple(pieces),
@@ -248,8 +243,8 @@ class Coordinator:
             step=self.step,
             respend=self.spec.payer.respend,
         )
-        files.remove([f"{ROUNDS}/{plan.run_id}/{File.ENDED}"])
-        files.write(f"{plan.at}/{File.PLAN}", plan.to_message(tools.coordinator_key))
+        tools.exchange.remove([f"{ROUNDS}/{plan.run_id}/{File.ENDED}"])
+        tools.exchange.write(f"{plan.at}/{File.PLAN}", plan.to_message(tools.coordinator_key))
         return plan
 
     def _drop(self, plan: RoundPlan, gone: Mapping[str, str]) -> None:
@@ -263,7 +258,7 @@ class Coordinator:
         self.report(f"iteration {plan.iteration}, attempt {plan.attempt + 1} failed: {_reasons(gone)}")
         # A party that lost its key stays in the run.
         self.dropped.update({party: why for party, why in gone.items() if why != explain_refusal(KEY_LOST)})
-        self._abort(plan)
+        self.tools.exchange.write(f"{plan.at}/{File.ABORT}", b"")
         left, minimum = len(self.federation.registry) - len(self.dropped), self.federation.parties.minimum
         if left < minimum:
             end_run(self.tools.exchange, plan.run_id)
@@ -272,9 +267,6 @@ class Coordinator:
                 f"Parties: {left} remain, {minimum} are required ({_reasons(self.dropped)}). Nothing was released, and "
                 f"every party returns its reservation for this run. When they respond: wasp resume {plan.run_id}"
             )
-
-    def _abort(self, plan: RoundPlan) -> None:
-        self.tools.exchange.write(f"{plan.at}/{File.ABORT}", b"{}\n")
 
 
 def _reasons(gone: Mapping[str, str]) -> str:

@@ -37,7 +37,6 @@ from tasks.federation.rounds import (
     RoundPlan,
     check_announcements,
     message_path,
-    rounds_with,
     sign_message,
     unpack,
 )
@@ -229,18 +228,6 @@ def _candidates(party: Party, plan: RoundPlan) -> Candidates:
 def _send(party: Party, at: str, kind: str, payload: bytes) -> None:
     path = message_path(at, kind, party.name)
     party.exchange.write(path, sign_message(party.secret, kind, at, party.name, payload))
-
-
-def open_calls(names: Sequence[str]) -> dict[str, str]:
-    """Return the newest call of each open round among the `names` of a coordinator's files."""
-    aborted, ended = rounds_with(names, File.ABORT), ended_runs(names)
-    calls = rounds_with(names, File.CALL)
-    return {at: call for at, call in calls.items() if at not in aborted and at.split("/")[1] not in ended}
-
-
-def ended_runs(names: Sequence[str]) -> set[str]:
-    """Return the ids of ended runs among the `names` of a coordinator's files."""
-    return {folder.rpartition("/")[2] for folder in rounds_with(names, File.ENDED)}
 
 
 def register_rows(party: Party) -> tuple[str, str]:

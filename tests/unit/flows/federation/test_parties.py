@@ -63,7 +63,10 @@ def parties(tmp_path: Path) -> Path:
 
 
 def test_numbers_that_do_not_fit_the_registry_are_refused(parties: Path) -> None:
-    for changes, said in (({"minimum": 5}, "minimum parties: 5"), ({"colluding": 3}, "colluding: 3 is not allowed")):
+    for changes, said in (
+        ({"minimum": 5}, "minimum 5 with"),
+        ({"colluding": 3}, "with colluding 3 is not"),
+    ):
         chosen = {"registry": str(parties / "parties.yaml"), "exchange": str(parties)} | changes
         with pytest.raises(ConfigError, match=said):
             federation_of(config := check_config(WaspConfig, values(private=None, parties=chosen), "the test"))
@@ -89,7 +92,7 @@ def test_a_party_that_the_registry_lacks_prints_its_line(parties: Path) -> None:
             serve_party(load_party(file))
         assert first in str(told.value)
     registry.write_text(f"{first}\n{second}\n")
-    with pytest.raises(ConfigError, match="no line 'coordinator'. Get the file from the coordinator"):
+    with pytest.raises(ConfigError, match="lacks this party's key or the coordinator's"):
         serve_party(load_party(file))
 
 
