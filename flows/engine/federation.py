@@ -89,23 +89,21 @@ def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
     end_run(RemoteFiles(exchange, ROUNDS), run_id)
 
 
-def parties_planned(config: AnyConfig, noise: Noise) -> dict[str, Any] | None:
+def parties_planned(federation: Federation | None, noise: Noise) -> dict[str, Any] | None:
     """Return the part of a plan about the parties; None without parties."""
-    federation = federation_of(config)
     if federation is None:
         return None
-    return _about(federation, noise) | {"minutes": federation.minutes}
+    shared = SharedNoise(noise, federation.parties)
+    return asdict(federation.parties) | {
+        "names": list(federation.registry),
+        "minutes": federation.minutes,
+        "share": shared.share_int / noise.scale,
+        "guarantees": guarantees(shared) if noise.releases else [],
+    }
 
 
-def parties_happened(
-    federation: Federation | None, noise: Noise, releases: Iterable[Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    """Return the part of a report about the parties and their rounds, from the info of the releases.
-
-    None without parties.
-    """
-    if federation is None:
-        return None
+def parties_happened(planned: Mapping[str, Any], releases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the part of a report about the parties and their rounds, from the plan and the info of the releases."""
     rounds = [
         {
             "iteration": iteration,
@@ -116,16 +114,7 @@ def parties_happened(
         }
         for iteration, info in enumerate(releases)
     ]
-    return _about(federation, noise) | {"rounds": rounds}
-
-
-def _about(federation: Federation, noise: Noise) -> dict[str, Any]:
-    shared = SharedNoise(noise, federation.parties)
-    return asdict(federation.parties) | {
-        "names": list(federation.registry),
-        "share": shared.share_int / noise.scale,
-        "guarantees": guarantees(shared) if noise.releases else [],
-    }
+    return {**planned, "rounds": rounds}
 
 
 def planned_lines(values: Mapping[str, Any], epsilon: Any) -> list[str]:

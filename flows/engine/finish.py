@@ -18,7 +18,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
 from connectors.tracking.address import redact
 from flows.catalog import find_method
-from flows.engine.federation import parties_happened
+from flows.engine.federation import parties_happened, parties_planned
 from flows.engine.prepare import Approval
 from flows.engine.run import Run, RunResults
 from flows.engine.run_page import result_line
@@ -130,6 +130,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
     name, config = run.tools.called, run.config
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
     scores = _scores(results.student["test"], run.prepared.card.label_names)
+    parties = parties_planned(run.prepared.federation, run.prepared.noise)
     return RunRecord(
         run_id=name.run_id,
         flow=name.flow,
@@ -154,9 +155,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         versions=versions(),
         approval=str(Approval(**approval)) if (approval := run.book.values["approval"]) else "",
         opens_rows=config.opens_rows,
-        parties=parties_happened(
-            run.prepared.federation, run.prepared.noise, map(run.tools.artifacts.info, run.releases)
-        ),
+        parties=parties_happened(parties, map(run.tools.artifacts.info, run.releases)) if parties else None,
         balance=_balance(run, results.written),
         usefulness=usefulness(run, results),
         sections=(

@@ -18,7 +18,7 @@ from flows.config.task_files import load_task
 from flows.engine import text
 from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import with_declared_rows
-from flows.engine.federation import parties_planned, planned_lines
+from flows.engine.federation import federation_of, parties_planned, planned_lines
 from flows.engine.method import Releases
 from flows.engine.prepare import check_numbers, releases_of
 from flows.engine.tools import RunTools
@@ -100,7 +100,7 @@ def plan_of(
     cached = lengths or {}
     tokens = {plm.name: _tokens(config, card, plm.name, cached.get(plm.name)) for plm in config.models}
     minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in cached.items()]
-    noise, parties = releases.noise, parties_planned(config, releases.noise)
+    noise, parties = releases.noise, parties_planned(federation_of(config), releases.noise)
     plan: dict[str, Any] = {
         "task": card.name,
         "models": [plm.name for plm in config.models],

@@ -13,7 +13,7 @@ party stores its masked vector, never its round key.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     Words = NDArray[np.uint32]
     Mask = Callable[[NDArray[np.int64]], Words]
-
-STREAM_KEY: Final = 32
-"""Bytes of a pair's key: AES-256."""
 
 
 def prepare(tools: RowTools, plan: RoundPlan, fingerprint: str) -> None:
@@ -129,7 +126,7 @@ def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, peer: st
 
     shared = secret.exchange(X25519PublicKey.from_public_bytes(public))
     bound = b"wasp pair 2\n" + canonical(sorted((key.party, peer))).encode() + key.plan.digest
-    pair_key = HKDF(SHA256(), STREAM_KEY, salt=transcript, info=bound).derive(shared)
+    pair_key = HKDF(SHA256(), 32, salt=transcript, info=bound).derive(shared)
     # A pair's key generates a single stream, so the counter starts at zero.
     stream = Cipher(AES256(pair_key), CTR(bytes(16))).encryptor().update(bytes(4 * key.plan.length))
     return np.frombuffer(stream, dtype="<u4").astype(np.uint32)

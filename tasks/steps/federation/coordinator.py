@@ -91,9 +91,8 @@ def federated_vote(
     """
     more = {"parties": [*astuple(federation.parties), federation.form]}
     key = vote_key("federated_vote", tools, spec, written, more)
-    request = spec.payer.request(
-        tools.run_id, spec.slot, key.key, shared_charge(SharedNoise(spec.noise, federation.parties))
-    )
+    charge = shared_charge(SharedNoise(spec.noise, federation.parties))
+    request = spec.payer.request(tools.run_id, spec.slot, key.key, charge)
     facts: dict[str, Any] = {}
 
     def draw() -> StoredRelease:
@@ -153,12 +152,10 @@ class Coordinator:
         files.write(f"{folder}/{self.call}", b"")
         listed = files.read(f"{folder}/{File.LIST}")
         if listed is None:
-            keys = self._gather(plan, File.KEYS)
-        else:
-            keys = {party: bytes.fromhex(key) for party, key in json.loads(listed).items()}
+            listed = json.dumps({party: key.hex() for party, key in self._gather(plan, File.KEYS).items()}).encode()
+        keys = {party: bytes.fromhex(key) for party, key in json.loads(listed).items()}
         transcript = check_announcements(plan, keys, self.federation.registry)
-        if listed is None:
-            files.write(f"{folder}/{File.LIST}", json.dumps({party: key.hex() for party, key in keys.items()}).encode())
+        files.write(f"{folder}/{File.LIST}", listed)
         if not files.exists(f"{folder}/{File.GO}"):
             for party, checked in self._opened(plan, File.READY, self._gather(plan, File.READY)).items():
                 if checked != transcript:

@@ -87,11 +87,10 @@ def explain_refusal(code: str) -> str:
 class Party:
     """One party with its opened connectors (implements RowTools), its keys and the limits of its owner.
 
-    `secret`: its long-term key (32 bytes); `registry`, `coordinator`: public keys (PEM).
-    `minimum`: fewest parties in a sum. `colluding`: fewest colluding parties that the noise must tolerate.
-    `epsilon_at_most`: largest epsilon of one run, at `delta`. `declared_rows`: largest number of rows, a public number.
-    `labels`: classes that the party votes on, None for all. `settle` writes the cap and group of its rows to its
-    ledger; `who` is the user of its reservations.
+    `secret`: its long-term key (32 bytes); `registry`, `coordinator`: public keys (PEM). `minimum`: fewest parties in a
+    sum. `colluding`: fewest colluding parties that the noise must tolerate. `epsilon_at_most`: largest epsilon of one
+    run, at `delta`. `labels`: classes that the party votes on, None for all. `settle` writes the cap and group of its
+    rows to its ledger; `who` is the user of its reservations.
     """
 
     exchange: RemoteFiles
