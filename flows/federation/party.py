@@ -206,5 +206,4 @@ class Rounds:
 
     def report(self, text: str) -> None:
         """Print a line for the owner."""
-        sys.stderr.write(f"party {self.party.name}: {text}\n")
-        sys.stderr.flush()
+        print(f"party {self.party.name}: {text}", file=sys.stderr, flush=True)
