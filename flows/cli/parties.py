@@ -53,7 +53,7 @@ def partition(  # noqa: PLR0913  one option per setting
 ) -> Output:
     """Split rows among parties by a Dirichlet draw per class, for experiments."""
     from connectors.interfaces.rows import RowsRef
-    from flows.federation.partition import partition as split_rows
+    from flows.federation.local_parties import partition as split_rows
     from tasks.federation.partition import Partition
 
     if class_alpha is not None and take is None:

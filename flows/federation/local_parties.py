@@ -1,4 +1,4 @@
-"""Federated runs on this machine: a process for each party, until the run ends.
+"""Parties on this machine, for experiments: folders with their rows, and a process for each until a run ends.
 
 Each party has its folder, records, key and ledger as on a machine of its own. Without folders, the shipped example's
 records of the task are divided among the parties; own records are divided by `wasp partition`, because their releases
@@ -16,19 +16,27 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.rows import BUILTIN, RowsRef
+from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
+from connectors.security.signing import open_signing_key, public_line
 from flows.config.paths import place
-from flows.federation.partition import PARTY_FILE, partition
+from flows.runtime.state_folder import COORDINATOR_KEY, PARTY_KEY, state_folder
+from flows.runtime.stores import open_zone
 from flows.runtime.terminal_progress import display
 from tasks.federation.partition import Partition
+from tasks.federation.rounds import COORDINATOR
+from tasks.private.federation.party_rows import ROWS, write_parties
 
 if TYPE_CHECKING:
     from flows.config.base import AnyConfig
     from flows.config.rows import PartiesChoice
 
+PARTY_FILE = "party.yaml"
+REGISTRY = "parties.yaml"
 START_SECONDS = 180.0
 READY = b"waiting for rounds"
 WITHOUT_PARTIES = "--local-parties needs 'parties:' in the configuration, as in federated_here"
@@ -37,6 +45,37 @@ EXAMPLES = ("support_desk",)
 
 _ONE_AT_A_TIME = threading.Lock()
 """One process serves a party, so that federated runs of one process take turns."""
+
+
+def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | None = None) -> dict[str, Any]:
+    """Split the rows and return the parties without their private row counts.
+
+    Each party gets its file, rows and long-term key; the registry of all keys, the coordinator's included, is next to
+    their folders. The coordinator's key is in its state folder `home`, None for this process's.
+    """
+    home = home or state_folder()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    names = write_parties(open_zone(home), PrivateRef(folder.name, source), settings, folder)
+    connector, _, model = settings.embedder.partition(":")
+    person = {"person": "person"} if source.person else {}
+    values: dict[str, Any] = {
+        "private": {"path": ROWS, "text": "text", "label": "label"} | person,
+        "cap": {"epsilon": settings.epsilon, "delta": 1e-5, "protects": "person" if person else "record"},
+        "colluding": settings.colluding,
+        "registry": f"../{REGISTRY}",
+        "exchange": "../exchange",
+        "embedder": {"connector": connector, "model": model},
+    }
+    lines = []
+    for name in names:
+        text = yaml.safe_dump({"name": name} | values, sort_keys=False, default_flow_style=None)
+        (folder / name / PARTY_FILE).write_text(text, encoding="utf-8")
+        (folder / name / "state").mkdir(mode=0o700)
+        lines.append(f"{name}: {public_line(open_signing_key(folder / name / 'state', PARTY_KEY))}\n")
+    lines.append(f"{COORDINATOR}: {public_line(open_signing_key(home, COORDINATOR_KEY))}\n")
+    (folder / REGISTRY).write_text("".join(lines), encoding="utf-8")
+    (folder / "exchange").mkdir(mode=0o700)
+    return {"folder": str(folder), "parties": names, "registry": str(folder / REGISTRY)}
 
 
 @contextmanager

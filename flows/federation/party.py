@@ -206,4 +206,5 @@ class Rounds:
 
     def report(self, text: str) -> None:
         """Print a line for the owner."""
-        print(f"party {self.party.name}: {text}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"party {self.party.name}: {text}\n")
+        sys.stderr.flush()

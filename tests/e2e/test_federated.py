@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from connectors.interfaces.rows import RowsRef
-from flows.federation.partition import partition
+from flows.federation.local_parties import partition
 from flows.runtime.stores import open_ledger
 from tasks.federation.partition import Partition
 from tests.support.paths import ROOT

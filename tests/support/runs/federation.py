@@ -17,7 +17,7 @@ from connectors.interfaces.rows import RowsRef
 from connectors.ledger.state import RELEASING
 from connectors.rows.reader import read_rows
 from flows.engine.prepare import Prepared
-from flows.federation.partition import partition
+from flows.federation.local_parties import partition
 from flows.federation.party import Act, Rounds, Steps, load_party
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Payer, Written

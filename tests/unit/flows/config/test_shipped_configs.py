@@ -16,7 +16,7 @@ from flows.cli import start
 from flows.config.extends import flow_of, merge, read_layers
 from flows.config.files import load_config
 from flows.engine import text as words
-from flows.federation.partition import partition
+from flows.federation.local_parties import partition
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.wasp.config import WaspConfig
 from tasks.federation.partition import Partition

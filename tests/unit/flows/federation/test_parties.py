@@ -11,7 +11,7 @@ from connectors.security.signing import open_signing_key, public_line
 from flows.cli import stored_runs
 from flows.config.files import check_config
 from flows.engine.federation import federation_of, read_registry
-from flows.federation.partition import partition
+from flows.federation.local_parties import partition
 from flows.federation.party import PartyConfig, load_party, serve_party
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.manifest import open_book, read_book
