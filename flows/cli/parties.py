@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from connectors.interfaces.errors import ConfigError
 from flows.cli.common import Output
 from flows.runtime.state_folder import ended_in_order
 
