@@ -123,15 +123,12 @@ def metrics() -> str:
         "Metrics of a run, by their name in `--json`, MLflow (`texts/NAME`, `student/NAME`) and comparisons. "
         "Packages add metrics by the entry point `wasp.metrics`.",
         "",
-        "| name | title | better | needs | may be computed without noise |",
-        "|---|---|---|---|---|",
+        "| name | title | better | needs |",
+        "|---|---|---|---|",
     ]
     for metric in all_metrics():
         better = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
-        lines.append(
-            f"| `{metric.name}` | {_cell(metric.title)} | {better} | {metric.needs or 'nothing'} | "
-            f"{'yes, then marked not private' if metric.unnoised else 'no'} |"
-        )
+        lines.append(f"| `{metric.name}` | {_cell(metric.title)} | {better} | {metric.needs or 'nothing'} |")
     return "\n".join(lines[:2]) + "\n\n" + "\n".join(lines[3:]) + "\n"
 
 
