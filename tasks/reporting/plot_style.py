@@ -104,8 +104,8 @@ def lines_of(axes: Any, title: str) -> None:
 
 
 def short(name: str) -> str:
-    """Return the name of a class as it fits beside an axis or in a legend."""
-    return name if len(name) <= 22 else f"{name[:21]}…"
+    """Return the name of a class as it fits beside an axis or in a legend: its beginning and end, if it is long."""
+    return name if len(name) <= 22 else f"{name[:11]}…{name[-10:]}"
 
 
 def legend_below(axes: Any, entries: int) -> None:

@@ -40,8 +40,8 @@ def fid_accuracy_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
 
 
 def weights_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
-    """Draw the weight of each language model for the next iteration."""
-    if not any(facts.weights for facts in report.iterations):
+    """Draw the weight of each of several language models for the next iteration."""
+    if not any(len(facts.weights) > 1 for facts in report.iterations):
         return None
 
     def draw(figure: Any) -> None:

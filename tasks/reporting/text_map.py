@@ -40,7 +40,7 @@ def map_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
             axes.scatter(*stars, s=60, c=PALETTE[2], linewidths=0, marker="*", label="shown in prompts")
         bare(axes)
         axes.set_title(f"Dots: synthetic texts. Rings: test rows. Projection: {points.by}")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=4, markerscale=1.8, fontsize=8)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, markerscale=1.8, fontsize=8)
 
     return picture("map", _SIZE, draw, form)
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import warnings
 
 import pandas as pd
 import pytest
@@ -95,6 +96,15 @@ def test_a_report_of_an_earlier_version_draws_its_map_in_one_colour() -> None:
     page = render(dataclasses.replace(report, map=earlier), MAPPED)
     assert 'id="figure-map"' in page
     assert "point at a dot" not in page
+
+
+def test_the_map_has_room_for_its_points_beside_long_class_names() -> None:
+    names = [f"balance_not_updated_after_a_transfer_or_a_deposit_of_cash_{number}" for number in range(9)]
+    points = tuple((float(number % 7), float(number % 5)) for number in range(90))
+    report = made_up_report(map=MapPoints(points, (), labels=tuple(names * 10), texts=("text",) * 90))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert map_plot(report, "png")
 
 
 # --- the page of an audit: one golden page of a red audit with a whole run
