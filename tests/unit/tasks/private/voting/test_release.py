@@ -98,16 +98,6 @@ def test_rows_that_change_while_a_run_goes_on_do_not_vote(home: Path, tmp_path: 
         clean(run, 0, some)
 
 
-def test_private_rows_are_embedded_one_at_a_time(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = opened(home, tmp_path / "rows.jsonl", rows(9, seed=4))
-    some, alone, seen = standing(run, 10), type(run.tools.embedder).embed_alone, []
-    monkeypatch.setattr(
-        type(run.tools.embedder), "embed_alone", lambda self, texts: seen.append(texts) or alone(self, texts)
-    )
-    clean(run, 0, some)
-    assert len(seen[0]) == 9
-
-
 def test_every_folder_and_file_of_the_private_zone_is_the_owners_alone(home: Path, tmp_path: Path) -> None:
     run = opened(home, tmp_path / "rows.jsonl", rows(9, seed=4))
     clean(run, 0, standing(run, 10))
