@@ -93,7 +93,7 @@ class AugPeConfig(RunConfig):
         Rule("method.keywords", ("private_vocabulary",), "parties", UNSET): (
             "method.keywords: private_vocabulary does not support several parties. Set list or none"
         ),
-        Rule("privacy.vocabulary_epsilon", SET, "method.keywords", ("private_vocabulary",)): (
+        Rule("method.keywords", ("list", "none"), "privacy.vocabulary_epsilon", UNSET): (
             "privacy.vocabulary_epsilon is set, but this run releases no vocabulary. Remove it"
         ),
         Rule("method.style", ("original",), "privacy.calibration", ("tight",)): (

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from flows.config.base import RECORDS_ONLY, OwnRowsConfig
 from flows.config.execution import Recipe, Transformer
-from flows.config.form import SET, Rule, Rules
+from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import Asks, Samples, SingleRound
 from flows.config.privacy import Calibration, DpSteps, Privacy, check_part
 from tasks.accounting.dp_sgd import Training
@@ -114,7 +114,7 @@ class KdTutorConfig(OwnRowsConfig):
         RECORDS_ONLY
         | OwnRowsConfig.rules
         | {
-            Rule("privacy.tutor_epsilon", SET, "class_balance", ("tutor",)): (
+            Rule("class_balance", ("balanced", "exact"), "privacy.tutor_epsilon", UNSET): (
                 "privacy.tutor_epsilon is {0.privacy.tutor_epsilon:g}, but class_balance {0.class_balance} releases no "
                 "label counts. Remove it"
             )
