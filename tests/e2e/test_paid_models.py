@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,8 @@ from connectors.interfaces.money import format_dollars
 from tests.support.paths import ROOT
 from tests.support.runs.paid_models import KEY, SHORT, paid
 from tests.support.runs.pipeline import Pipeline, last_json
-from tests.support.runs.served_flow import ask
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import failure, ok, with_usage
-from tests.support.waits import WAIT_SECONDS, wait_until
 
 
 @pytest.fixture
@@ -136,26 +133,6 @@ def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline
         told = {check["what"]: check for check in found["checks"]}
         assert told["PLM gpt"]["ok"], told["PLM gpt"]
         assert server.count == 12, "the previewed answer was kept"
-
-
-@pytest.mark.slow
-def test_runs_share_a_paid_model_through_a_global_limit_of_prefect(pipeline: Pipeline) -> None:
-    slot = {"names": ["plm-shared-gpt"], "slots": 1, "mode": "concurrency"}
-    ask(pipeline.api, "/v2/concurrency_limits/", {"name": "plm-shared-gpt", "limit": 1})
-    ask(pipeline.api, "/v2/concurrency_limits/increment", slot)
-    with VendorServer() as server:
-        config = pipeline.config(plms=[paid("shared-gpt", "openai", server.url)], **SHORT)
-        process = pipeline.start("run", "wasp", "--config", str(config), "--json")
-        try:
-            wait_until(lambda: list((pipeline.home / "runs").glob("*/manifest.json")), process)
-            time.sleep(4)
-            assert server.count == 0, "the slot is taken by somebody else"
-            ask(pipeline.api, "/v2/concurrency_limits/decrement", slot)
-            out, err = process.communicate(timeout=WAIT_SECONDS)
-        finally:
-            process.kill()
-        assert process.returncode == 0, err[-2000:]
-        assert server.count == last_json(out)["n_synthetic"] == 24
 
 
 @pytest.mark.slow
