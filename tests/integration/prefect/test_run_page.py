@@ -145,7 +145,7 @@ def test_a_step_stands_behind_those_that_made_what_it_is_given(server: str) -> N
     @flow
     def work() -> str:
         written = [submit_step(write, name) for name in ("one", "two", "three")]
-        job = MeasureJob(0, (written[0].result(), written[2].result()), "none", None, None, "", 0)
+        job = MeasureJob(0, (written[0].result(), written[2].result()), "none", None, None, 0)
         assert run_step(measure, job, run_step(weigh)) == 2
         written[1].result()
         return str(runtime.flow_run.id)

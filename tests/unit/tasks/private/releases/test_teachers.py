@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError, InputError
+from flows.methods.kd_tutor.releases import kd_releases
 from flows.methods.kd_tutor.run import KdRun
 from tasks.accounting.sums import calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy
@@ -246,8 +247,9 @@ def test_nobody_without_the_secret_knows_the_shard_of_a_row() -> None:
 
 
 def test_a_fixed_number_of_rows_needs_the_noise_of_a_replaced_row(tmp_path: Path) -> None:
-    plain = opened(tmp_path / "a").prepared.noise
-    taken = opened(tmp_path / "b", private={"rows": 30}).prepared.noise
+    config = opened(tmp_path).config
+    fixed = config.model_copy(update={"private": config.private.model_copy(update={"rows": 30})})
+    plain, taken = (kd_releases(chosen).noise for chosen in (config, fixed))
     ratios = [after.sensitivity / before.sensitivity for before, after in zip(plain.beside, taken.beside, strict=True)]
     assert ratios == [pytest.approx(2**0.5), pytest.approx(2.0)]
     assert taken.epsilon_exact <= 4.0
