@@ -77,10 +77,8 @@ def kd_releases(config: KdTutorConfig) -> Releases:
     left = remaining_epsilon(privacy.epsilon, delta, spent, adds_up)
     answers = [_answer_noise(config, choice, left, delta)] if choice else []
 
-    noise: Noise = vote_noise(config)  # of no vote
-    if trained:
-        rest = privacy.model_copy(update={"epsilon": left, "delta": delta})
-        noise = training_noise(config.model_copy(update={"privacy": rest}))
+    rest = config.model_copy(update={"privacy": privacy.model_copy(update={"epsilon": left, "delta": delta})})
+    noise: Noise = training_noise(rest) if trained else vote_noise(config)  # of no vote
     if labels or answers:
         if isinstance(noise, TrainingNoise) and not noise.non_private:
             noise = replace(noise, own=(noise.epsilon_exact, delta))
