@@ -16,6 +16,9 @@ BUILTIN = "builtin:"
 OTHERS = "*"
 """Stands in `classes` for all codes that begin with no listed prefix."""
 
+NO_CLASS = "all"
+"""Label of every row of a source without classes, and the only class of a task without labels."""
+
 LEAST_RATIO = 2
 """Least ratio of the largest to the smallest class of an unbalanced draw."""
 ALPHAS = (0.01, 10.0)
@@ -26,9 +29,10 @@ ALPHAS = (0.01, 10.0)
 class RowsRef:
     """The location of rows: file, URL or SQL, and the columns. Contains no row.
 
-    `rows`: number of rows to take (None: all), chosen by `seed`. `of`: declared size of the source; each row is then
-    drawn independently with probability rows/of. `public`: the rows are public; exactly `rows` are drawn, stratified by
-    class, or unbalanced, with proportions from Dirichlet(`class_alpha`). `person`: column with the person of each row.
+    `label`: empty for rows without classes, which all get NO_CLASS. `rows`: number of rows to take (None: all), chosen
+    by `seed`. `of`: declared size of the source; each row is then drawn independently with probability rows/of.
+    `public`: the rows are public; exactly `rows` are drawn, stratified by class, or unbalanced, with proportions from
+    Dirichlet(`class_alpha`). `person`: column with the person of each row.
     `classes`: (class, label prefixes) if the column contains codes, OTHERS for all further codes; a row without a class
     is left out. `plain_text`: texts are lower-cased and lose their punctuation. `whole`: the reader adds a column
     `whole` with all columns of the source. `lenient`: read a line or cell that is invalid as missing

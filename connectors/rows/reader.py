@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import InputError, NoRowsError, nearest
-from connectors.interfaces.rows import OTHERS, RowsRef
+from connectors.interfaces.rows import NO_CLASS, OTHERS, RowsRef
 from connectors.interfaces.text_forms import encodable, plain_text
 from connectors.rows.sources import Columns, display_path, open_source
 
@@ -57,6 +57,8 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
     frame = pd.DataFrame({"row": np.arange(count, dtype=np.int64)})
     for name, values in columns.items():
         frame[name] = pd.Series(values, dtype="str")
+    if not where.label:
+        frame["label"] = pd.Series(NO_CLASS, index=frame.index, dtype="str")
     if where.plain_text:
         frame["text"] = frame["text"].map(plain_text, na_action="ignore")
     if "attribute" in frame:

@@ -17,7 +17,7 @@ import yaml
 
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import ConfigError, WaspError
-from connectors.interfaces.rows import RowsRef
+from connectors.interfaces.rows import NO_CLASS, RowsRef
 from connectors.rows.headers import read_header
 from flows.cli import dataset
 from flows.cli.budget import check_cap
@@ -51,8 +51,8 @@ HEADER = """# {title}
 """
 
 
-NO_PERSON = "none"
-"""Value of --person: every record is of another person."""
+NONE = "none"
+"""Value of --person: every record is of another person; of --label: the texts have no classes."""
 PERSON_NAME = re.compile("patient|person|subject|user|customer|client|member|author|employee|student|owner", re.I)
 """Names of columns that identify persons."""
 
@@ -103,22 +103,25 @@ def init(name: str, options: Options) -> dict[str, Any]:
     if person != view.person:
         view = view.model_copy(update={"person": person})
         records = survey_view(zone, view)
-    classes, left_out = _classes(records.classes, options.classes)
+    classes, left_out = _classes(records.classes, options.classes) if view.label else ([], {})
     private = stored_rows(home, name)
     with _undone_on_failure([*files.values(), *([private] if options.test_share is not None else [])]):
         if options.test_share is not None:
-            records = split_view(zone, view, options.test_share, classes, (private, files["test"]))
-            view = DatasetView(path=str(private), person=person and "person")
+            records = split_view(zone, view, options.test_share, classes or [NO_CLASS], (private, files["test"]))
+            view = DatasetView(path=str(private), label=view.label and "label", person=person and "person")
         declared, language = _declarations(options, classes, records)
         view = view.model_copy(update={"declared_rows": declared})
-        task_values: dict[str, Any] = {"labels": [{"name": label, "description": ""} for label in classes]}
+        labels = [{"name": label, "description": ""} for label in classes]
+        task_values: dict[str, Any] = {"labels": labels} if classes else {}
         task_values |= {"name": name.replace("-", "_"), "item": options.item or ITEM, "language": language}
         values = _run_values(files, name, options, models, classes)
-        values |= {"test": {"path": str(files["test"])}} if options.test_share is not None else {}
+        if options.test_share is not None:
+            values["test"] = {"path": str(files["test"])} | ({} if classes else {"label": ""})
         values["privacy"] |= {"protects": "person"} if person else {}
         _check(values, files, task_values)
         schemas = write_schemas(home)
-        title = f"Task of {name}. A description and typical words of each class improve the texts."
+        better = "A description and typical words of each class improve" if classes else "An exact item improves"
+        title = f"Task of {name}. {better} the texts."
         _write(files["task"], title, name, schemas[1], task_values)
         _write(files["config"], f"WASP on the registered dataset {name}", name, schemas[0], values)
         registered = dataset.register(name, view, options.cap)
@@ -212,7 +215,7 @@ def _declarations(options: Options, classes: Sequence[str], records: Survey) -> 
     Raises ConfigError, which names nothing of the rows, if an option is missing and nobody can be asked or agrees.
     """
     declared, language = options.declared_rows or records.declared_rows, options.language or records.language
-    flags = {"--class LABEL": options.classes, "--declared-rows N": options.declared_rows}
+    flags = {"--class LABEL": options.classes or not classes, "--declared-rows N": options.declared_rows}
     flags |= {"--language CODE": options.language}
     missing = [flag for flag, value in flags.items() if not value]
     if not missing or options.is_accepted:
@@ -223,7 +226,7 @@ def _declarations(options: Options, classes: Sequence[str], records: Survey) -> 
             "the options, run wasp init on a terminal, which proposes them, or accept what it would propose with --yes"
         )
     print("These values were read from your rows, and become public with every run:")
-    print(f"  classes   {', '.join(classes)}")
+    print(f"  classes   {', '.join(classes) or 'none'}")
     print(f"  number    {declared} {'rows' if records.persons is None else 'persons'}, rounded")
     print(f"  language  {language}")
     if not typer.confirm("Declare them?", default=False):
@@ -242,7 +245,7 @@ def _run_values(
         "plms": models,
         "embedder": {"connector": "sentence_transformers", "model": "embedded"},
         "privacy": {"epsilon": options.epsilon, "delta": 1e-5},
-        "method": {"samples": min(MOST_TEXTS, TEXTS_PER_CLASS * len(classes))},
+        "method": {"samples": min(MOST_TEXTS, TEXTS_PER_CLASS * (len(classes) or 10))},
         "student": {"kind": "linear"},
         "evaluation": {"fid_reference": "none"},
     }
@@ -277,18 +280,18 @@ def _person(requested: str | None, records: Survey) -> tuple[str | None, list[st
     Raises ConfigError without a terminal if a column has the name and the repeated values of a person column.
     """
     if requested is not None:
-        return (None if requested == NO_PERSON else requested), []
+        return (None if requested == NONE else requested), []
     numbers = [f"'{name}' has {count} values in {records.rows} rows" for name, count in records.repeated.items()]
     likely = next((name for name in records.repeated if PERSON_NAME.search(name)), None)
     if not numbers:
         return None, []
     if sys.stdin.isatty():
         print(f"repeated  {'; '.join(numbers)}")
-        answer = typer.prompt("Column with one value per person, or none", default=likely or NO_PERSON)
-        return (None if answer == NO_PERSON else answer), []
+        answer = typer.prompt("Column with one value per person, or none", default=likely or NONE)
+        return (None if answer == NONE else answer), []
     about = f"--person: {'; '.join(numbers)}. If each value is a person, protect persons: --person"
     if likely is not None:
-        raise ConfigError(f"{about} {likely}. Otherwise write --person {NO_PERSON}")
+        raise ConfigError(f"{about} {likely}. Otherwise write --person {NONE}")
     return None, [f"{about} COLUMN"]
 
 
@@ -306,7 +309,7 @@ def described(value: dict[str, Any]) -> str:
         f"dataset   {value['name']}: {rows}, declared as {value['declared_rows']}; cap epsilon {value['cap']:g}",
         f"protects  {unit}",
         *dataset.seen_lines(value),
-        f"classes   {', '.join(value['classes'])}",
+        f"classes   {', '.join(value['classes']) or 'none: the run measures the next words of test rows'}",
     ]
     if value["left_out"]:
         rare = ", ".join(f"{label} ({count})" for label, count in value["left_out"].items())
@@ -322,7 +325,8 @@ def described(value: dict[str, Any]) -> str:
         *(["test      rows of people: measured without noise, never shared"] if value["test"] else []),
         *(f"warning   {warning}" for warning in value["warnings"]),
         "",
-        f"next      describe one text (item) and the classes in {value['task']}: it decides how good the texts are",
+        f"next      describe one text (item){' and the classes' if value['classes'] else ''} in {value['task']}: it "
+        "decides how good the texts are",
         f"          wasp plan {value['name']}",
         f"          wasp run {value['name']}",
     ]
@@ -358,7 +362,8 @@ def _view(options: Options) -> DatasetView:
     text, label = options.text, options.label
     if text is None or label is None:
         text, label = _columns(options, path)
-    person = None if options.person == NO_PERSON else options.person
+    person = None if options.person == NONE else options.person
+    label = "" if label == NONE else label
     values = {"path": path, "query": options.query, "text": text, "label": label, "person": person}
     return check_config(DatasetView, values, "wasp init")
 
@@ -375,10 +380,12 @@ def _columns(options: Options, path: str) -> tuple[str, str]:
     if sys.stdin.isatty():
         print(f"columns: {', '.join(header.columns)}")
         text = options.text or typer.prompt("Text column", default=text or None)
-        label = options.label or typer.prompt("Label column", default=label or None)
+        question = f"Label column, or {NONE} for texts without classes"
+        label = options.label or typer.prompt(question, default=label or NONE)
     if not text or not label:
         missing = "--text" if not text else "--label"
-        raise ConfigError(f"{missing}: name the column. {options.data} has: {', '.join(header.columns)}")
+        without = f", or write --label {NONE} for texts without classes" if text else ""
+        raise ConfigError(f"{missing}: name the column{without}. {options.data} has: {', '.join(header.columns)}")
     return text, label
 
 

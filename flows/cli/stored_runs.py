@@ -96,7 +96,10 @@ def predict(run_id: str, texts: Annotated[list[str], typer.Argument(help="One or
         raise ConfigError(f"Run {run_id} has no classifier yet. Finish it with: wasp resume {run_id}")
     if manifest.get("not_private"):
         raise ConfigError(f"Run {run_id} is NOT PRIVATE: its classifier stays in the private zone.")
-    parts = Path(json.loads(report)["places"]["student"]).parts  # runs/RUN/student, or models/HASH
+    places = json.loads(report)["places"]
+    if "student" not in places:
+        raise ConfigError(f"Run {run_id} has no classifier: its task has no labels.")
+    parts = Path(places["student"]).parts  # runs/RUN/student, or models/HASH
     classify = load_student(artifacts.fetch("/".join(parts[-3:] if parts[-1] == "student" else parts[-2:])))
     config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
     vectors = embed_texts(RunTools(config, home).embedder, texts)  # no cache: the texts may be private

@@ -29,7 +29,7 @@ class Rows(Strict):
         json_schema_extra={"pattern": PUBLIC},
     )
     text: str = Field("text", description="Text column.")
-    label: str = Field("label", description="Label column.")
+    label: str = Field("label", description="Label column. Empty: rows without classes, for a task without labels.")
     rows: int | None = Field(None, ge=1, description="Number of rows to use. Empty: all.")
     seed: int = Field(0, ge=0, description="Seed of the row selection.")
     query: str | None = Field(
@@ -53,6 +53,7 @@ class Rows(Strict):
 
     rules: ClassVar[Rules] = {
         Rule("path", DATABASE, "query", SET): "query: is missing for rows of a database. Write one SELECT",
+        Rule("label", ("",), "classes", UNSET): "classes: the rows have no label column. Set label, or remove classes",
     }
 
     @field_validator("query")
@@ -193,6 +194,8 @@ class PrivateRows(Rows):
                 f"'{self.dataset}' is not a name of a dataset. List the registered ones with: wasp dataset list"
             )
         defaults = {name: type(self).model_fields[name].default for name in OWNERS}
+        if not self.label:  # classes of the dataset may be ignored
+            del defaults["label"]
         changed = [name for name, default in defaults.items() if getattr(self, name) != default]
         if changed:
             raise ValueError(f"{changed[0]}: the owner of dataset '{self.dataset}' has set it. Remove it")

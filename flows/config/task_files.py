@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from connectors.interfaces.errors import ConfigError, nearest
+from connectors.interfaces.rows import NO_CLASS
 from flows.config.files import check_config
 from flows.config.form import NoBooleans
 from flows.config.yaml_files import line_of, read_yaml
@@ -77,17 +78,15 @@ class InstructionsForm(_Form):
         valid, used = prompts.PLACEHOLDERS[name], prompts.placeholders(template)
         if unknown := sorted(used - valid):
             raise ValueError(f"unknown placeholder {_braced(unknown)}. Choose from {_braced(sorted(valid))}")
-        if missing := sorted(prompts.REQUIRED[name] - used):
-            raise ValueError(f"placeholder {_braced(missing)} is missing. Add it")
         return template
 
 
 class TaskFile(_Form):
-    """A task file; only name, item and labels are required."""
+    """A task file; only name and item are required. Without labels the texts have no classes."""
 
     name: Text
     item: Text
-    labels: list[LabelForm] = Field(min_length=2)
+    labels: list[LabelForm] = Field(default_factory=list)
     attribute: AttributeForm | None = None
     instructions: InstructionsForm = Field(default_factory=InstructionsForm)
     max_tokens: int = Field(256, ge=1)
@@ -97,12 +96,27 @@ class TaskFile(_Form):
     @classmethod
     def _distinct(cls, labels: list[LabelForm]) -> list[LabelForm]:
         _refuse_duplicates([label.name for label in labels], "label")
+        if len(labels) == 1:
+            raise ValueError("a task has two labels or more. Add one, or remove labels for texts without classes")
         return labels
+
+    @model_validator(mode="after")
+    def _instructions_fit(self) -> Self:
+        for name, template in self.instructions.model_dump().items():
+            needed, used = prompts.REQUIRED[name], prompts.placeholders(template)
+            if not self.labels:
+                needed, used = needed - prompts.CLASS, prompts.placeholders(prompts.without_class(template))
+            if template and (missing := sorted(needed - used)):
+                raise ValueError(f"instructions.{name}: placeholder {_braced(missing)} is missing. Add it")
+            if not self.labels and (idle := sorted(used & prompts.CLASS)):
+                raise ValueError(f"instructions.{name}: the task has no labels for {_braced(idle)}. Remove it")
+        return self
 
     def card(self) -> TaskCard:
         """Return the task card for the steps."""
         return TaskCard(
-            labels=tuple(Label(label.name, label.description, tuple(label.words)) for label in self.labels),
+            labels=tuple(Label(label.name, label.description, tuple(label.words)) for label in self.labels)
+            or (Label(NO_CLASS),),
             attribute=self.attribute.name if self.attribute else "",
             values=tuple(self.attribute.values) if self.attribute else (),
             **self.instructions.model_dump(),

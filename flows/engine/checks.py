@@ -107,24 +107,34 @@ def _source_checks(config: AnyConfig, home: Path) -> Iterator[Check]:
     yield partial(require_public_files, config, home)
     if private is not None:
         protects = getattr(config.privacy, "protects", "record")
-        yield partial(_check_private, private, root, protects, home)
+        yield partial(_check_private, private, root, protects, home, config.task)
     for field, rows in (("test", config.test), ("public", config.public), ("few_shot", config.few_shot_rows)):
         if rows is not None:
             where = rows_ref(rows, root)
-            yield partial(_check_public, field, where, home)
+            yield partial(_check_public, field, where, home, config.task)
             if private is not None:
                 yield partial(_check_apart, private, root, home, field, where)
 
 
-def _check_private(private: PrivateRows, root: str | None, protects: str, home: Path) -> None:
+def _check_private(private: PrivateRows, root: str | None, protects: str, home: Path, task: str) -> None:
     where = private_ref(private, partial(open_ledger, home), root).where
     require_person(protects, where)
+    _require_same_classes("private", where, task)
     check_source(read_header, where, home / "private" / "problems")
 
 
-def _check_public(field: str, where: RowsRef, home: Path) -> None:
+def _check_public(field: str, where: RowsRef, home: Path, task: str) -> None:
     require_public(field, where, home)
+    _require_same_classes(field, where, task)
     check_header(field, where, read_header, is_public=True)
+
+
+def _require_same_classes(field: str, where: RowsRef, task: str) -> None:
+    """Raise ConfigError unless rows and task both have classes, or neither has."""
+    if not where.label and load_task(task).has_classes:
+        raise ConfigError(f"{field}.label: is empty, but the task has labels. Name the column with the class")
+    if where.label and not load_task(task).has_classes:
+        raise ConfigError(f"{field}.label: the task has no labels, so no class is read. Write {field}.label: ''")
 
 
 def _check_apart(private: PrivateRows, root: str | None, home: Path, field: str, where: RowsRef) -> None:

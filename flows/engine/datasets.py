@@ -103,6 +103,7 @@ def private_ref(private: PrivateRows, open_ledger: OpenLedger, root: str | None,
     view = view_of(open_ledger(), private.dataset)
     where = rows_ref(view, None)
     drawn = replace(where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, plain_text=chosen.plain_text)
+    drawn = drawn if chosen.label else replace(drawn, label="", classes=())
     return PrivateRef(private.dataset, drawn, view.separate)
 
 

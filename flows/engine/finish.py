@@ -149,7 +149,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         places={
             **({"synthetic texts": where(results.synthetic.path)} if results.synthetic else {}),
             "all artifacts": where(folder),
-            "student": where(run.student_folder),
+            **({"student": where(run.student_folder)} if run.prepared.card.has_classes else {}),
             "MLflow": _mlflow(run),
         },
         versions=versions(),
@@ -246,6 +246,8 @@ def _degraded(run: Run, results: RunResults) -> tuple[str, ...]:
 def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:
     if test is None:
         return None
+    if "words" in test:
+        return Scores(accuracy=test["accuracy"], macro_f1=None, next_word_loss=test["loss"])
     return Scores(
         accuracy=test["accuracy"],
         macro_f1=test["macro_f1"],
@@ -301,8 +303,9 @@ def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None, note: str
         results["synthetic"] = {"path": table, "name": f"{report.task}-synthetic", "sha256": synthetic.sha256}
         files += [] if run.prepared.noise.non_private else [table]
         files += [*_write_pictures(run, report), "report.html"]
-        run.tools.artifacts.fetch(run.student_folder)
-        results["model"] = serving(run.config)
+        if run.prepared.card.has_classes:
+            run.tools.artifacts.fetch(run.student_folder)
+            results["model"] = serving(run.config)
     results["files"] = {f"plots/{file}" if file.endswith(".png") else file: file for file in files}
     run.tools.tracker.metrics(final, run.iterations, status="FINISHED", **results)
 

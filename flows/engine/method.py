@@ -137,11 +137,12 @@ class Method(FlowEntry):
 
     `releases`: calibrates the releases of a configuration; it divides the budget among them. `check`: raises
     ConfigError for configurations that cannot run. `warnings`: messages to show before a run. `check_models`: rejects
-    models that cannot be used. `contents`: digests of further inputs that a run depends on. `preview_phrases`: phrases
-    for the prompts of a preview. `sections`: further sections of the report.
+    models that cannot be used. `needs_classes`: it needs a task with labels. `contents`: digests of further inputs that
+    a run depends on. `preview_phrases`: phrases for the prompts of a preview. `sections`: more sections of the report.
     """
 
     releases: Callable[[Any], Releases]
+    needs_classes: bool = False
     check: Callable[[Any, TaskCard], None] = none
     warnings: Callable[[Any, Releases], Sequence[str]] = empty
     check_models: Callable[[Any, Any], None] = none

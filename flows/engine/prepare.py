@@ -183,8 +183,12 @@ def releases_of(config: AnyConfig) -> Releases:
 
 
 def check_numbers(config: AnyConfig, card: TaskCard) -> None:
-    """Raise ConfigError unless every model can write a text of every class in each round."""
+    """Raise ConfigError unless every model can write a text of every class in each round, with classes if needed."""
     method, models, classes = config.method, len(config.plms), len(card.labels)
+    if not card.has_classes and find_method(config.flow_name).needs_classes:
+        raise ConfigError(f"task: '{card.name}' has no labels, but {config.flow_name} trains on classes. Add labels")
+    if not card.has_classes and config.text_labels in ("soft", "hard"):
+        raise ConfigError(f"text_labels: {config.text_labels} needs a task with labels. Remove it")
     needed = models * classes
     for name, texts in method.starts.items():
         if texts < needed:

@@ -35,7 +35,7 @@ from tasks.steps.students.evaluation import MeasureJob, TrainJob, train_and_test
 from tasks.steps.students.soft_labels import label_softly
 from tasks.steps.texts import collect
 from tasks.steps.vote import VoteSpec, vote
-from tasks.students.spec import StudentSpec
+from tasks.students.spec import NEXT_WORD, StudentSpec
 from tasks.text.class_balance import Shares
 from tasks.text.usable_texts import require_usable
 
@@ -257,6 +257,8 @@ class Run:
     @property
     def student_spec(self) -> StudentSpec:
         """Specification of the student."""
+        if not self.prepared.card.has_classes:
+            return StudentSpec(NEXT_WORD, seed=self.config.execution.seed)
         return StudentSpec(seed=self.config.execution.seed, **self.config.student.settings)
 
     def spent(self) -> list[Entry]:
@@ -322,7 +324,7 @@ class Run:
                 label_softly, self.tools, classes, self.density, self.config.text_labels == "hard", written
             )
         synthetic = run_step(collect, self.tools, written, self.soft)
-        unlabelled = prepared.public if self.config.student.adaptation == "coral" else None
+        unlabelled = prepared.public if self.student_spec.adaptation == "coral" else None
         self.trained = TrainJob(tuple(written), self.student_spec, classes, prepared.test, unlabelled, self.soft)
         student = run_step(train_and_test, self.tools, self.trained)
         return RunResults(student, tuple(written), synthetic)

@@ -166,6 +166,8 @@ def scores(run: RunSummary) -> str:
     """Return the scores of the student."""
     if run.accuracy is None:
         return "student not measured (no test rows)"
+    if (loss := run.metrics.get("next_word_loss")) is not None:
+        return f"next-word accuracy {number(run.accuracy)}, loss {number(loss)} nats per word on test rows"
     return f"student accuracy {number(run.accuracy)}, macro F1 {number(run.macro_f1)} on test rows"
 
 

@@ -6,6 +6,7 @@ from flows.engine.run import Run, RunResults
 from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness
 from tasks.prefect.runtime import run_step
 from tasks.steps.students.baseline import BaselineJob, measure_baseline, read_baseline
+from tasks.steps.students.evaluation import correct_of
 
 NO_TEXTS = "this run wrote no texts"
 NO_RELEASE = "this run has no private release, so its own texts are the baseline"
@@ -18,16 +19,16 @@ def usefulness(run: Run, results: RunResults) -> Usefulness | None:
     test = student["test"]
     if test is None:
         return None
-    sizes = [sum(row) for row in test["confusion"]]
-    right = sum(row[number] for number, row in enumerate(test["confusion"]))
+    sizes = [sum(row) for row in test.get("confusion", ())]
+    rows = test["words"] if "words" in test else sum(sizes)
     baseline, release, unmeasured = _baseline(run)
     return Usefulness(
-        run=Accuracy(right, sum(sizes), texts),
-        chance=max(sizes) / sum(sizes),
+        run=Accuracy(correct_of(test), rows, texts, test.get("loss")),
+        chance=test["chance"] if "chance" in test else max(sizes) / rows,
         student=run.student_spec.kind,
         baseline=baseline,
         unmeasured=unmeasured,
-        adapted=Accuracy(student["adapted"], sum(sizes), texts) if "adapted" in student else None,
+        adapted=Accuracy(student["adapted"], rows, texts) if "adapted" in student else None,
         release=release,
         reads=student.get("reads", ""),
     )
@@ -39,7 +40,8 @@ def _baseline(run: Run) -> tuple[Baseline | None, Accuracy | None, str]:
     if not run.releases:
         return None, None, NO_RELEASE
     first = () if run.guides_all else [table for table in run.generated if table.iteration == 0 and not table.part]
-    texts, density = tuple(written for written in first if written.samples.rows), run.density
+    texts = tuple(written for written in first if written.samples.rows)
+    density = run.density if run.prepared.card.has_classes else None
     if not texts and density is None:
         return None, None, NO_ZERO_SHOT
     job = BaselineJob(run.trained, texts, bool(run.shares), density, "" if texts else NO_ZERO_SHOT)

@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     from flows.engine.prepare import Approval
 
 KINDS = {"sample_id": "integer", "iteration": "integer", "label_soft": "numbers"}
-COLUMNS = ("sample_id", "text", "label", "attribute", "plm", "iteration")
-"""The columns of synthetic.parquet and synthetic.jsonl; `label_soft` is added if the run labelled its texts softly."""
+
+
+def columns_of(has_classes: bool, soft: bool) -> list[str]:
+    """Return the columns of synthetic.parquet and synthetic.jsonl."""
+    label = ["label"] if has_classes else []
+    return ["sample_id", "text", *label, "attribute", "plm", "iteration", *["label_soft"] * soft]
+
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
@@ -62,7 +67,7 @@ class BundleFacts:
     @property
     def columns(self) -> Mapping[str, tuple[str, str]]:
         """Columns of the rows: type and meaning."""
-        names = [*COLUMNS, *["label_soft"] * self.soft]
+        names = columns_of(self.card.has_classes, self.soft)
         return {name: (KINDS.get(name, "text"), DESCRIPTIONS[name]) for name in names}
 
     @property

@@ -20,7 +20,7 @@ from connectors.ledger.state import EXPORT, Entry
 from connectors.security.signing import open_signing_key
 from flows.config.task_files import load_task
 from flows.publish import bundle, gate
-from flows.publish.dataset_card import COLUMNS, BundleFacts, croissant, dataset_card
+from flows.publish.dataset_card import BundleFacts, columns_of, croissant, dataset_card
 from flows.publish.recipe import encoder_of, measure_recipe
 from flows.runtime.manifest import now
 from flows.runtime.state_folder import who
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tasks.text.prompts import TaskCard
 
 Approve = Callable[[BundleFacts], "Approval"] | None
-SHARED = ("run_id", "flow", "task", "n_synthetic", *ACCURACIES, "macro_f1", "usefulness", "stubs")
+SHARED = ("run_id", "flow", "task", "n_synthetic", *ACCURACIES, "macro_f1", "next_word_loss", "usefulness", "stubs")
 SPENT = ("epsilon_spent", "epsilon_added", "delta", "releases", "releases_charged")
 STUDENT_FILES = {".json", ".npz", ".safetensors", ".txt", ".model", ".jinja", ".md"}
 """Allowed file types of a student: weights without pickle, and settings."""
@@ -55,10 +55,12 @@ def export_run(
         raise ConfigError(f"{folder}: exists and is not an empty folder. Name a new one.")
     summary, report = gate.shareable(artifacts, manifest)
     audits, never = gate.require_no_red_audit(artifacts, manifest)
-    rows, student = _rows(artifacts.fetch(f"{run}/synthetic.parquet")), artifacts.fetch(f"{run}/student")
-    check_student(student)
-    gate.require_sound_ledger(home, manifest["dataset"])
     card = load_task(manifest["config"]["task"])
+    rows = _rows(artifacts.fetch(f"{run}/synthetic.parquet"), card.has_classes)
+    student = artifacts.fetch(f"{run}/student") if card.has_classes else None
+    if student is not None:
+        check_student(student)
+    gate.require_sound_ledger(home, manifest["dataset"])
     facts = BundleFacts(
         report,
         card,
@@ -69,7 +71,7 @@ def export_run(
         audits=audits,
         never_audited=never,
         soft="label_soft" in rows,
-        pooled=(student / "head.safetensors").exists(),
+        pooled=student is not None and (student / "head.safetensors").exists(),
         reads=_reads(artifacts.read_text(f"{run}/student.json")),
         **_measured(home, manifest, rows, card),
     )
@@ -84,8 +86,9 @@ def export_run(
     def fill(scratch: Path) -> None:
         pq.write_table(to_arrow(rows, "synthetic.parquet"), scratch / "synthetic.parquet", compression="zstd")
         rows.to_json(scratch / "synthetic.jsonl", orient="records", lines=True, force_ascii=False)
-        shutil.copytree(student, scratch / "student")
-        _name_encoder(scratch / "student" / "student.json", manifest["config"])
+        if student is not None:
+            shutil.copytree(student, scratch / "student")
+            _name_encoder(scratch / "student" / "student.json", manifest["config"])
         _write_json(scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT})
         _write_json(scratch / "croissant.json", croissant(facts, scratch))
         (scratch / "README.md").write_text(dataset_card(facts), encoding="utf-8")
@@ -97,7 +100,8 @@ def export_run(
     write_folder_whole(folder.resolve(), fill)
     # if MLflow is away, `wasp push --all` adds the student to its registry later
     uri = manifest["config"].get("tracking", {}).get("mlflow")
-    open_tracked(home, manifest["run_id"], uri).register(f"{manifest['flow']}-{card.name}")
+    if student is not None:
+        open_tracked(home, manifest["run_id"], uri).register(f"{manifest['flow']}-{card.name}")
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return {"run_id": manifest["run_id"], "folder": str(folder), "files": files} | _checks(facts)
 
@@ -114,7 +118,9 @@ def _checks(facts: BundleFacts) -> dict[str, Any]:
 
 
 def _measured(home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, card: TaskCard) -> dict[str, Any]:
-    """Return what the card's recipe reaches on the test rows, or why it was not run."""
+    """Return what the card's recipe reaches on the test rows, or why it was not run; nothing without a recipe."""
+    if not card.has_classes:
+        return {}
     try:
         return {"reached": measure_recipe(home, manifest, rows, card.label_names)}
     except (PlaceError, MissingPackageError) as error:
@@ -130,9 +136,9 @@ def _unsearched(manifest: Mapping[str, Any], overlap_check: bool) -> str:
     return "the search was switched off (--no-overlap-check)"
 
 
-def _rows(file: Path) -> pd.DataFrame:
+def _rows(file: Path, has_classes: bool) -> pd.DataFrame:
     rows = pd.read_parquet(file, partitioning=None)
-    return rows[[*COLUMNS, *(["label_soft"] if "label_soft" in rows else [])]]
+    return rows[columns_of(has_classes, "label_soft" in rows)]
 
 
 def _name_encoder(card: Path, config: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.rows import NO_CLASS
 from tasks.metrics.metrics import NEIGHBOURS, fid, mmd, precision_recall, thin
 from tasks.metrics.usefulness import ACCURACIES
 
@@ -91,7 +92,9 @@ class Metric:
         return f"{title} (lower is better)" if self.higher_is_better is False else title
 
 
-def _probe(rows: MetricInput) -> float:
+def _probe(rows: MetricInput) -> float | None:
+    if set(rows.real.labels) == {NO_CLASS}:
+        return None
     from tasks.students.heads import probe_accuracy
 
     texts, real = rows.texts, rows.real
@@ -164,6 +167,12 @@ METRICS = (
             summary="student",
         )
         for name, title in ACCURACIES.items()
+    ),
+    Metric(
+        name="next_word_loss",
+        title="Loss per word of a next-word model of the texts, in nats, for texts without classes",
+        higher_is_better=False,
+        summary="student",
     ),
     Metric(name="macro_f1", title="Macro F1 of the student", higher_is_better=True, summary="student"),
     *(

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tasks.students.spec import NEXT_WORD
+
 CONFIDENCE = 0.95
 INTERVAL = "95 % Clopper-Pearson"
 """The exact binomial interval over test rows, valid for every accuracy and every number of rows."""
@@ -33,12 +35,14 @@ BESIDE = ("adapted_accuracy", *FLOORS)
 class Accuracy:
     """A classifier's correct predictions on `rows` test rows.
 
-    `texts`: the number of training texts, None for a classifier trained on rows or on a release.
+    `texts`: the number of training texts, None for a classifier trained on rows or on a release. `loss`: nats per word
+    of a next-word model, whose `rows` are words.
     """
 
     right: int
     rows: int
     texts: int | None = None
+    loss: float | None = None
 
     @property
     def value(self) -> float:
@@ -58,7 +62,8 @@ class Accuracy:
     def __str__(self) -> str:
         low, high = self.interval
         learned = "" if self.texts is None else f", {self.texts:,} texts"
-        return f"{_percent(self.value)} ({100 * low:.0f}-{100 * high:.0f}{learned})"
+        lost = "" if self.loss is None else f", loss {self.loss:.2f} nats"
+        return f"{_percent(self.value)} ({100 * low:.0f}-{100 * high:.0f}{learned}{lost})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +131,23 @@ class Usefulness:
             if probe or baseline.guided.texts != self.run.texts:
                 accuracies["guided_accuracy"] = baseline.guided, probe
             labels = "soft labels" if baseline.floor is baseline.soft else "labels as written"
+            labels = "" if self.student == NEXT_WORD else labels
             accuracies["zero_shot_accuracy"] = baseline.floor, f"{probe}, {labels}" if probe else labels
         titles = ACCURACIES if self.run.texts is not None else {**ACCURACIES, "accuracy": ON_ROWS}
         return tuple(
-            Measured(name, titles[name].format(self.reads), accuracy, remark)
+            Measured(name, self.of_student(titles[name].format(self.reads)), accuracy, remark)
             for name, (accuracy, remark) in accuracies.items()
             if accuracy is not None
         )
+
+    def of_student(self, text: str) -> str:
+        """Return a text about a classifier in the words of this run's kind of student."""
+        return text.replace("classifier", "next-word model") if self.student == NEXT_WORD else text
+
+    @property
+    def unit(self) -> str:
+        """The things that accuracies count."""
+        return "words of the test rows" if self.student == NEXT_WORD else "test rows"
 
     @property
     def above_chance(self) -> bool:
@@ -141,8 +156,16 @@ class Usefulness:
 
     @property
     def above_zero_shot(self) -> bool:
-        """True if equally many texts of the run train better than the better baseline, or if unmeasured."""
-        return self.baseline is None or self.baseline.guided.right > self.baseline.floor.right
+        """True if equally many texts of the run train better than the better baseline, or if unmeasured.
+
+        Of next-word models the loss decides, which differs for every word.
+        """
+        if self.baseline is None:
+            return True
+        guided, floor = self.baseline.guided, self.baseline.floor
+        if guided.loss is not None and floor.loss is not None:
+            return guided.loss < floor.loss
+        return guided.right > floor.right
 
     @property
     def line(self) -> str:
@@ -153,7 +176,7 @@ class Usefulness:
     def basis(self) -> str:
         """The test rows, the interval, and why there is no baseline."""
         missing = f"; no baseline without private data: {self.unmeasured}" if self.unmeasured else ""
-        return f"{self.run.rows:,} test rows, {INTERVAL} intervals{missing}"
+        return f"{self.run.rows:,} {self.unit}, {INTERVAL} intervals{missing}"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -161,14 +184,14 @@ class Usefulness:
         warnings = []
         if not self.above_chance:
             warnings.append(
-                f"student accuracy {self.run} is not above chance ({_percent(self.chance)}) on {self.run.rows:,} test "
-                "rows. Check the texts before using them."
+                f"student accuracy {self.run} is not above chance ({_percent(self.chance)}) on {self.run.rows:,} "
+                f"{self.unit}. Check the texts before using them."
             )
         if self.baseline is not None and not self.above_zero_shot:
             warnings.append(
                 f"no gain from the private data is measured: the same models without it reach "
                 f"{self.baseline.floor}, this run with as many texts {self.baseline.guided}, "
-                f"on {self.run.rows:,} test rows."
+                f"on {self.run.rows:,} {self.unit}."
             )
         return tuple(warnings)
 
@@ -179,6 +202,7 @@ class Usefulness:
             name = f"{'baseline' if measured.name in BASELINES else 'student'}/{measured.name}"
             low, high = measured.accuracy.interval
             metrics |= {name: measured.accuracy.value, f"{name}_low": low, f"{name}_high": high}
+            metrics |= {} if measured.accuracy.loss is None else {f"{name}_loss": measured.accuracy.loss}
         if self.baseline is not None:
             metrics["baseline/texts"] = float(self.baseline.zero_shot.texts or 0)
         return metrics
@@ -215,7 +239,8 @@ def _values(accuracy: Accuracy | None) -> dict[str, Any] | None:
     if accuracy is None:
         return None
     low, high = accuracy.interval
-    return {"value": accuracy.value, "low": low, "high": high, "texts": accuracy.texts}
+    loss = {} if accuracy.loss is None else {"loss": accuracy.loss}
+    return {"value": accuracy.value, "low": low, "high": high, "texts": accuracy.texts} | loss
 
 
 def _percent(share: float) -> str:

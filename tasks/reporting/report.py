@@ -86,6 +86,7 @@ def _key_numbers(report: RunRecord) -> list[tuple[str, str, str]]:
     unit = f"per {report.protects} at delta {report.delta:g}; " if report.opens_rows else ""
     numbers = [
         ("accuracy", words.percent(scores.accuracy if scores else None), _accuracy_remark(report)),
+        ("loss", words.number(scores.next_word_loss if scores else None), "nats per word, lower is better"),
         ("macro F1", words.number(scores.macro_f1 if scores else None), "mean over classes"),
         (
             "FID",

@@ -47,7 +47,7 @@ class ClassShare:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of the student on test rows.
+    """Scores of the student on test rows; of texts without classes the accuracy and loss (nats) per word.
 
     confusion[i][j] is the number of rows of class i predicted as class j.
     """
@@ -57,10 +57,12 @@ class Scores:
     classes: tuple[str, ...] = ()
     per_class: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     confusion: tuple[tuple[int, ...], ...] = ()
+    next_word_loss: float | None = None
 
     def value(self, metric: str) -> float | None:
         """Return a metric of the student by name; None where it was not measured."""
-        return {"accuracy": self.accuracy, "macro_f1": self.macro_f1, **self.weighted}.get(metric)
+        own = {"accuracy": self.accuracy, "macro_f1": self.macro_f1, "next_word_loss": self.next_word_loss}
+        return (own | self.weighted).get(metric)
 
     @property
     def weighted(self) -> dict[str, float]:

@@ -30,8 +30,8 @@ def verdict(report: RunRecord) -> str:
     low, high = useful.run.interval
     trained = "A new classifier of the exported texts" if useful.run.texts is not None else "The classifier"
     result = (
-        f"{trained} is right on {words.percent(useful.run.value)} of the test rows ({100 * low:.0f} to "
-        f"{100 * high:.0f} %)"
+        f"{useful.of_student(trained)} is right on {words.percent(useful.run.value)} of the {useful.unit} "
+        f"({100 * low:.0f} to {100 * high:.0f} %)"
     )
     if not useful.above_chance:
         return f"{result}: not better than chance ({words.percent(useful.chance)}). Do not use it. {privacy}"
@@ -41,6 +41,11 @@ def verdict(report: RunRecord) -> str:
         gain = 100 * (base.guided.value - base.floor.value)
         points = f"{abs(gain):.1f} points {'more' if gain > 0 else 'less'}"
         compared = f"with equally many texts, {points} than the same models without private records"
+        if base.guided.loss is not None:
+            compared = (
+                f"with equally many texts, its loss is {base.guided.loss:.2f} nats per word, that of the same models "
+                f"without private records {base.floor.loss:.2f}"
+            )
     sentences = [f"{result}; {compared}."]
     if useful.adapted is not None:
         sentences.append(f"The run's classifier, which also reads {useful.reads}, reaches {_reached(useful.adapted)}.")

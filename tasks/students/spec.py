@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from connectors.interfaces.errors import InputError
 
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 
     from connectors.interfaces.embedding import Matrix
 
-Kind = Literal["finetune", "linear", "mlp"]
+NEXT_WORD: Final = "next_word"
+"""Kind of the student of texts without classes; its accuracies count words."""
+Kind = Literal["finetune", "linear", "mlp", "next_word"]
 
 
 @dataclass(frozen=True, slots=True)
 class StudentSpec:
     """Training parameters of a student. `None` means the default of the kind.
 
-    kind: `finetune` a transformer on texts; `linear` or `mlp` on vectors. model: hub id or folder, `embedded` (or
+    kind: `finetune` a transformer on texts; `linear` or `mlp` on vectors; `next_word` for texts without classes
+    (tasks/students/next_words.py). model: hub id or folder, `embedded` (or
     empty) for the sentence encoder that is installed as a package; finetune only. epochs: largest number of passes.
     patience: stop after this many passes without a better score on the validation share. The share is taken from the
     (synthetic) training rows, never from real rows; a share of 0 trains all epochs and keeps the last. max_length:

@@ -11,6 +11,7 @@ import numpy as np
 from connectors.interfaces.content_keys import OMITTED_IF_EMPTY, digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.prompts import Prompt
+from connectors.interfaces.rows import NO_CLASS
 
 ZERO_SHOT = """\
 Write one {item} of the class {label}{attribute}.
@@ -61,6 +62,11 @@ REQUIRED: Mapping[str, frozenset[str]] = {
 }
 """Placeholders that each instruction must contain."""
 
+CLASS = frozenset({"label", "topic"})
+"""Placeholders without a value in a task without labels."""
+
+_OF_A_CLASS = re.compile(r" of the class \{label\}| and plainly of its class| Topic: \{topic\}\.")
+
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -78,7 +84,10 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class TaskCard:
-    """A task: item, classes, attribute, instructions (see flows/config/task_files)."""
+    """A task: item, classes, attribute, instructions (see flows/config/task_files).
+
+    A task without labels has the one class NO_CLASS.
+    """
 
     name: str
     item: str
@@ -91,6 +100,11 @@ class TaskCard:
     max_tokens: int = 256
     language: str = "en"
     list_heading: str = field(default="", metadata=OMITTED_IF_EMPTY)
+
+    @property
+    def has_classes(self) -> bool:
+        """False for a task without labels."""
+        return self.label_names != (NO_CLASS,)
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -145,6 +159,11 @@ def seed_of(*parts: str | int) -> int:
 def placeholders(template: str) -> frozenset[str]:
     """Return the names in braces in a template."""
     return frozenset(_PLACEHOLDER.findall(template))
+
+
+def without_class(template: str) -> str:
+    """Return a template without the passages of the default ones that name the class, for a task without labels."""
+    return _OF_A_CLASS.sub("", template)
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
@@ -227,6 +246,7 @@ def _draw(generator: np.random.Generator, texts: Sequence[str], count: int) -> t
 
 def _prompt(card: TaskCard, template: str, draft: Prompt) -> Prompt:
     label = card.label(draft.label)
+    template = template if card.has_classes else without_class(template)
     values = {
         "item": card.item,
         "label": named(label),

@@ -58,6 +58,7 @@ class Ngrams:
         self.order = order
         self._followers: dict[tuple[str, ...], list[str]] = defaultdict(list)
         self._counts = lru_cache(maxsize=None)(lambda context: Counter(self._followers[context]))
+        self._likeliest = lru_cache(maxsize=None)(self._find_likeliest)
         for text in texts:
             padded = (*[START] * (order - 1), *text, END)
             for position in range(order - 1, len(padded)):
@@ -72,8 +73,22 @@ class Ngrams:
 
     def probability(self, word: str, history: Sequence[str]) -> float:
         """Return p(word|history)."""
+        return self._mass(word, self._contexts(history))
+
+    def likeliest(self, history: Sequence[str]) -> str:
+        """Return the word with the largest p(.|history)."""
+        return self._likeliest(tuple(self._contexts(history)))
+
+    def _find_likeliest(self, contexts: tuple[tuple[str, ...], ...]) -> str:
+        """Compare the words after the longest context with the likeliest one of the next: others have less."""
+        words = dict.fromkeys(self._counts(contexts[0]))
+        if contexts[1:]:
+            words[self._likeliest(contexts[1:])] = None
+        return max(words, key=lambda word: self._mass(word, contexts))
+
+    def _mass(self, word: str, contexts: Sequence[tuple[str, ...]]) -> float:
         total, share = 0.0, 1.0
-        for context in self._contexts(history):
+        for context in contexts:
             counts, size = self._counts(context), len(self._followers[context])
             discount = DISCOUNT if context else 0.0
             total += share * max(counts[word] - discount, 0.0) / size

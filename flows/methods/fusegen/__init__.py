@@ -19,5 +19,6 @@ METHOD = Method(
     config=FuseGenConfig,
     summary="language models write without private data; students trained on their texts select the next examples",
     releases=no_releases,
+    needs_classes=True,
     opens_rows=False,
 )

@@ -12,5 +12,6 @@ METHOD = Method(
     summary="teachers on shards of the private rows select texts that look private; noisy label counts set the class "
     "proportions",
     releases=kd_releases,
+    needs_classes=True,
     warnings=kd_warnings,
 )

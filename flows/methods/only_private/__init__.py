@@ -11,5 +11,6 @@ METHOD = Method(
     config=OnlyPrivateConfig,
     summary="trains a student on the private rows without noise: NOT PRIVATE, never share it, an upper bound",
     releases=exposure,
+    needs_classes=True,
     asks_models=False,
 )

@@ -121,7 +121,8 @@ class WaspConfig(RunConfig):
     @property
     def labels_texts(self) -> bool:
         """True if texts get soft labels, by choice or because `auto` opens the rows."""
-        return super().labels_texts or (self.text_labels == "auto" and self.opening is not None and self.opens_rows)
+        chosen = self.text_labels == "auto" and self.classes > 1 and self.opening is not None and self.opens_rows
+        return super().labels_texts or chosen
 
     @property
     def epsilon(self) -> float:

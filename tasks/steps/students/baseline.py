@@ -23,7 +23,7 @@ from tasks.steps.density import nearest_means
 from tasks.steps.students.evaluation import TrainJob, correct_of, score_texts
 from tasks.steps.students.soft_labels import SOFT, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
-from tasks.students.spec import StudentSpec, settings
+from tasks.students.spec import NEXT_WORD, StudentSpec, settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +76,8 @@ def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, Accuracy | N
     release = None if values["release"] is None else Accuracy(values["release"], values["rows"])
     if values["unmeasured"]:
         return None, release, values["unmeasured"]
-    arms = {name: Accuracy(values[name], values["rows"], values["texts"]) for name in ("zero_shot", "guided", "soft")}
+    names = [name for name in ("zero_shot", "guided", "soft") if name in values]
+    arms = {name: Accuracy(values[name], values["rows"], values["texts"], values.get(f"{name}_loss")) for name in names}
     return Baseline(values["student"], **arms), release, ""
 
 
@@ -94,16 +95,21 @@ def _measured(tools: Tools, job: BaselineJob) -> dict[str, Any]:
     texts = min(_most(zero_shot, job.balanced), len(guided))
     chosen = sample_indices(zero_shot["label"].to_numpy(dtype=str), texts, seed, job.balanced)
     labels = zero_shot["label"].to_numpy(dtype=str)[chosen]
-    if len(set(labels)) < 2:
+    has_classes = job.student.kind != NEXT_WORD
+    if has_classes and len(set(labels)) < 2:
         return values | {"unmeasured": TOO_FEW}
     plain, vectors = replace(trained.on_texts, student=job.student), read_vectors(tools, job.zero_shot)[chosen]
-    soft = soft_labels(vectors, vectors, labels, trained.labels).tolist()
     arms = {"zero_shot": (zero_shot.iloc[chosen], vectors)}
-    arms["soft"] = zero_shot.iloc[chosen].assign(**{SOFT: soft}), vectors
+    if has_classes:
+        soft = soft_labels(vectors, vectors, labels, trained.labels).tolist()
+        arms["soft"] = zero_shot.iloc[chosen].assign(**{SOFT: soft}), vectors
     chosen = sample_indices(guided["label"].to_numpy(dtype=str), texts, seed)
     vectors = read_vectors(tools, trained.written)[chosen]
     arms["guided"] = with_soft_labels(tools, guided.iloc[chosen], trained.soft), vectors
-    correct = {name: correct_of(score_texts(tools, plain, *arm)) for name, arm in arms.items()}
+    scores = {name: score_texts(tools, plain, *arm) for name, arm in arms.items()}
+    values["rows"] = scores["guided"].get("words", len(frame))
+    correct: dict[str, Any] = {name: correct_of(score) for name, score in scores.items()}
+    correct |= {f"{name}_loss": score["loss"] for name, score in scores.items() if "loss" in score}
     return values | correct | {"texts": texts, "student": job.student.kind}
 
 

@@ -23,7 +23,8 @@ from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_vers
 from tasks.reporting.run_record import MapPoints
 from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
-from tasks.students.spec import StudentSpec, TrainingRows, settings
+from tasks.students.next_words import predict_words
+from tasks.students.spec import NEXT_WORD, StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
 
 if TYPE_CHECKING:
@@ -96,8 +97,9 @@ def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
 def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     """Train the student (STM) on all texts and test it on unused real rows.
 
-    The student is written to student/. If it adapts, `adapted` has the number of its correct test rows, and the scores
-    are those of a new student that is trained on the exported texts alone.
+    The student is written to student/; that of texts without classes is a measure and is not written. If it adapts,
+    `adapted` has the number of its correct test rows, and the scores are those of a new student that is trained on the
+    exported texts alone.
     If training adjusts the weights of its rows, student_weights.parquet contains the final weight of every text.
     """
     path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
@@ -113,6 +115,9 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
 
     def make() -> ArtifactRef:
         scores: dict[str, Any] = {}
+        if job.student.kind == NEXT_WORD:
+            test = score_texts(tools, job, read_samples(tools, job.written)) if job.test is not None else None
+            return tools.artifacts.write_json(path, {"test": test}, key)
         student = tools.artifacts.write_folder(
             folder, lambda target: scores.update(_train(tools, job, target, key)), key
         )
@@ -125,7 +130,8 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
         return tools.artifacts.write_json(path, scores, key)
 
     def stale(_: ArtifactRef) -> str:
-        return "" if tools.artifacts.find(folder, key) else "recomputed because the student's folder is incomplete"
+        is_whole = job.student.kind == NEXT_WORD or tools.artifacts.find(folder, key)
+        return "" if is_whole else "recomputed because the student's folder is incomplete"
 
     return make_once(tools.artifacts, path, key, make, stale)
 
@@ -200,11 +206,13 @@ def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student
     return {"test": evaluate(frame["label"].tolist(), predicted.labels, labels)}
 
 
-def score_texts(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix) -> dict[str, Any]:
+def score_texts(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Matrix | None = None) -> dict[str, Any]:
     """Return the scores on the test rows of a student trained on texts (with vectors) and their labels alone."""
-    labels, soft = learned_labels(samples, job.labels)
     assert job.test is not None
     frame, real = reference_rows(tools, job.test)
+    if job.student.kind == NEXT_WORD:
+        return predict_words(samples["text"].tolist(), frame["text"].tolist())
+    labels, soft = learned_labels(samples, job.labels)
     rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
     with tempfile.TemporaryDirectory() as scratch:
         train_student(job.student, rows, Path(scratch))
@@ -213,8 +221,12 @@ def score_texts(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Mat
 
 
 def correct_of(scores: dict[str, Any]) -> int:
-    """Return the number of correct test rows of a student from its scores."""
-    return sum(row[number] for number, row in enumerate(scores["confusion"]))
+    """Return the number of correct test rows (words) of a student from its scores."""
+    return (
+        int(scores["right"])
+        if "right" in scores
+        else sum(row[number] for number, row in enumerate(scores["confusion"]))
+    )
 
 
 def map_points(

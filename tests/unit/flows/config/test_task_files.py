@@ -1,5 +1,8 @@
 """Task files: those that ship, and those that users write."""
 
+import re
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -70,6 +73,22 @@ def test_name_item_and_labels_are_enough(task):
     assert (card.contrastive, card.max_tokens, card.language, card.attribute) == (CONTRASTIVE, 256, "en", "")
 
 
+def test_a_task_without_labels_has_no_class_in_its_prompts(task):
+    card = task("name: notes\nitem: note\n")
+    assert (card.has_classes, card.label_names) == (False, ("all",))
+    texts = [f"text {number}" for number in range(4)]
+    turn = Turn(plm_index=0, iteration=1, examples_per_prompt=2, contrast=True)
+    for prompt in (
+        prompt_for(card, Call(turn, "all", 0)),
+        prompt_for(card, Call(turn, "all", 0, good=texts[:2], bad=texts[2:])),
+        prompt_for(card, Call(replace(turn, contrast=False), "all", 0, good=texts)),
+        prompt_for(card, Call(replace(turn, listed=True), "all", 0, good=texts)),
+    ):
+        assert not {"class", "all", "{"} & set(re.findall(r"\w+|\{", prompt.text)), prompt.text
+    own = task("name: notes\nitem: note\ninstructions: {zero_shot: 'One {item}'}\n")
+    assert prompt_for(own, Call(turn, "all", 0)).text == "One note"
+
+
 def test_every_field_arrives_in_the_card(task):
     card = task(
         "name: teas\nitem: tea review\nlanguage: de\nmax_tokens: 50\n"
@@ -94,8 +113,14 @@ def test_every_field_arrives_in_the_card(task):
             r"labels.1.nam: unknown key; did you mean 'name'.*line 5",
         ),
         ("name: t\nlabels: [a, b]\n", "item: is missing"),
-        ("name: t\nitem: i\nlabels: []\n", "labels: "),
-        ("name: t\nitem: i\nlabels: [a]\n", "labels: needs at least 2 entries, has 1. Add entries"),
+        (
+            "name: t\nitem: i\nlabels: [a]\n",
+            "labels: a task has two labels or more. Add one, or remove labels for texts",
+        ),
+        (
+            "name: t\nitem: i\ninstructions: {zero_shot: 'Write {label}'}\n",
+            r"instructions.zero_shot: the task has no labels for \{label\}. Remove it",
+        ),
         ("name: t\nitem: i\nlabels: [a, ' ']\n", r"labels.1.name: is empty. Write a text"),
         (
             f"name: t\nitem: i\nlabels: [a, {'x' * 201}]\n",

@@ -28,6 +28,13 @@ def test_probabilities_are_those_of_absolute_discounting_by_hand():
         assert model.probability(word, ["a"]) == pytest.approx(seen.get(word, 0.0) + 0.75 * 2 / 3 * unigrams[word])
 
 
+@pytest.mark.parametrize("history", [[], ["a"], ["a", "b"], [START, "a", "e"], ["z", "c"], ["z"]])
+def test_the_likeliest_word_has_the_largest_probability(history):
+    model = Ngrams(TEXTS)
+    best = max(model.probability(word, history) for word in WORDS)
+    assert model.probability(model.likeliest(history), history) == best
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("history", [[], ["a"], ["z", "b"]])
 def test_words_are_drawn_with_their_probabilities(history):

@@ -1,0 +1,32 @@
+"""The measure of texts without classes: an n-gram model of them predicts each next word of real texts.
+
+It trains in a second and has no setting to choose. Its words are those of the texts alone, unlike those of a model
+that was trained before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from connectors.interfaces.errors import InputError
+from connectors.models.ngram.counts import Ngrams, fit_likelihood, tokenise
+
+
+def predict_words(texts: Sequence[str], real: Sequence[str]) -> dict[str, Any]:
+    """Fit a model to `texts` and predict each word of `real` from the words before it; words are lower-case.
+
+    The result has `right` and `words` (numbers), `accuracy`, `chance` (share of the most frequent word of `real`) and
+    `loss` (nats per word). InputError if either side has no words.
+    """
+    known, words = ([tokenise(text.lower()) for text in side] for side in (texts, real))
+    counts = Counter(word for text in words for word in text)
+    if not any(known) or not counts:
+        raise InputError("Next words: the texts or the test rows have no words. Use rows with words.")
+    model, likelihood = Ngrams(known), fit_likelihood(texts)
+    right = sum(model.likeliest(text[:end]) == word for text in words for end, word in enumerate(text))
+    total = counts.total()
+    loss = -sum(likelihood(text) * len(of_text) for text, of_text in zip(real, words, strict=True)) / total
+    shares = {"accuracy": right / total, "chance": max(counts.values()) / total, "loss": loss}
+    return {"right": right, "words": total, **shares}
