@@ -111,12 +111,8 @@ def init(name: str, options: Options) -> dict[str, Any]:
             view = DatasetView(path=str(private), label=view.label and "label", person=person and "person")
         declared, language = _declarations(options, classes, records)
         view = view.model_copy(update={"declared_rows": declared})
-        labels = [{"name": label, "description": ""} for label in classes]
-        task_values: dict[str, Any] = {"labels": labels} if classes else {}
-        task_values |= {"name": name.replace("-", "_"), "item": options.item or ITEM, "language": language}
+        task_values = _task_values(name, options, classes, language)
         values = _run_values(files, name, options, models, classes)
-        if options.test_share is not None:
-            values["test"] = {"path": str(files["test"])} | ({} if classes else {"label": ""})
         values["privacy"] |= {"protects": "person"} if person else {}
         _check(values, files, task_values)
         schemas = write_schemas(home)
@@ -234,11 +230,18 @@ def _declarations(options: Options, classes: Sequence[str], records: Survey) -> 
     return declared, language
 
 
+def _task_values(name: str, options: Options, classes: Sequence[str], language: str) -> dict[str, Any]:
+    values = {"name": name.replace("-", "_"), "item": options.item or ITEM, "language": language}
+    labels = [{"name": label, "description": ""} for label in classes]
+    return ({"labels": labels} if labels else {}) | values
+
+
 def _run_values(
     files: Mapping[str, Path], name: str, options: Options, models: list[dict[str, Any]], classes: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the configuration of a run on the dataset NAME that protects records and measures nothing."""
-    return {
+    """Return the configuration of a run on the dataset NAME that protects records and measures held-out rows alone."""
+    test = {"path": str(files["test"])} | ({} if classes else {"label": ""})
+    values = {
         "flow": "wasp",
         "task": str(files["task"]),
         "private": name,
@@ -249,6 +252,7 @@ def _run_values(
         "student": {"kind": "linear"},
         "evaluation": {"fid_reference": "none"},
     }
+    return values | ({"test": test} if options.test_share is not None else {})
 
 
 def _check_budget(options: Options) -> None:

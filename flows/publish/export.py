@@ -57,9 +57,7 @@ def export_run(
     audits, never = gate.require_no_red_audit(artifacts, manifest)
     card = load_task(manifest["config"]["task"])
     rows = _rows(artifacts.fetch(f"{run}/synthetic.parquet"), card.has_classes)
-    student = artifacts.fetch(f"{run}/student") if card.has_classes else None
-    if student is not None:
-        check_student(student)
+    student = check_student(artifacts.fetch(f"{run}/student")) if card.has_classes else None
     gate.require_sound_ledger(home, manifest["dataset"])
     facts = BundleFacts(
         report,
@@ -87,8 +85,7 @@ def export_run(
         pq.write_table(to_arrow(rows, "synthetic.parquet"), scratch / "synthetic.parquet", compression="zstd")
         rows.to_json(scratch / "synthetic.jsonl", orient="records", lines=True, force_ascii=False)
         if student is not None:
-            shutil.copytree(student, scratch / "student")
-            _name_encoder(scratch / "student" / "student.json", manifest["config"])
+            _copy_student(student, scratch / "student", manifest["config"])
         _write_json(scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT})
         _write_json(scratch / "croissant.json", croissant(facts, scratch))
         (scratch / "README.md").write_text(dataset_card(facts), encoding="utf-8")
@@ -98,9 +95,8 @@ def export_run(
             open_ledger(home).note(_ledger_entry(facts, file_sha256(scratch / bundle.MANIFEST)))
 
     write_folder_whole(folder.resolve(), fill)
-    # if MLflow is away, `wasp push --all` adds the student to its registry later
-    uri = manifest["config"].get("tracking", {}).get("mlflow")
-    if student is not None:
+    if student is not None:  # if MLflow is away, `wasp push --all` adds the student to its registry later
+        uri = manifest["config"].get("tracking", {}).get("mlflow")
         open_tracked(home, manifest["run_id"], uri).register(f"{manifest['flow']}-{card.name}")
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return {"run_id": manifest["run_id"], "folder": str(folder), "files": files} | _checks(facts)
@@ -141,8 +137,10 @@ def _rows(file: Path, has_classes: bool) -> pd.DataFrame:
     return rows[columns_of(has_classes, "label_soft" in rows)]
 
 
-def _name_encoder(card: Path, config: Mapping[str, Any]) -> None:
-    """Add the encoder of a student on vectors to its card."""
+def _copy_student(student: Path, folder: Path, config: Mapping[str, Any]) -> None:
+    """Copy a student; add the encoder of one on vectors to its card."""
+    shutil.copytree(student, folder)
+    card = folder / "student.json"
     if config["student"]["kind"] != "finetune":
         values = json.loads(card.read_text(encoding="utf-8"))
         encoder = encoder_of(config) or f"{config['embedder']['connector']} {config['embedder']['model']}".strip()
@@ -153,14 +151,15 @@ def _write_json(path: Path, value: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def check_student(folder: Path) -> None:
-    """Refuse files that could execute code when opened, such as pickles."""
+def check_student(folder: Path) -> Path:
+    """Return the folder of a student; refuse files that could execute code when opened, such as pickles."""
     for path in folder.rglob("*"):
         if path.is_symlink() or (path.is_file() and path.suffix not in STUDENT_FILES):
             raise ArtifactError(
                 f"{path}: not an allowed file of a student ({', '.join(sorted(STUDENT_FILES))}), so nothing was "
                 "exported. To train the student again, remove its folder and run: wasp resume"
             )
+    return folder
 
 
 def _ledger_entry(facts: BundleFacts, manifest: str) -> Entry:

@@ -168,12 +168,6 @@ METRICS = (
         )
         for name, title in ACCURACIES.items()
     ),
-    Metric(
-        name="next_word_loss",
-        title="Loss per word of a next-word model of the texts, in nats, for texts without classes",
-        higher_is_better=False,
-        summary="student",
-    ),
     Metric(name="macro_f1", title="Macro F1 of the student", higher_is_better=True, summary="student"),
     *(
         Metric(
@@ -190,6 +184,12 @@ METRICS = (
         percent=True,
         higher_is_better=True,
         summary="discriminator",
+    ),
+    Metric(
+        name="next_word_loss",
+        title="Loss per word of a next-word model of the texts, in nats, for texts without classes",
+        higher_is_better=False,
+        summary="student",
     ),
 )
 FIRST_METRICS = frozenset({"fid", "fid_equal", "mmd", "text_precision", "text_recall", "probe_accuracy"})

@@ -46,7 +46,7 @@ def rows(texts: list[str]) -> MetricInput:
 
 
 def test_the_metrics_of_earlier_versions_are_there_and_name_no_key() -> None:
-    names = "fid fid_equal mmd text_precision text_recall probe_accuracy accuracy macro_f1"
+    names = "fid fid_equal mmd text_precision text_recall probe_accuracy accuracy macro_f1 next_word_loss"
     added = ("weighted_", "discriminator_", *(set(ACCURACIES) - {"accuracy"}))
     assert [metric.name for metric in METRICS if not metric.name.startswith(added)] == names.split()
     assert added_versions() == {}, "keys of stored artifacts and cells would change"
