@@ -6,27 +6,33 @@ that was trained before.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from connectors.interfaces.errors import InputError
-from connectors.models.ngram.counts import Ngrams, fit_likelihood, tokenise
+from connectors.models.ngram.counts import Ngrams, tokenise
+
+UNKNOWN = 1e-5
+"""Least probability of a word: one of 100,000 equal ones. It is fixed, because a floor that depends on the texts' own
+vocabulary favours texts with fewer words.
+"""
 
 
 def predict_words(texts: Sequence[str], real: Sequence[str]) -> dict[str, Any]:
     """Fit a model to `texts` and predict each word of `real` from the words before it; words are lower-case.
 
     The result has `right` and `words` (numbers), `accuracy`, `chance` (share of the most frequent word of `real`) and
-    `loss` (nats per word). InputError if either side has no words.
+    `loss` (nats per word, at most -log UNKNOWN for a word). InputError if either side has no words.
     """
     known, words = ([tokenise(text.lower()) for text in side] for side in (texts, real))
     counts = Counter(word for text in words for word in text)
     if not any(known) or not counts:
         raise InputError("Next words: the texts or the test rows have no words. Use rows with words.")
-    model, likelihood = Ngrams(known), fit_likelihood(texts)
-    right = sum(model.likeliest(text[:end]) == word for text in words for end, word in enumerate(text))
-    total = counts.total()
-    loss = -sum(likelihood(text) * len(of_text) for text, of_text in zip(real, words, strict=True)) / total
+    model, total = Ngrams(known), counts.total()
+    places = [(word, text[:end]) for text in words for end, word in enumerate(text)]
+    right = sum(model.likeliest(before) == word for word, before in places)
+    loss = -sum(math.log(max(model.probability(word, before), UNKNOWN)) for word, before in places) / total
     shares = {"accuracy": right / total, "chance": max(counts.values()) / total, "loss": loss}
     return {"right": right, "words": total, **shares}
