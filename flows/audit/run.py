@@ -64,11 +64,9 @@ def attacks_of(config: AuditConfig) -> list[Attack]:
 def planned(config: AuditConfig) -> dict[str, Any]:
     """Return the plan of an audit: mechanisms, claims and draws.
 
-    It opens no private rows and spends no budget. `epsilon_likely`: the bound expected for a sound mechanism.
+    It opens no private rows and spends no budget.
     """
-    mechanisms = [
-        attack.claims | {"epsilon_likely": attack.likely(config.trials, CONFIDENCE)} for attack in attacks_of(config)
-    ]
+    mechanisms = [attack.claims for attack in attacks_of(config)]
     whole = plan_whole_run(config, config.pipeline) if config.pipeline else None
     return {
         "flow": "audit",

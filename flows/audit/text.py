@@ -22,13 +22,11 @@ def plan(value: dict[str, Any]) -> str:
     ]
     width = max(len(mechanism["mechanism"]) for mechanism in value["mechanisms"]) + 1
     for mechanism in value["mechanisms"]:
-        likely = mechanism["epsilon_likely"]
         lines.append(
             f"{mechanism['mechanism']:<{width}} {mechanism['noise']} noise of scale {mechanism['noise_scale']:.4f}, "
             f"{mechanism['releases']} release(s), epsilon stated {epsilon(mechanism['epsilon_stated'])}, claimed "
             f"{epsilon(mechanism['epsilon_claimed'])}, "
-            f"delta {mechanism['delta']:g}, one {mechanism['protects']}, {mechanism['adjacency']}; expected bound "
-            f"if sound: {likely:.2f}"
+            f"delta {mechanism['delta']:g}, one {mechanism['protects']}, {mechanism['adjacency']}"
         )
     whole = value["pipeline"]
     if whole is not None:

@@ -30,7 +30,7 @@ class VotesRelease(Release):
 
     def charges(self) -> tuple[Charge, ...]:
         """Return one charge for each vote."""
-        return self.noise.own_charges
+        return self.noise.charges
 
     def plan(self) -> Sequence[str]:
         """Return the number of votes and their noise."""

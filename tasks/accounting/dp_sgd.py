@@ -72,14 +72,6 @@ class TrainingNoise(Noise):
         return self.multiplier
 
     @property
-    def claim(self) -> dict[str, Any]:
-        """Noise and promise as an audit states them."""
-        plan = self.training
-        training = {"steps": plan.steps, "sample_rate": plan.sample_rate, "noise": "dp_sgd"} if plan else {}
-        values = {"calibration": self.calibration, "protects": self.privacy.protects, "noise": "gaussian"}
-        return {**values, "noise_scale": self.sigma, "releases": self.releases, **training}
-
-    @property
     def event(self) -> Event:
         """The whole training for the accountant: all planned steps."""
         if self.non_private or self.training is None:

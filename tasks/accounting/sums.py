@@ -94,17 +94,6 @@ class SumNoise(Generic[AnyPrivacy]):
         return 0.0 if self.kind == "laplace" else self.privacy.delta
 
     @property
-    def claim(self) -> dict[str, Any]:
-        """Noise and promise as an audit states them."""
-        return {
-            "calibration": self.privacy.calibration,
-            "protects": self.privacy.protects,
-            "noise": self.kind,
-            "noise_scale": self.scale,
-            "releases": self.releases,
-        }
-
-    @property
     def event(self) -> Event:
         """The release as an accounting event."""
         if self.kind == "none":

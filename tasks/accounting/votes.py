@@ -31,9 +31,6 @@ from tasks.accounting.sensitivity import (
 )
 from tasks.accounting.sums import LEAST_SCALE_INT, SumNoise, least_noise
 
-BEFORE: Final = ("labels", "vocabulary")
-"""Releases beside those of a method that precede them."""
-
 PAPER_L1_PER_SIDE: Final = 2.0
 """The paper takes the L1 norm of one row's votes, 2 per histogram, where the L2 norm is correct (Theorem D.2)."""
 
@@ -84,17 +81,6 @@ class Noise:
         return math.isinf(self.epsilon_stated)
 
     @property
-    def claim(self) -> dict[str, Any]:
-        """Noise and promise as an audit states them."""
-        return {
-            "calibration": self.calibration,
-            "protects": self.privacy.protects,
-            "noise": self.kind,
-            "noise_scale": self.sigma,
-            "releases": self.releases,
-        }
-
-    @property
     def event(self) -> Event:
         """One release as an accounting event."""
         if self.non_private:
@@ -111,19 +97,12 @@ class Noise:
         kind, unit = "none" if self.non_private else mechanism, self.privacy
         return Charge(kind, event, self.sensitivity, reason, self.sigma, unit.protects, unit.adjacency)
 
-    @property
-    def charges(self) -> tuple[Charge, ...]:
-        """All releases as ledger charges, in order."""
-        before = tuple(part.charge for part in self.beside if part.privacy.part in BEFORE)
-        after = tuple(part.charge for part in self.beside if part.privacy.part not in BEFORE)
-        return (*before, *self.own_charges, *after)
-
     def part(self, name: str) -> SumNoise[Any] | None:
         """Return the noise of a release of sums by its name; None if the run does not make it."""
         return next((release for release in (*self.sums, *self.beside) if release.privacy.part == name), None)
 
     @property
-    def own_charges(self) -> tuple[Charge, ...]:
+    def charges(self) -> tuple[Charge, ...]:
         """The releases of the method itself, in order."""
         if self.sums or not self.releases:
             return tuple(release.charge for release in self.sums)

@@ -39,14 +39,12 @@ class Attack:
     """One release to attack.
 
     Its name and its claimed noise. `run`: the attack; trials on each side, confidence, progress -> findings, of which
-    freshness and number are the last. `likely`: trials, confidence -> epsilon expected for a sound mechanism.
-    `parties`: the parties that add the noise, where several vote.
+    freshness and number are the last. `parties`: the parties that add the noise, where several vote.
     """
 
     name: str
     noise: Any
     run: Run
-    likely: Callable[[int, float], float]
     parties: Parties | None = None
 
     @property
@@ -59,14 +57,21 @@ class Attack:
 
 def claims_of(name: str, noise: Any) -> dict[str, Any]:
     """Return the claims of a mechanism: `epsilon_stated` is requested, `epsilon_claimed` accounted."""
+    charge, plan = noise.charge, getattr(noise, "training", None)
+    training = {"noise": "dp_sgd", "steps": plan.steps, "sample_rate": plan.sample_rate} if plan else {}
     return {
         "mechanism": name,
-        "adjacency": noise.privacy.adjacency,
+        "adjacency": charge.adjacency,
         "delta": noise.delta,
-        "sensitivity": noise.sensitivity,
+        "sensitivity": charge.sensitivity,
         "epsilon_stated": noise.epsilon_stated,
         "epsilon_claimed": noise.epsilon_exact,
-    } | dict(noise.claim)
+        "calibration": noise.privacy.calibration,
+        "protects": charge.protects,
+        "noise": noise.kind,
+        "noise_scale": charge.noise_scale,
+        "releases": noise.releases,
+    } | training
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ class AttackResult:
         """Return the claims and the findings."""
         claimed, delta = self.attack.claims, self.attack.noise.delta
         return claimed | {
-            "epsilon_proven": self.strongest.epsilons(delta)[1],
+            "epsilon_proven": self.strongest.proven(delta),
             "stated_holds": claimed["epsilon_claimed"] <= claimed["epsilon_stated"],
             "sound": all(strength.passed for strength in self.strengths),
             "fresh": self.freshness.passed,
@@ -105,7 +110,7 @@ class AttackResult:
                 {
                     "what": strength.what,
                     "passed": strength.passed,
-                    "epsilon_proven": strength.epsilons(delta)[1],
+                    "epsilon_proven": strength.proven(delta),
                     "remark": strength.remark,
                 }
                 for strength in self.strengths
@@ -124,8 +129,7 @@ def run_attack(attack: Attack, trials: int, confidence: float, advance: Advance 
 def vote_attack(noise: Noise, parties: Parties | None = None) -> Attack:
     """Return the attack on the votes of a run."""
     kind = "federated" if parties else "pe" if noise.privacy.sides == 1 else f"wasp {noise.calibration}"
-    case = vote_case(noise, parties)
-    return Attack(kind, noise, case.attack, case.likely, parties)
+    return Attack(kind, noise, vote_case(noise, parties).attack, parties)
 
 
 def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:

@@ -51,11 +51,9 @@ class Finding:
     remark: str = ""
     unit: Literal["mu", "epsilon"] = "mu"
 
-    def epsilons(self, delta: float) -> tuple[float, float]:
-        """Return the claimed epsilon at `delta`, and the least epsilon that is proved."""
-        if self.unit == "epsilon":
-            return self.claimed, self.bound
-        return tuple(gaussian_epsilon(mu, delta) if mu > 0 else 0.0 for mu in (self.claimed, self.bound))  # type: ignore[return-value]
+    def proven(self, delta: float) -> float:
+        """Return the least epsilon at `delta` that is proved."""
+        return self.bound if self.unit == "epsilon" or not self.bound else gaussian_epsilon(self.bound, delta)
 
 
 def lower_bound(false_alarms: int, misses: int, trials: int, confidence: float = CONFIDENCE) -> float:
@@ -84,17 +82,6 @@ def epsilon_bound(false_alarms: int, misses: int, trials: int, confidence: float
     if alarms >= 1 or missed >= 1:
         return 0.0
     return max(0.0, math.log((1 - missed) / alarms), math.log((1 - alarms) / missed))
-
-
-def likely_bound(mu: float, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Return the median lower bound on mu for a sound mechanism.
-
-    The attack makes `trials` decisions on each side.
-    """
-    from scipy.special import ndtr
-
-    errors = round(trials * float(ndtr(-mu / 2)))
-    return lower_bound(errors, errors, trials, confidence)
 
 
 def largest_rate(errors: int, trials: int, doubt: float) -> float:

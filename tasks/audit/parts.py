@@ -83,8 +83,7 @@ def part_attack(noise: SumNoise[Any]) -> Attack:
         kind = f"{kind} {privacy.setting}"
     elif isinstance(privacy, TeacherPrivacy):
         kind = f"{kind} {privacy.kind}"
-    case = part_case(noise)
-    return Attack(kind, noise, case.attack, case.likely)
+    return Attack(kind, noise, part_case(noise).attack)
 
 
 def few_numbers(noise: SumNoise[Any]) -> SumNoise[Any]:

@@ -8,14 +8,12 @@ numbers, is compared with a threshold that was fixed beforehand on noise of the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tasks.accounting.composition import gaussian_epsilon
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
@@ -24,7 +22,6 @@ from tasks.audit.bounds import (
     epsilon_bound,
     freshness,
     gaussian_finding,
-    likely_bound,
     run_sides,
 )
 
@@ -88,20 +85,9 @@ class SumsCase:
         most_releases = max(side.shape[1] for side in outputs)
         return [*strengths, freshness(outputs[0]), check_number(most_releases, self.noise.releases, 2 * trials)]
 
-    def likely(self, trials: int, confidence: float = CONFIDENCE) -> float:
-        """Return the median epsilon that the attack proves for a sound mechanism.
-
-        The canary is added, so the attack proves less where the promise also covers its replacement.
-        """
-        if self.noise.kind == "laplace":
-            return self._threshold(self.direction, trials, confidence)[1]
-        mu = math.sqrt(self.noise.releases) * float(np.linalg.norm(self.direction)) / self.scale_int
-        bound = likely_bound(mu, trials, confidence)
-        return gaussian_epsilon(bound, self.noise.delta) if bound > 0 else 0.0
-
     def _laplace_finding(self, outputs: tuple[Floats, Floats], direction: Floats, confidence: float) -> Finding:
         without, with_canary = (self._ratio(side, direction) for side in outputs)
-        threshold, _ = self._threshold(direction, len(without), confidence)
+        threshold = self._threshold(direction, len(without), confidence)
         errors = int((without >= threshold).sum()), int((with_canary < threshold).sum())
         bound = epsilon_bound(*errors, len(without), confidence)
         remark = describe_errors(errors, len(without))
@@ -112,8 +98,8 @@ class SumsCase:
         per_number = (np.abs(side) - np.abs(side - direction)) / self.scale_int
         return np.asarray(per_number.sum(axis=tuple(range(1, side.ndim))))
 
-    def _threshold(self, direction: Floats, trials: int, confidence: float) -> tuple[float, float]:
-        """Return the threshold that proves most about a sound mechanism, and its bound; no release is used."""
+    def _threshold(self, direction: Floats, trials: int, confidence: float) -> float:
+        """Return the threshold that proves most about a sound mechanism; no release is used."""
         moved = direction[direction != 0][None]
         rng = np.random.default_rng(0)
         chance = -np.expm1(-1 / self.scale_int)
@@ -125,4 +111,4 @@ class SumsCase:
             alarms, misses = (without >= threshold).mean(), (with_canary < threshold).mean()
             bound = epsilon_bound(round(alarms * trials), round(misses * trials), trials, confidence)
             best = max(best, (bound, float(threshold)))
-        return best[1], best[0]
+        return best[1]

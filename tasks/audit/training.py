@@ -54,7 +54,7 @@ Train = Callable[[Any, EncodedRows, Recipe, StepsTaken], int]
 
 def training_attack(noise: TrainingNoise) -> Attack:
     """Return the attack on a training by DP-SGD."""
-    return Attack("dp_sgd training", noise, partial(audit_training, noise), partial(likely_epsilon, noise))
+    return Attack("dp_sgd training", noise, partial(audit_training, noise))
 
 
 def audit_training(
@@ -129,35 +129,6 @@ def check_size(seen: Floats, included: NDArray[np.bool_], noise: TrainingNoise) 
     remark = f"noise is {measured:.4f} times the planned size, standard error {error:.4f}; a canary moves a sum by "
     remark += f"{moved:.4f} clipping norms on average, {plan.sample_rate:.4f} are planned; {fresh.remark}"
     return Finding("noise is fresh", 0.0, 0.0, noises.size, fresh.passed and is_planned, remark)
-
-
-def likely_epsilon(noise: TrainingNoise, trials: int, confidence: float) -> float:
-    """Return the epsilon expected from the attack on a sound training.
-
-    Scores are nearly normal: T q with a canary, 0 without, with variance T sigma^2 and T (sigma^2 + q (1 - q)).
-    """
-    from scipy.optimize import brentq
-    from scipy.stats import norm
-
-    plan = noise.training
-    assert plan is not None
-    rate, steps, sigma = plan.sample_rate, plan.steps, noise.noise_multiplier
-    absent, present = (
-        norm(0, math.sqrt(steps) * sigma),
-        norm(steps * rate, math.sqrt(steps * (sigma**2 + rate - rate**2))),
-    )
-
-    share = GUESSED[0]
-
-    def share_above(score: float) -> float:
-        return float(absent.sf(score) + present.sf(score)) / 2 - share / 2
-
-    reach = 50 * (steps * rate + math.sqrt(steps) * (sigma + 1))
-    high = brentq(share_above, -reach, reach)
-    low = brentq(lambda score: float(absent.cdf(score) + present.cdf(score)) / 2 - share / 2, -reach, reach)
-    right = (float(present.sf(high)) + float(absent.cdf(low))) / (2 * share)
-    guesses = 2 * round(share * trials)
-    return one_run_bound(2 * trials, guesses, round(guesses * right), noise.delta, 1 - (1 - confidence) / 2)
 
 
 def _memory_store() -> Any:

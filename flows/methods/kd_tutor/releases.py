@@ -83,7 +83,8 @@ def kd_releases(config: KdTutorConfig) -> Releases:
         if isinstance(noise, TrainingNoise) and not noise.non_private:
             noise = replace(noise, own=(noise.epsilon_exact, delta))
         noise = replace(noise, beside=(*labels, *answers), delta=privacy.delta, epsilon_stated=config.epsilon)
-        exact = epsilon_of([charge.event for charge in noise.charges], privacy.delta)
+        charges = [*(part.charge for part in noise.beside), *noise.charges]
+        exact = epsilon_of([charge.event for charge in charges], privacy.delta)
         is_error = config.epsilon < exact <= config.epsilon * (1 + 1e-6)  # of the numerical composition
         noise = replace(noise, epsilon_exact=config.epsilon if is_error else exact)
     training = (TrainingRelease(noise),) if isinstance(noise, TrainingNoise) else ()

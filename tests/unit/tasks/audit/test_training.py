@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tasks.accounting.dp_sgd import Training, TrainingNoise, calibrate_training
-from tasks.audit.training import Train, audit_training, likely_epsilon
+from tasks.audit.training import Train, audit_training
 from tasks.private.training import dp_train
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
@@ -48,7 +48,6 @@ def test_our_training_passes_and_part_of_the_claim_is_proven(noise: TrainingNois
     found = audit_training(noise, TRIALS)
     assert all(one.passed for one in found), found
     assert found[0].bound > 0.3
-    assert likely_epsilon(noise, TRIALS, 0.999) == pytest.approx(found[0].bound, abs=0.7)
 
 
 @pytest.mark.parametrize("train", [no_noise, weaker, unclipped, longer], ids=lambda train: train.__name__)

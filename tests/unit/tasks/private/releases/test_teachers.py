@@ -103,7 +103,7 @@ def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: 
     answered, _ = teaching.ask_teachers(run.tools, spec, written)
     entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
     assert [entry.slot for entry in entries] == ["labels", "answers"]
-    assert [entry.event for entry in entries] == [dict(charge.event) for charge in noise.charges]
+    assert [entry.event for entry in entries] == [part.event for part in noise.beside]
     assert noise.epsilon_exact == pytest.approx(4.0, abs=1e-4)
     found = releases(run)
     assert found["labels"].sums.shape == (1, 6)
