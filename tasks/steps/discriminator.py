@@ -20,13 +20,14 @@ from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.step import step
 from tasks.core.tools import Tools
+from tasks.metrics.discriminator import LEAST_HELD_OUT
 from tasks.metrics.usefulness import Accuracy
-from tasks.private.releases.teachers import CLASSES, PublicTexts
+from tasks.private.releases.teachers import CLASSES
 from tasks.steps.students.dp_classifier import shown_to_classifier
-from tasks.steps.teachers import TeacherSpec, embedder_of, held_out, queries_of, test_rows
-from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.steps.teachers import TeacherSpec, queries_of, shown_to_any
+from tasks.steps.texts import content, embedder_of, public_texts, read_samples, read_vectors, reference_rows
 from tasks.students.recipe import ClassifySpec
-from tasks.students.spec import TrainingRows, settings
+from tasks.students.spec import PublicTexts, TrainingRows, settings
 from tasks.students.train import load_student, train_student
 from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.prompts import seed_of
@@ -61,11 +62,10 @@ def train_discriminator(
     """Train the student discriminator on noisy labels of queries (Eq. 2)."""
     folder = f"runs/{tools.run_id}/discriminator"
     inputs = {"answers": answers.sha256, "samples": content([entry.samples for entry in written])}
-    key = step_key("distill", {"student": settings(spec.student), "embedder": embedder_of(tools, spec)}, inputs)
+    key = step_key("distill", {"student": settings(spec.student), "embedder": embedder_of(tools, spec.student)}, inputs)
 
     def make() -> ArtifactRef:
-        samples = read_samples(tools, written)
-        texts = queries_of(tools, spec, written, samples)
+        texts = queries_of(tools, spec, written)
         table = tools.artifacts.read_table(answers)["sum"].to_numpy().reshape(-1, len(CLASSES))
         labels = [CLASSES[int(second > first)] for first, second in table]
         rows = TrainingRows(texts.texts, labels, CLASSES, texts.vectors)
@@ -91,7 +91,7 @@ def measure_discriminator(
     key = step_key("measure_discriminator", {"test": test.content}, inputs)
 
     def make() -> ArtifactRef:
-        rows = _test_rows(tools, spec, test, written)
+        rows = test_rows(tools, spec, test, written)
         if rows is None:
             return tools.artifacts.write_json(path, {}, key)
         is_private = np.arange(len(rows.texts)) < len(rows.texts) // 2  # the first half are test rows
@@ -101,13 +101,26 @@ def measure_discriminator(
     return make_once(tools.artifacts, path, key, make)
 
 
-def _test_rows(
+def test_rows(
     tools: Tools, spec: TeacherSpec | ClassifySpec, test: Reference, written: Sequence[Written]
 ) -> PublicTexts | None:
-    if isinstance(spec, TeacherSpec):
-        return test_rows(tools, spec, written, test)
-    shown = shown_to_classifier(sum(entry.samples.rows for entry in written), spec)
-    return held_out(tools, written, set(shown), test, spec.student.seed, spec.student.kind != "finetune")
+    """Return test rows, then as many generated texts that are no query and in no training set; None if too few.
+
+    The seed draws rows and texts. Song et al. 2024 measure on "our constructed test set" (Figures 3, 4) of unknown
+    size; here both halves are equal.
+    """
+    samples = sum(entry.samples.rows for entry in written)
+    used = shown_to_any(samples, spec) if isinstance(spec, TeacherSpec) else shown_to_classifier(samples, spec)
+    left = np.setdiff1d(np.arange(samples), sorted(used))
+    frame, real = reference_rows(tools, test)
+    count = min(len(left), len(frame))
+    if count < LEAST_HELD_OUT:
+        return None
+    random = np.random.default_rng(seed_of("held out", spec.student.seed))
+    rows, unseen = (np.sort(random.permutation(part)[:count]) for part in (np.arange(len(frame)), left))
+    texts = public_texts(tools, written, unseen, spec.student)
+    vectors = None if texts.vectors is None else np.concatenate([np.asarray(real)[rows], texts.vectors])
+    return PublicTexts([*frame["text"].to_numpy()[rows].tolist(), *texts.texts], vectors)
 
 
 @step("select texts", artifact=lambda selected: selected[0].samples)

@@ -5,13 +5,12 @@ Song et al. 2024, Eq. 3 and Eq. 1. Only tasks/private/releases reads private row
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import InputError
 from tasks.accounting.sums import SumNoise
 from tasks.accounting.teachers import TeacherPrivacy
@@ -19,18 +18,14 @@ from tasks.core.refs import Payer, Reference, Written
 from tasks.core.reuse import step_key
 from tasks.core.step import in_flow_process, paid_step
 from tasks.core.tools import Tools
-from tasks.metrics.discriminator import LEAST_HELD_OUT
 from tasks.private.releases.label_counts import release_labels
 from tasks.private.releases.sums import SumJob, sum_job
-from tasks.private.releases.teachers import PublicTexts, TeacherJob, ask_teacher, release_answers, train_teacher
-from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
-from tasks.students.spec import StudentSpec, settings
+from tasks.private.releases.teachers import TeacherJob, release_answers, teach_shard
+from tasks.steps.texts import content, embedder_of, public_texts, reference_rows
+from tasks.students.spec import PublicTexts, StudentSpec, settings
 from tasks.text.class_balance import Shares, shares_of
 from tasks.text.prompts import seed_of
 from tasks.text.usable_texts import require_usable
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,44 +93,18 @@ def shown_to_any(samples: int, spec: TeacherSpec) -> set[int]:
 
 @paid_step("teacher {number}", value=lambda *_: None, stays=in_flow_process)
 def teach(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> tuple[ArtifactRef | None, str]:
-    """Train teacher `number` and store its answers, unless they are released; both in the private zone."""
+    """Train teacher `number` and store its answers in the private zone, unless they are stored or released."""
     if tools.ledger.released(spec.payer.dataset, _answers_job(tools, spec, written).key.key):
         return None, "not needed: the answers of all teachers are already released"
+    path = _answers_path(tools, spec, number, written)
+    if tools.artifacts.read_private_arrays(path) is not None:
+        return None, "reused because its answers are stored"
     require_usable(tools, written)
-    samples = read_samples(tools, written)
-    queries, (_, negatives) = queries_of(tools, spec, written, samples), shown_to(len(samples), number, spec)
-    key = _teacher_key(tools, spec, number, written)
-    job = TeacherJob(spec.payer.fingerprint, number, spec.teachers, spec.student, spec.student.seed, key)
-    teacher, why = train_teacher(tools, job, texts_of(tools, spec, written, samples, negatives))
-    ask_teacher(tools, teacher, queries, _answers_path(tools, spec, number, written))
-    return teacher, why
-
-
-def test_rows(tools: Tools, spec: TeacherSpec, written: Sequence[Written], test: Reference) -> PublicTexts | None:
-    """Return test rows and generated texts that no teacher has seen, see `held_out`; None if there are too few."""
-    used = shown_to_any(sum(entry.samples.rows for entry in written), spec)
-    return held_out(tools, written, used, test, spec.student.seed, spec.student.kind != "finetune")
-
-
-def held_out(
-    tools: Tools, written: Sequence[Written], used: Set[int], test: Reference, seed: int, by_vectors: bool
-) -> PublicTexts | None:
-    """Return test rows, then as many generated texts without those of `used`; None if there are too few of either.
-
-    `used`: indices of the texts, by sample id, that are queries or in a training set. The seed draws rows and texts.
-    Song et al. 2024 measure on "our constructed test set" (Figures 3, 4) of unknown size; here both halves are equal.
-    """
-    samples = read_samples(tools, written)
-    left = np.setdiff1d(np.arange(len(samples)), sorted(used))
-    frame, real = reference_rows(tools, test)
-    count = min(len(left), len(frame))
-    if count < LEAST_HELD_OUT:
-        return None
-    random = np.random.default_rng(seed_of("held out", seed))
-    rows, texts = (np.sort(random.permutation(part)[:count]) for part in (np.arange(len(frame)), left))
-    both = [*frame["text"].to_numpy()[rows].tolist(), *samples["text"].to_numpy()[texts].tolist()]
-    vectors = np.concatenate([np.asarray(real)[rows], read_vectors(tools, written)[texts]]) if by_vectors else None
-    return PublicTexts(both, vectors)
+    queries = queries_of(tools, spec, written)
+    _, negatives = shown_to(_texts(written), number, spec)
+    job = TeacherJob(spec.payer.fingerprint, number, spec.teachers, spec.student)
+    teach_shard(tools, job, public_texts(tools, written, negatives, spec.student), queries, path)
+    return ArtifactRef(path, "", "", "teach", 0), "trained because it has no answers yet"
 
 
 @paid_step("ask teachers", stays=in_flow_process)
@@ -159,7 +128,7 @@ def _parameters(tools: Tools, spec: TeacherSpec) -> dict[str, object]:
         "negatives": spec.negatives,
         "student": settings(spec.student),
         "seed": spec.student.seed,
-        "embedder": embedder_of(tools, spec),
+        "embedder": embedder_of(tools, spec.student),
     } | ({"public": spec.public.content} if spec.public else {})
 
 
@@ -167,39 +136,23 @@ def _inputs(written: Sequence[Written]) -> dict[str, str]:
     return {"samples": content([entry.samples for entry in written])}
 
 
-def embedder_of(tools: Tools, spec: TeacherSpec) -> str:
-    """Return the identity of the embedder; empty if teachers read texts."""
-    return "" if spec.student.kind == "finetune" else tools.embedder.identity
-
-
-def _teacher_key(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> StepKey:
-    where = tools.private.where
-    more: dict[str, object] = {"number": number, "private": spec.payer.fingerprint}
-    more["rows"] = where.choice
-    return step_key("teach", _parameters(tools, spec) | more, _inputs(written))
-
-
 def _answers_path(tools: Tools, spec: TeacherSpec, number: int, written: Sequence[Written]) -> str:
-    return f"private/teachers/{_teacher_key(tools, spec, number, written).key[:32]}.npz"
+    more = {"number": number, "private": spec.payer.fingerprint, "rows": tools.private.where.choice}
+    key = step_key("teach", _parameters(tools, spec) | more, _inputs(written))
+    return f"private/teachers/{key.key[:32]}.npz"
 
 
-def texts_of(
-    tools: Tools, spec: TeacherSpec, written: Sequence[Written], samples: pd.DataFrame, indices: Sequence[int]
-) -> PublicTexts:
-    """Return the texts at these indices, with vectors if teachers need them."""
-    texts = samples["text"].to_numpy()[list(indices)].tolist()
-    if spec.student.kind == "finetune":
-        return PublicTexts(texts, None)
-    return PublicTexts(texts, read_vectors(tools, written)[list(indices)])
+def _texts(written: Sequence[Written]) -> int:
+    return sum(entry.samples.rows for entry in written)
 
 
-def queries_of(tools: Tools, spec: TeacherSpec, written: Sequence[Written], samples: pd.DataFrame) -> PublicTexts:
+def queries_of(tools: Tools, spec: TeacherSpec, written: Sequence[Written]) -> PublicTexts:
     """Return the texts that teachers label: generated texts and as many public rows, shuffled by the seed.
 
     A student that learns from both kinds can separate them; teachers that recognise every generated text give it one
     class alone. Raises InputError if there are too few public rows.
     """
-    generated = texts_of(tools, spec, written, samples, shown_to(len(samples), 0, spec)[0])
+    generated = public_texts(tools, written, shown_to(_texts(written), 0, spec)[0], spec.student)
     if spec.public is None:
         return generated
     frame, vectors = reference_rows(tools, spec.public)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -23,11 +24,15 @@ from tasks.keyphrases.phrases import Vocabulary, as_text
 from tasks.selection.examples import examples_of
 from tasks.steps.embed import embed_blocks, embed_texts
 from tasks.steps.generate import DRAWN_TERMS, ROW_TYPES, Generated, Seeds, WriteJob, WritingRequest, generate, nothing
+from tasks.students.spec import PublicTexts, StudentSpec
 from tasks.text.class_balance import texts_per_class
 from tasks.text.cleaning import normalised
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding, ShownText, read_sequences
 from tasks.text.usable_texts import stops_of
 from tasks.text.variation import USUAL, Parent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
@@ -170,6 +175,19 @@ def read_vectors(tools: Tools, written: Sequence[Written]) -> Matrix:
     order = np.argsort(np.concatenate(ids), kind="stable")
     vectors: Matrix = np.concatenate(parts)[order]
     return vectors
+
+
+def public_texts(
+    tools: Tools, written: Sequence[Written], indices: Sequence[int] | NDArray[np.int64], student: StudentSpec
+) -> PublicTexts:
+    """Return the texts at these indices by sample id, with their vectors if the student learns from vectors."""
+    texts = read_samples(tools, written)["text"].to_numpy()[list(indices)].tolist()
+    return PublicTexts(texts, None if student.kind == "finetune" else read_vectors(tools, written)[list(indices)])
+
+
+def embedder_of(tools: Tools, student: StudentSpec) -> str:
+    """Return the identity of the embedder; empty if the student learns from texts."""
+    return "" if student.kind == "finetune" else tools.embedder.identity
 
 
 def content(refs: Sequence[ArtifactRef]) -> str:

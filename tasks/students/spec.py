@@ -57,6 +57,14 @@ def settings(spec: StudentSpec) -> dict[str, object]:
     return values | {"precision": "auto", "device": "auto"}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PublicTexts:
+    """Generated or public texts, with vectors if a student needs them."""
+
+    texts: Sequence[str]
+    vectors: Matrix | None
+
+
 LEAST_PART = 0.005
 """Smallest probability of a soft label that a linear head learns; smaller ones only cost time."""
 

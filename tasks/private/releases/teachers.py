@@ -3,8 +3,8 @@
 Song et al. 2024, Eq. 1, after PATE (Papernot et al. 2017, 2018). Each teacher distinguishes private from generated
 texts. To shuffle rows and split them equally would move other rows when one is added, and change every teacher. Here a
 row's shard is a keyed hash of its own text modulo the number of teachers: shards have equal size up to chance, and one
-row more or less changes one teacher and nothing else (proof in `tasks.accounting.teachers.part_sensitivity`). The
-answers stay in the private zone until all of them are summed and get noise, in one transaction.
+row more or less changes one teacher and nothing else (proof in `TeacherPrivacy.sensitivity`). A teacher is deleted when
+it has answered. The answers stay in the private zone until all of them are summed and get noise, in one transaction.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError, InputError
 from connectors.interfaces.text_forms import normal_form
 from tasks.accounting.teachers import ANSWER_STEPS
-from tasks.core.reuse import make_once
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.releases.sums import OTHERS, CleanSums, Sides, SumJob, require_part, write_sums
 from tasks.private.voting.ballot import usable
 from tasks.private.voting.release import private_vectors
-from tasks.students.spec import StudentSpec, TrainingRows
+from tasks.students.spec import PublicTexts, StudentSpec, TrainingRows
 from tasks.students.train import load_student, train_student
 
 if TYPE_CHECKING:
@@ -47,34 +46,21 @@ if TYPE_CHECKING:
 CLASSES: Final = ("generated", "private")
 """The two classes of a teacher; its answer is the probability of the second."""
 
-UNTAUGHT: Final = "untaught"
-"""File of a teacher with an empty shard; its answer is always one half."""
-
 _EMBEDDING_LOCK = threading.Lock()
 """Teachers of a run start together; only the first has to embed the private rows."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PublicTexts:
-    """Generated or public texts, with vectors if the teachers need them."""
-
-    texts: Sequence[str]
-    vectors: Matrix | None
-
-
 @dataclass(frozen=True, slots=True)
 class TeacherJob:
-    """One teacher: `number` of `teachers`, trained with the settings `student` and stored in private/ under `key`.
+    """One teacher: `number` of `teachers`, trained with the settings `student`.
 
-    `seed` and a secret of this state folder assign rows to shards.
+    The seed of `student` and a secret of this state folder assign rows to shards.
     """
 
     fingerprint: str
     number: int
     teachers: int
     student: StudentSpec
-    seed: int
-    key: StepKey
 
 
 def shard_of(text: str, teachers: int, seed: int, secret: bytes) -> int:
@@ -84,43 +70,36 @@ def shard_of(text: str, teachers: int, seed: int, secret: bytes) -> int:
     return int.from_bytes(digest) % teachers
 
 
-def shard(texts: Sequence[str], number: int, job: TeacherJob, secret: bytes) -> list[int]:
-    """Return the indices of the rows of one shard, each text once.
+def shard(texts: Sequence[str], job: TeacherJob, secret: bytes) -> list[int]:
+    """Return the indices of the rows of a teacher's shard, each text once.
 
     Their order depends on the texts of the shard only.
     """
     first: dict[str, int] = {}
     for index, text in enumerate(texts):
-        if shard_of(text, job.teachers, job.seed, secret) == number:
+        if shard_of(text, job.teachers, job.student.seed, secret) == job.number:
             name = normal_form(text)
             if name not in first or text < texts[first[name]]:
                 first[name] = index
     return sorted(first.values(), key=lambda index: texts[index])
 
 
-def train_teacher(tools: Tools, job: TeacherJob, negatives: PublicTexts) -> tuple[ArtifactRef, str]:
-    """Train one teacher on its shard against generated texts.
+def teach_shard(tools: Tools, job: TeacherJob, negatives: PublicTexts, queries: PublicTexts, path: str) -> None:
+    """Train one teacher on its shard against generated texts; store its answers to all queries at `path`.
 
-    The teacher is stored in the private zone. Nothing about its rows, not even an empty shard, changes the outcome or
-    the message of the step.
+    Both are in the private zone. Nothing about its rows, not even an empty shard, changes the outcome or the message of
+    the step; the answers of an empty shard are one half.
     """
-    folder = f"private/teachers/{job.key.key[:32]}"
-
-    def make() -> ArtifactRef:
-        return tools.artifacts.write_folder(folder, lambda path: _train(tools, job, negatives, path), job.key)
-
-    return make_once(tools.artifacts, folder, job.key, make)
-
-
-def ask_teacher(tools: Tools, teacher: ArtifactRef, queries: PublicTexts, path: str) -> None:
-    """Store one teacher's answers to all queries at `path` in the private zone."""
-    if tools.artifacts.read_private_arrays(path) is not None:
-        return
+    answers = np.full(len(queries.texts), 0.5)
     with sealed(tools.zone.folder):
-        folder = tools.artifacts.read_folder(teacher)
-        answers = np.full(len(queries.texts), 0.5)
-        if not (folder / UNTAUGHT).exists():
-            answers = load_student(folder)(queries.texts, queries.vectors).probabilities[:, 1]
+        rows = open_rows(tools.zone, tools.private, job.fingerprint)
+        indices = shard(rows.texts, job, tools.zone.choice)
+        vectors = _vectors(tools, rows) if indices and negatives.vectors is not None else None
+        if vectors is not None:
+            is_usable = usable(vectors)
+            indices = [index for index in indices if is_usable[index]]
+        if indices:
+            answers = _answers(tools, job, _rows(rows, vectors, indices, negatives), queries)
         tools.artifacts.write_private_arrays(path, {"answers": answers})
 
 
@@ -157,24 +136,16 @@ def stored_answers(tools: Tools, path: str) -> Floats:
     return np.asarray(arrays["answers"], dtype=np.float64)
 
 
-def _train(tools: Tools, job: TeacherJob, negatives: PublicTexts, folder: Path) -> None:
-    with sealed(tools.zone.folder):
-        rows = open_rows(tools.zone, tools.private, job.fingerprint)
-        indices = shard(rows.texts, job.number, job, tools.zone.choice)
-        vectors = _vectors(tools, rows) if indices and negatives.vectors is not None else None
-        if vectors is not None:
-            is_usable = usable(vectors)
-            indices = [index for index in indices if is_usable[index]]
-        folder.mkdir(parents=True, exist_ok=True)
-        if not indices:
-            (folder / UNTAUGHT).write_bytes(b"")
-            return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings of libraries may depend on the rows
-            try:
-                train_student(job.student, _rows(rows, vectors, indices, negatives), folder)
-            except InputError as error:
-                raise ValueError(str(error)) from None  # the message is for the owner of the rows
+def _answers(tools: Tools, job: TeacherJob, rows: TrainingRows, queries: PublicTexts) -> Floats:
+    """Return the answers of a teacher, which a folder of the private zone holds meanwhile."""
+    tools.zone.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=tools.zone.folder) as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # warnings of libraries may depend on the rows
+        try:
+            train_student(job.student, rows, Path(folder))
+        except InputError as error:
+            raise ValueError(str(error)) from None  # the message is for the owner of the rows
+        return load_student(Path(folder))(queries.texts, queries.vectors).probabilities[:, 1]
 
 
 def _vectors(tools: Tools, rows: OpenedRows) -> Matrix:

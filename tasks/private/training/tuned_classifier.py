@@ -16,13 +16,14 @@ import numpy as np
 from connectors.interfaces.errors import ConfigError
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
-from tasks.private.releases.teachers import CLASSES, PublicTexts
+from tasks.private.releases.teachers import CLASSES
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.tuned_writer import TOLD, lock_training, write_step_counts
 from tasks.private.voting.release import usable_rows
 from tasks.students.heads import save_layers
 from tasks.students.loop import import_torch, seeded
 from tasks.students.recipe import ClassifySpec
+from tasks.students.spec import PublicTexts
 from tasks.students.train import write_card
 from tasks.students.transformer import hide_output, open_network, save_network
 

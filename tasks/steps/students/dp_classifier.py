@@ -16,13 +16,12 @@ from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key
 from tasks.core.step import as_json, paid_step, step
 from tasks.core.tools import Tools
-from tasks.private.releases.teachers import PublicTexts
 from tasks.private.training.tuned_classifier import train_classifier
 from tasks.steps.dp_sgd import Tuned, trained_once
 from tasks.steps.students.evaluation import test_on
-from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.steps.texts import content, embedder_of, public_texts
 from tasks.students.recipe import ClassifySpec
-from tasks.students.spec import settings
+from tasks.students.spec import PublicTexts, settings
 from tasks.text.prompts import seed_of
 from tasks.text.usable_texts import require_usable
 
@@ -35,7 +34,7 @@ def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) 
         "student": settings(spec.student),
         "labels": list(spec.labels),
         "against": spec.against,
-        "embedder": _embedder(tools, spec),
+        "embedder": embedder_of(tools, spec.student),
     }
     return trained_once(
         tools,
@@ -52,7 +51,9 @@ def test_classifier(
     """Test a classifier on real rows and write its scores to student.json."""
     path = f"runs/{tools.run_id}/student.json"
     inputs = {"student": trained.model.sha256, "test": test.content if test else ""}
-    key = step_key("test_classifier", {"labels": list(spec.labels), "embedder": _embedder(tools, spec)}, inputs)
+    key = step_key(
+        "test_classifier", {"labels": list(spec.labels), "embedder": embedder_of(tools, spec.student)}, inputs
+    )
 
     def make() -> ArtifactRef:
         scores: dict[str, Any] = {"student": trained.model.sha256}
@@ -69,11 +70,5 @@ def shown_to_classifier(samples: int, spec: ClassifySpec) -> list[int]:
 
 def _against(tools: Tools, spec: ClassifySpec, written: Sequence[Written]) -> PublicTexts:
     require_usable(tools, written)
-    samples = read_samples(tools, written)
-    rows = shown_to_classifier(len(samples), spec)
-    vectors = read_vectors(tools, written)[rows] if spec.student.kind != "finetune" else None
-    return PublicTexts(samples["text"].to_numpy()[rows].tolist(), vectors)
-
-
-def _embedder(tools: Tools, spec: ClassifySpec) -> str:
-    return "" if spec.student.kind == "finetune" else tools.embedder.identity
+    shown = shown_to_classifier(sum(entry.samples.rows for entry in written), spec)
+    return public_texts(tools, written, shown, spec.student)

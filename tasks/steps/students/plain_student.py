@@ -18,6 +18,7 @@ from tasks.core.step import as_json, paid_step
 from tasks.core.tools import Tools
 from tasks.private.training.plain_train import train_on_private_rows
 from tasks.steps.students.evaluation import test_on
+from tasks.steps.texts import embedder_of
 from tasks.students.spec import StudentSpec, settings
 
 
@@ -74,6 +75,6 @@ def _key(tools: Tools, job: PlainJob) -> StepKey:
         "private": job.payer.fingerprint,
         "rows": where.choice,
         "test": job.test.content if job.test else "",
-        "embedder": "" if job.student.kind == "finetune" else tools.embedder.identity,
+        "embedder": embedder_of(tools, job.student),
     }
     return step_key("plain_train", parameters, {})

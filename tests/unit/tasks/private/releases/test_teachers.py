@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError, InputError
 from flows.methods.kd_tutor.releases import kd_releases
 from flows.methods.kd_tutor.run import KdRun
@@ -57,7 +56,7 @@ def releases(run: KdRun) -> dict[str, NoisySums]:
 
 
 def job(number: int = 0, teachers: int = 5) -> TeacherJob:
-    return TeacherJob("", number, teachers, StudentSpec("linear"), 0, StepKey("teach", 1, {}, {}))
+    return TeacherJob("", number, teachers, StudentSpec("linear"))
 
 
 @settings(max_examples=100, deadline=None)
@@ -67,15 +66,15 @@ def test_one_more_row_changes_one_shard_and_no_other(rows: list[str], more: str,
     random.Random(len(rows)).shuffle(with_it)
     changed = []
     for number in range(teachers):
-        before = [rows[place] for place in shard(rows, number, job(number, teachers), SECRET)]
-        after = [with_it[place] for place in shard(with_it, number, job(number, teachers), SECRET)]
+        before = [rows[place] for place in shard(rows, job(number, teachers), SECRET)]
+        after = [with_it[place] for place in shard(with_it, job(number, teachers), SECRET)]
         changed += [number] * (before != after)
     assert set(changed) <= {shard_of(more, teachers, 0, SECRET)}
 
 
 def test_shards_are_disjoint_hold_each_text_once_and_are_equal_up_to_chance() -> None:
     rows = [f"text number {number}" for number in range(3000)]
-    shards = [{rows[place] for place in shard(rows + rows, number, job(number), SECRET)} for number in range(5)]
+    shards = [{rows[place] for place in shard(rows + rows, job(number), SECRET)} for number in range(5)]
     assert sum(map(len, shards)) == 3000
     assert set.union(*shards) == set(rows)
     assert all(abs(len(one) - 600) < 6 * np.sqrt(3000 * 0.2 * 0.8) for one in shards)
@@ -180,8 +179,7 @@ def test_half_of_the_queries_are_public_rows_and_teach_the_student_both_kinds(tm
     public, accuracies = texts(40, 5), []
     for name, rows in (("public", {"public": save_rows(tmp_path / "public.jsonl", public)}), ("generated", {})):
         run, spec, written = with_test_rows(tmp_path / name, {"privacy": {"epsilon": 1000.0}} | rows)
-        samples = discriminator.read_samples(run.tools, written)
-        queries = teaching.queries_of(run.tools, spec, written, samples).texts
+        queries = teaching.queries_of(run.tools, spec, written).texts
         assert len(queries) == len(set(queries)) == 20
         assert len(set(queries) & {text for text, _ in public}) == (10 if rows else 0)
         warned = any("all discriminator.queries are generated" in warning for warning in run.prepared.warnings)
@@ -204,7 +202,7 @@ def test_too_few_public_rows_are_refused_before_a_teacher_is_trained(tmp_path: P
 def test_a_discriminator_is_measured_on_rows_that_took_no_part_in_its_training(tmp_path: Path) -> None:
     run, spec, written = with_test_rows(tmp_path)
     used = teaching.shown_to_any(96, spec)
-    rows = teaching.test_rows(run.tools, spec, written, run.prepared.test)
+    rows = discriminator.test_rows(run.tools, spec, run.prepared.test, written)
     half = len(rows.texts) // 2
     assert half == min(60, 96 - len(used))
     samples = discriminator.read_samples(run.tools, written)["text"].tolist()
@@ -221,7 +219,7 @@ def test_a_discriminator_without_enough_unseen_texts_is_not_measured(tmp_path: P
     spec = replace(spec, negatives=76)
     where = run.prepared.test
     assert where is not None
-    assert teaching.test_rows(run.tools, spec, written, where) is None
+    assert discriminator.test_rows(run.tools, spec, where, written) is None
 
 
 @pytest.mark.parametrize("best", [True, False], ids=["best", "accepted"])
