@@ -71,13 +71,13 @@ def candidates(confidence: Floats, variability: Floats, size: int) -> tuple[Inte
     return order[: size - ambiguous_count].astype(np.int64), order[::-1][:ambiguous_count].astype(np.int64)
 
 
-def influence(learned: Labelled, validation: Labelled, judged: Integers, classes: int) -> Floats:
-    """Return how much more weight on each `judged` row lowers the validation loss.
+def influence(learned: Labelled, validation: Labelled, classes: int) -> Floats:
+    """Return how much more weight on each row of `learned` lowers the validation loss.
 
     Influence functions (Koh and Liang 2017) of a softmax layer on embeddings: gradient of the validation loss times
     the inverse curvature of the training loss times the gradient of the row. One layer is fitted to the texts of all
     PLMs, which puts texts of different PLMs on one scale. The validation loss is the reverse cross entropy, 1 - p of
-    the own class up to a factor, which does not trust every synthetic label. `judged`: rows of `learned`.
+    the own class up to a factor, which does not trust every synthetic label.
     """
     from scipy.sparse.linalg import LinearOperator, cg
 
@@ -100,9 +100,9 @@ def influence(learned: Labelled, validation: Labelled, judged: Integers, classes
     size = shape[0] * shape[1]
     operator: Any = LinearOperator((size, size), matvec=curved, dtype=np.float64)
     step, _ = cg(operator, slope.ravel() / validation.weights.sum(), rtol=1e-8, maxiter=1000)
-    gradients = likely[judged].copy()
-    gradients[np.arange(len(judged)), learned.targets[judged]] -= 1.0
-    return np.asarray(np.einsum("nc,nc->n", gradients, rows[judged] @ step.reshape(shape).T), dtype=np.float64)
+    gradients = likely.copy()
+    gradients[np.arange(len(rows)), learned.targets] -= 1.0
+    return np.asarray(np.einsum("nc,nc->n", gradients, rows @ step.reshape(shape).T), dtype=np.float64)
 
 
 def _features(vectors: Matrix) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import make_once, step_key, table_once
 from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.selection.examples import COLUMNS
@@ -57,36 +57,27 @@ FORMER = {"ambiguous": AMBIGUOUS, "by_class": False, "with_own": True, "pool": P
 """Former settings at their only values, which are part of keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeJob:
-    """A student trained on the texts of one language model, which scores all texts."""
-
-    plm: str
-    iteration: int
-    written: tuple[Written, ...]
-    student: StudentSpec
-    labels: tuple[str, ...]
-
-
-@step("judge by {job.plm} t={job.iteration}")
-def judge(tools: Tools, job: JudgeJob) -> tuple[ArtifactRef, str]:
-    """Train a student on nine tenths of a model's texts and score all texts.
+@step("judge by {plm} t={iteration}")
+def judge(
+    tools: Tools, plm: str, iteration: int, labels: tuple[str, ...], student: StudentSpec, written: Sequence[Written]
+) -> tuple[ArtifactRef, str]:
+    """Train a student on nine tenths of the texts of model `plm` and score all texts.
 
     The training adjusts the row weights.
     A model with texts of fewer than two classes gets an empty table.
     """
-    path = f"runs/{tools.run_id}/iteration={job.iteration}/plm={job.plm}/judgement.parquet"
-    parameters: dict[str, object] = {"plm": job.plm, "student": settings(job.student), "labels": list(job.labels)}
-    if job.student.kind != "finetune":
+    path = f"runs/{tools.run_id}/iteration={iteration}/plm={plm}/judgement.parquet"
+    parameters: dict[str, object] = {"plm": plm, "student": settings(student), "labels": list(labels)}
+    if student.kind != "finetune":
         parameters["embedder"] = tools.embedder.identity
-    key = step_key("judge", parameters, {"samples": content([entry.samples for entry in job.written])})
+    key = step_key("judge", parameters, {"samples": content([entry.samples for entry in written])})
 
-    def make() -> ArtifactRef:
-        samples = read_samples(tools, job.written)
-        vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
-        return tools.artifacts.write_table(path, score_texts(samples, vectors, job, tools.progress), key)
+    def table() -> pd.DataFrame:
+        vectors = read_vectors(tools, written) if student.kind != "finetune" else None
+        show = partial(tools.progress, f"judge by {plm} t={iteration}")
+        return score_texts(read_samples(tools, written), vectors, plm, labels, student, show)
 
-    return make_once(tools.artifacts, path, key, make)
+    return table_once(tools.artifacts, path, key, table)
 
 
 @step("fuse t={iteration}")
@@ -123,28 +114,29 @@ def fuse(
 def score_texts(
     samples: pd.DataFrame,
     vectors: Matrix | None,
-    job: JudgeJob,
-    progress: Callable[[str, int], AbstractContextManager[Advance]],
+    plm: str,
+    classes: tuple[str, ...],
+    student: StudentSpec,
+    show: Callable[[int], AbstractContextManager[Advance]],
 ) -> pd.DataFrame:
-    """Return the student's scores of all `samples`, with the columns of JUDGED.
+    """Return the scores of all `samples` by a student of the texts of `plm`, with the columns of JUDGED.
 
     `vectors`: vectors of all samples if the student learns from vectors; None if it is fine-tuned.
     """
-    own = np.flatnonzero((samples["plm"] == job.plm).to_numpy())
+    own = np.flatnonzero((samples["plm"] == plm).to_numpy())
     if not len(own):
         return _empty(JUDGED)
     labels, texts = samples["label"].to_numpy(), samples["text"].tolist()
-    number = {label: position for position, label in enumerate(job.labels)}
+    number = {label: position for position, label in enumerate(classes)}
     targets = np.array([number[label] for label in labels], dtype=np.int64)
-    train, held = (own[part] for part in split(targets[own], VALIDATION, seed_of("judge", job.student.seed, job.plm)))
+    train, held = (own[part] for part in split(targets[own], VALIDATION, seed_of("judge", student.seed, plm)))
     if len(set(targets[train].tolist())) < 2:
         return _empty(JUDGED)
     rows = TrainingRows(
-        [texts[row] for row in train], labels[train].tolist(), job.labels, None if vectors is None else vectors[train]
+        [texts[row] for row in train], labels[train].tolist(), classes, None if vectors is None else vectors[train]
     )
-    title, units = f"judge by {job.plm} t={job.iteration}", units_of_work(job.student, len(train))
-    with TemporaryDirectory() as folder, progress(title, units) as advance:
-        trained = train_student(job.student, rows, Path(folder), advance)
+    with TemporaryDirectory() as folder, show(units_of_work(student, len(train))) as advance:
+        trained = train_student(student, rows, Path(folder), advance)
         probabilities = load_student(Path(folder))(texts, vectors).probabilities
     part = np.full(len(samples), "", dtype=object)
     part[train], part[held] = "train", "validation"
@@ -184,8 +176,7 @@ def pool_candidates(
     targets = np.array([number[label] for label in samples["label"].tolist()], dtype=np.int64)
     learned = Labelled(vectors[shown], targets[shown], weight[shown])
     checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
-    every = np.arange(len(shown))
-    scores = influence(learned, checks, every, len(labels)) if len(held) else np.zeros(len(shown))
+    scores = influence(learned, checks, len(labels)) if len(held) else np.zeros(len(shown))
     ends = candidates(confidence, variability, examples * PER_EXAMPLE)
     parts = [
         samples.iloc[shown[positions]][["sample_id", "label", "plm", "text"]].assign(

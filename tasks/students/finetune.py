@@ -20,13 +20,12 @@ from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tasks.students.loop import (
     Job,
     Network,
-    TrainingOutcome,
     import_torch,
     seeded,
     softmax,
     train_network,
 )
-from tasks.students.spec import Predict, Prediction, StudentSpec
+from tasks.students.spec import Predict, Prediction, StudentSpec, Trained
 from tasks.students.transformer import Transformer, load_network, open_network, save_network
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ _RATE_POOLED, _RATE_STANDARD = 1e-4, 5e-5
 _PATIENCE, _WARM_UP, _BUCKET = 2, 0.1, 50
 
 
-def finetune(job: Job, folder: Path) -> TrainingOutcome:
+def finetune(job: Job, folder: Path) -> Trained:
     """Train the transformer of the job's spec and write its best pass into `folder`."""
     torch, spec = import_torch(), job.spec
     with seeded(spec.seed):

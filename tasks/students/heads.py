@@ -20,14 +20,13 @@ from tasks.students.loop import (
     Boost,
     Job,
     Network,
-    TrainingOutcome,
     accuracy_and_loss,
     import_torch,
     seeded,
     softmax,
     train_network,
 )
-from tasks.students.spec import LEAST_PART, Predict, Prediction
+from tasks.students.spec import LEAST_PART, Predict, Prediction, Trained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +42,7 @@ _STRENGTHS = (0.1, 1.0, 3.0, 10.0, 100.0)
 _HIDDEN = (256, 128)
 
 
-def train_head(job: Job, folder: Path) -> TrainingOutcome:
+def train_head(job: Job, folder: Path) -> Trained:
     """Train a student of kind `linear` or `mlp` and write its layers into `folder`."""
     vectors = _checked(job.rows.vectors)
     layers, outcome = _train_linear(job, vectors) if job.spec.kind == "linear" else _train_mlp(job, vectors)
@@ -146,7 +145,7 @@ def _scores(layers: Layers, vectors: Matrix) -> Matrix:
     return hidden
 
 
-def _train_linear(job: Job, vectors: Matrix) -> tuple[Layers, TrainingOutcome]:
+def _train_linear(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:
     """Choose the strength on the validation rows, then fit all rows with it: once, or once per adjustment."""
     classes, rows, boost = len(job.rows.classes), job.train, Boost(job)
     strength, probabilities = PROBE_STRENGTH, np.zeros((0, classes))
@@ -163,7 +162,7 @@ def _train_linear(job: Job, vectors: Matrix) -> tuple[Layers, TrainingOutcome]:
         boost.after_pass(lambda fitted=layer: softmax(_scores([fitted], vectors[rows])))  # type: ignore[misc]
         layer = _fit(job, vectors, everything, boost.weights, strength)
     job.advance(job.epochs * len(vectors))
-    return [layer], TrainingOutcome(probabilities, job.epochs, job.epochs, boost.result)
+    return [layer], Trained(probabilities, job.epochs, job.epochs, boost.result)
 
 
 def _fit(
@@ -178,7 +177,7 @@ def _fit(
     return fit_logistic(vectors[rows][positions], targets.astype(np.int64), parts, classes, strength)
 
 
-def _train_mlp(job: Job, vectors: Matrix) -> tuple[Layers, TrainingOutcome]:
+def _train_mlp(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:
     """Train three layers with AdamW.
 
     The scaling of the inputs is folded into the first one.

@@ -14,7 +14,7 @@ import numpy as np
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.progress import Advance
 from tasks.students.boosting import adjust_weights, beta_of
-from tasks.students.spec import StudentSpec, TrainingRows
+from tasks.students.spec import StudentSpec, Trained, TrainingRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,20 +47,6 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingOutcome:
-    """The result of a training.
-
-    `probabilities`: on the validation rows (rows, classes). weights: the final weights of all rows, where they were
-    adjusted.
-    """
-
-    probabilities: NDArray[np.float64]
-    epochs: int
-    best_epoch: int
-    weights: NDArray[np.float64] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Network:
     """A network to train on the rows of a job.
 
@@ -80,7 +66,7 @@ class Network:
     judged_first: bool = False
 
 
-def train_network(job: Job, network: Network) -> TrainingOutcome:
+def train_network(job: Job, network: Network) -> Trained:
     """Train a network and restore its best pass.
 
     The best has the highest accuracy, then the lowest loss, on the validation rows; training stops after `patience`
@@ -119,7 +105,7 @@ def train_network(job: Job, network: Network) -> TrainingOutcome:
     if best_state is not None:
         network.modules.load_state_dict(best_state)
     probabilities = softmax(network.scores(job.validation))
-    return TrainingOutcome(probabilities, epoch, epoch if best_state is None else best, boost.result)
+    return Trained(probabilities, epoch, epoch if best_state is None else best, boost.result)
 
 
 class Boost:

@@ -129,16 +129,16 @@ class TrainingRows:
 class Trained:
     """The result of training.
 
-    `metrics`: scores on the synthetic validation rows, empty without any. weights: the final weight of every row, mean
-    1; None unless they were adjusted.
+    `probabilities`: on the synthetic validation rows, (rows, classes). weights: the final weight of every row, mean 1;
+    None unless they were adjusted. `metrics`: scores on the validation rows, empty without any.
     """
 
-    metrics: Mapping[str, object]
+    probabilities: NDArray[np.float64]
     epochs: int
-    seconds: float
     best_epoch: int
-    validation_rows: int
     weights: NDArray[np.float64] | None = None
+    metrics: Mapping[str, object] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

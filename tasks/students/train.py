@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,7 @@ def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: 
     if len(validation):
         guessed = Prediction(tuple(rows.classes), outcome.probabilities).labels
         metrics = evaluate([rows.labels[row] for row in validation], guessed, rows.classes)
-    seconds = time.monotonic() - started
-    return Trained(metrics, outcome.epochs, seconds, outcome.best_epoch, len(validation), outcome.weights)
+    return replace(outcome, metrics=metrics, seconds=time.monotonic() - started)
 
 
 def load_student(folder: Path) -> Predict:

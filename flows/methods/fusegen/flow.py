@@ -31,9 +31,9 @@ def fusegen(run: FuseGenRun) -> RunResults:
 
         # one student per model judges all texts; examples are texts on which they agree or differ
         if iteration < run.iterations - 1:
-            futures = [submit_step(judge, run.tools, job) for job in run.judge_jobs(iteration, written)]
+            classes, number, spec = run.prepared.card.label_names, run.examples_per_prompt, run.judge_spec
+            futures = [submit_step(judge, run.tools, plm, iteration, classes, spec, written) for plm in run.plms]
             judgements = [future.result() for future in futures]
-            classes, number = run.prepared.card.label_names, run.examples_per_prompt
             examples = run_step(fuse, run.tools, iteration, classes, number, judgements, written)
 
         run.record(iteration, written, measured)

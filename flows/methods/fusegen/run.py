@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from flows.engine.run import Run
 from flows.methods.fusegen.config import FuseGenConfig
-from tasks.core.refs import Written
 from tasks.selection.fusegen import MIXED
-from tasks.steps.fusegen import JudgeJob
 from tasks.steps.generate import WriteJob
 from tasks.students.spec import StudentSpec
 
@@ -29,14 +26,13 @@ class FuseGenRun(Run):
         """Prompts show examples of all classes with their class."""
         return replace(super().base_job, card=replace(self.prepared.card, good_only=MIXED))
 
-    def judge_jobs(self, iteration: int, written: Sequence[Written]) -> list[JudgeJob]:
-        """Return one job per PLM: train a student on its texts so far and judge all texts."""
-        method, labels = self.config.method, self.prepared.card.label_names
-        spec = super().student_spec
+    @property
+    def judge_spec(self) -> StudentSpec:
+        """The student of each language model, which judges all texts."""
+        method, spec = self.config.method, super().student_spec
         if method.judge != spec.kind:  # training settings of one kind do not suit another
             spec = StudentSpec(method.judge, spec.model, epochs=spec.epochs, seed=spec.seed)
-        spec = boosted(spec, method.boosts)
-        return [JudgeJob(plm, iteration, tuple(written), spec, labels) for plm in self.plms]
+        return boosted(spec, method.boosts)
 
 
 def boosted(spec: StudentSpec, rounds: int) -> StudentSpec:

@@ -18,4 +18,6 @@ from tasks.steps.students.plain_student import train_on_private
 def only_private(run: OnlyPrivateRun) -> RunResults:
     """Train and test a student on private records without noise. NOT PRIVATE: never share its results."""
     # the ledger marks the dataset as exposed, then the rows are opened in the private zone
-    return RunResults(run_step(train_on_private, run.tools, run.plain_job()))
+    prepared, (exposure,) = run.prepared, run.prepared.plan.charges
+    student = run.student_spec, prepared.card.label_names, prepared.test
+    return RunResults(run_step(train_on_private, run.tools, run.payer, exposure, *student))

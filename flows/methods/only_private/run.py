@@ -10,7 +10,7 @@ from flows.engine.spending import exposure_of
 from flows.methods.only_private.config import OnlyPrivateConfig
 from tasks.core.refs import PLAIN_TRAINING
 from tasks.reporting.run_record import Touched
-from tasks.steps.students.plain_student import PlainJob, student_folder
+from tasks.steps.students.plain_student import student_folder
 from tasks.students.spec import StudentSpec
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ PUBLISHED_BATCH, PUBLISHED_RATE = 16, 2e-5
 
 
 class OnlyPrivateRun(Run):
-    """An OnlyPrivate run and the job of its step."""
+    """An OnlyPrivate run and its student."""
 
     config: OnlyPrivateConfig
 
@@ -46,11 +46,6 @@ class OnlyPrivateRun(Run):
             recipe = {"epochs": 1, "learning_rate": PUBLISHED_RATE, "batch": PUBLISHED_BATCH}
             recipe |= {"validation_share": 0.0, "head": "random"}
         return StudentSpec(student.kind, student.model, seed=seed, **(recipe | student.recipe))
-
-    def plain_job(self) -> PlainJob:
-        """Return the job that records the exposure in the ledger and trains on the private rows."""
-        prepared, (charge,) = self.prepared, self.prepared.plan.charges
-        return PlainJob(self.payer, charge, self.student_spec, prepared.card.label_names, prepared.test)
 
     def spent(self) -> list[Entry]:
         """Return the ledger entries of this run's exposure, or of an earlier run that it reuses."""

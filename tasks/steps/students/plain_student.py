@@ -6,11 +6,10 @@ before a record is opened.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.ledger import Charge, ReleaseRequest
 from tasks.core.refs import PLAIN_TRAINING, Payer, Reference
 from tasks.core.reuse import make_once, step_key
@@ -22,59 +21,44 @@ from tasks.steps.texts import embedder_of
 from tasks.students.spec import StudentSpec, settings
 
 
-@dataclass(frozen=True, slots=True)
-class PlainJob:
-    """A student to train on private records; `charge` is its exposure."""
-
-    payer: Payer
-    charge: Charge
-    student: StudentSpec
-    labels: tuple[str, ...]
-    test: Reference | None
-
-
 def student_folder(run_id: str) -> str:
     """Return the path of a run's student, relative to the state folder."""
     return f"private/students/{run_id}"
 
 
 @paid_step("train on private rows", value=as_json)
-def train_on_private(tools: Tools, job: PlainJob) -> tuple[ArtifactRef, str]:
-    """Train a student on the private rows in the private zone and write its scores.
+def train_on_private(
+    tools: Tools, payer: Payer, charge: Charge, student: StudentSpec, labels: tuple[str, ...], test: Reference | None
+) -> tuple[ArtifactRef, str]:
+    """Train a student on the private rows in the private zone and write its scores; `charge` is its exposure.
 
     The scores are marked as not private. The number of rows and any detail of the validation split are never written or
     shown. Raises BudgetError if the dataset has a cap, because the loss has no bound. Raises PrivateInputError for any
     error in the rows; its details are in the private zone.
     """
     path, folder = f"runs/{tools.run_id}/student.json", student_folder(tools.run_id)
-    key = _key(tools, job)
-    request = ReleaseRequest(job.payer.dataset, tools.run_id, PLAIN_TRAINING, key.key, job.charge)
+    parameters: dict[str, object] = {
+        "student": settings(student),
+        "labels": list(labels),
+        "private": payer.fingerprint,
+        "rows": tools.private.where.choice,
+        "test": test.content if test else "",
+        "embedder": embedder_of(tools, student),
+    }
+    key = step_key("plain_train", parameters, {})
+    request = ReleaseRequest(payer.dataset, tools.run_id, PLAIN_TRAINING, key.key, charge)
     exposure = tools.ledger.release_once(request, lambda: b"told before a row is opened")
 
     def train(target: Path) -> dict[str, Any]:
-        return train_on_private_rows(tools, job.payer.fingerprint, job.student, job.labels, target)
+        return train_on_private_rows(tools, payer.fingerprint, student, labels, target)
 
     def make() -> ArtifactRef:
         scores: dict[str, Any] = {"not_private": True, "ledger_entry": exposure.entry_hash}
-        student = tools.artifacts.write_folder(folder, lambda path: scores.update(train(path)), key)
-        return tools.artifacts.write_json(
-            path, scores | {"student": student.sha256} | test_on(tools, job.test, job.labels, student), key
-        )
+        trained = tools.artifacts.write_folder(folder, lambda path: scores.update(train(path)), key)
+        scores |= {"student": trained.sha256} | test_on(tools, test, labels, trained)
+        return tools.artifacts.write_json(path, scores, key)
 
     def stale(_: ArtifactRef) -> str:
         return "" if tools.artifacts.find(folder, key) else "recomputed because the student is missing"
 
     return make_once(tools.artifacts, path, key, make, stale)
-
-
-def _key(tools: Tools, job: PlainJob) -> StepKey:
-    where = tools.private.where
-    parameters: dict[str, object] = {
-        "student": settings(job.student),
-        "labels": list(job.labels),
-        "private": job.payer.fingerprint,
-        "rows": where.choice,
-        "test": job.test.content if job.test else "",
-        "embedder": embedder_of(tools, job.student),
-    }
-    return step_key("plain_train", parameters, {})

@@ -47,7 +47,7 @@ def test_a_fine_tuned_student_learns_and_predicts_the_same_when_loaded(layout, r
     prediction = load_student(tmp_path / "student")(unseen, None)
     assert evaluate(truth, prediction.labels, CLASSES)["accuracy"] > 0.9
     assert trained.metrics["accuracy"] > 0.8
-    assert trained.validation_rows == 15
+    assert len(trained.probabilities) == 15
     assert prediction.probabilities.shape == (60, 3)
     assert np.allclose(prediction.probabilities.sum(axis=1), 1.0)
     served = pytest.importorskip("connectors.tracking.served_model").transformer(tmp_path / "student")
@@ -110,7 +110,7 @@ def test_passes_that_destroy_a_sentence_encoder_leave_the_fitted_head_as_the_stu
 def test_without_a_validation_share_every_pass_is_made_and_no_score_is_claimed(tiny, tmp_path):
     rows = TrainingRows(*sentences(30, 0), CLASSES)
     trained = train_student(_tiny_spec(tiny, epochs=3, validation_share=0.0), rows, tmp_path)
-    assert (trained.epochs, trained.best_epoch, trained.validation_rows, trained.metrics) == (3, 3, 0, {})
+    assert (trained.epochs, trained.best_epoch, len(trained.probabilities), trained.metrics) == (3, 3, 0, {})
 
 
 @pytest.mark.parametrize("layout", ["tiny", "tiny_roberta"])

@@ -25,13 +25,15 @@ def opened(folder: Path, private: list[Row] | None = None, **changes: Any) -> Pr
     return lift_cap(prepare("only_private", check_config(OnlyPrivateConfig, chosen, "the test"), folder / "home"))
 
 
-def job_of(run: Prepared) -> Any:
-    return OnlyPrivateRun(run, RunBook(run.tools.artifacts, {}), 0.0).plain_job()
+def run_of(prepared: Prepared) -> OnlyPrivateRun:
+    return OnlyPrivateRun(prepared, RunBook(prepared.tools.artifacts, {}), 0.0)
 
 
 def trained(run: Prepared) -> dict[str, Any]:
     run.tools.ledger.reserve(run.tools.called.dataset, run.plan, "the test")
-    ref, _ = train_on_private(run.tools, job_of(run))
+    (exposure,), made = run.plan.charges, run_of(run)
+    student = made.student_spec, run.card.label_names, run.test
+    ref, _ = train_on_private(run.tools, made.payer, exposure, *student)
     return run.tools.artifacts.read_json(ref)
 
 
@@ -105,6 +107,6 @@ def test_a_class_that_is_missing_is_told_to_the_owner_alone(tmp_path: Path) -> N
 
 
 def test_as_published_is_one_pass_of_a_fresh_head_over_all_rows(tmp_path: Path) -> None:
-    spec = job_of(opened(tmp_path, method={"training": "as_published"}, student={"kind": "finetune"})).student
+    spec = run_of(opened(tmp_path, method={"training": "as_published"}, student={"kind": "finetune"})).student_spec
     assert (spec.epochs, spec.batch, spec.learning_rate) == (1, 16, 2e-5)
     assert (spec.validation_share, spec.head) == (0.0, "random")
