@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-from connectors.interfaces.ledger import Charge
-from tasks.accounting.composition import non_private_event
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise
 
@@ -29,15 +27,6 @@ def no_noise(delta: float = 1e-5) -> Noise:
     The ledger adds up costs at `delta`; no epsilon describes the run.
     """
     return _bare(math.inf, delta, 1)
-
-
-def exposure_charge(what: str) -> Charge:
-    """Return the charge of a result computed from private rows without noise.
-
-    `what` names the result in the ledger.
-    """
-    privacy = no_noise().privacy
-    return Charge("none", non_private_event(), 0.0, what, 0.0, privacy.protects, privacy.adjacency)
 
 
 def _bare(epsilon: float, delta: float, releases: int) -> Noise:

@@ -60,6 +60,11 @@ class Written:
     stands_on: str = ""
 
     @property
+    def tables(self) -> list[ArtifactRef]:
+        """The texts, and their embeddings if these exist."""
+        return [self.samples] if self.vectors is None else [self.samples, self.vectors]
+
+    @property
     def looks_ahead(self) -> bool:
         """True if these texts are variations that are only evaluated."""
         return self.part.startswith(AHEAD)

@@ -12,13 +12,14 @@ from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from tasks.metrics.iteration_record import Facts
 from tasks.metrics.registry import Metric, all_metrics, find_metric
+from tasks.metrics.usefulness import FLOORS
 from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord
 from tasks.reporting.templates import template
 from tasks.reporting.text_browser import browse
 from tasks.reporting.text_map import map_plot, texts_by_group
-from tasks.reporting.verdict import bars, verdict
+from tasks.reporting.verdict import verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +53,7 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
         columns=("iteration", "samples", *[metric.label for metric in metrics], "epsilon", "missing", "left out"),
         notes=[metric.note for metric in metrics if metric.note],
         verdict=verdict(report),
-        bars=bars(report),
+        floors=FLOORS,
         browser=None if rows is None or rows.empty else browse(rows),
         on_map=Markup(texts_by_group(report.map)) if rows is not None and report.map and report.map.texts else "",  # noqa: S704
         total=sum(report.usage.values(), Usage()),

@@ -1,24 +1,10 @@
-"""The first lines of a report: the worth of the result, in sentences and in bars."""
+"""The first lines of a report: the worth of the result, in sentences."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tasks.metrics.usefulness import FLOORS, Accuracy, Measured
+from tasks.metrics.usefulness import Accuracy
 from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """An accuracy as a bar: value and interval in percent; `kind`: floor, run or plain."""
-
-    name: str
-    value: float
-    low: float
-    high: float
-    kind: str
-    remark: str = ""
 
 
 def verdict(report: RunRecord) -> str:
@@ -64,21 +50,3 @@ def _privacy(report: RunRecord) -> str:
     if not report.opens_rows:
         return "No private record was opened: epsilon is 0."
     return f"Its privacy loss is {words.loss(report.epsilon_spent, report.delta, report.protects)}."
-
-
-def bars(report: RunRecord) -> list[Bar]:
-    """Return chance, the baselines, and this run last; empty without test rows."""
-    useful = report.usefulness
-    if useful is None:
-        return []
-    chance = 100 * useful.chance
-    return [Bar("chance", chance, chance, chance, "floor"), *map(_bar, reversed(useful.measured))]
-
-
-def _bar(measured: Measured) -> Bar:
-    accuracy = measured.accuracy
-    low, high = accuracy.interval
-    texts = f"{accuracy.texts:,} texts" if accuracy.texts else ""
-    remark = ", ".join(part for part in (texts, measured.remark) if part)
-    kind = "floor" if measured.name in FLOORS else "run"
-    return Bar(measured.title, 100 * accuracy.value, 100 * low, 100 * high, kind, remark)

@@ -27,8 +27,7 @@ from tasks.private.releases.density import release_guidance
 from tasks.private.releases.sums import SumJob
 from tasks.selection.examples import concat_examples, ranked, select
 from tasks.selection.weights import Transform, weigh
-from tasks.steps.texts import content, read_samples, read_vectors, read_writers
-from tasks.text.cleaning import normalised
+from tasks.steps.texts import content, first_of_equal, read_samples, read_vectors, read_writers
 from tasks.text.usable_texts import require_usable
 
 if TYPE_CHECKING:
@@ -190,17 +189,13 @@ def nearest_means(tools: Tools, density: ArtifactRef, vectors: Matrix) -> NDArra
 
 
 def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
-    return {"release": release.sha256, "texts": _content(written)}
-
-
-def _content(written: Sequence[Written]) -> str:
-    return content([ref for entry in written for ref in (entry.samples, entry.vectors) if ref is not None])
+    return {"release": release.sha256, "texts": content([ref for entry in written for ref in entry.tables])}
 
 
 def read_texts(tools: Tools, written: Sequence[Written]) -> Texts:
     """Return texts with their vectors, without duplicates in a class."""
     samples = read_samples(tools, written)
-    first = ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
+    first = first_of_equal(samples)
     return Texts(samples[first].reset_index(drop=True), read_vectors(tools, written)[first])
 
 

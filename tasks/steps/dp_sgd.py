@@ -96,10 +96,9 @@ def trained_once(
         return Tuned(replace(release, reused=True), replace(model, reused=True)), why
 
     if model is None:
-        paid = pay(tools, spec, keys)
-        model = tools.artifacts.write_folder(model_path, lambda folder: train(paid.taken, folder), key)
-        paid.taken.forget()
-        entry = paid.entry
+        taken, entry = pay(tools, spec, keys)
+        model = tools.artifacts.write_folder(model_path, lambda folder: train(taken, folder), key)
+        taken.forget()
     else:
         model, entry = replace(model, reused=True), payments(tools, spec, keys)[-1].entry_hash
     steps = json.loads((tools.artifacts.read_folder(model) / TOLD).read_text(encoding="utf-8"))

@@ -34,8 +34,8 @@ def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written]) -> tuple[
         return texts, "nothing to vary"
     path = f"runs/{tools.run_id}/iteration={ahead[0].iteration}/{ahead[0].part}/mean.parquet"
     inputs = {
-        "texts": content(_both(texts)),
-        "ahead": content([ref for variations in ahead for ref in _both(variations)]),
+        "texts": content(texts.tables),
+        "ahead": content([ref for variations in ahead for ref in variations.tables]),
     }
     key = step_key("average", {"with_own": False}, inputs)
 
@@ -56,7 +56,7 @@ def survive(
 ) -> tuple[Written, str]:
     """Write the surviving texts with their own vectors (not the lookahead means)."""
     folder = f"runs/{tools.run_id}/iteration={iteration}"
-    inputs = {"release": release.sha256, "texts": content([ref for entry in population for ref in _both(entry)])}
+    inputs = {"release": release.sha256, "texts": content([ref for entry in population for ref in entry.tables])}
     key = step_key("survive", asdict(survival), inputs)
 
     def make() -> ArtifactRef:
@@ -91,10 +91,6 @@ def unite(tools: Tools, entries: Sequence[Written]) -> tuple[ArtifactRef, str]:
         return tools.artifacts.write_table(path, seeds.sort_values("sample_id", ignore_index=True)[columns], key)
 
     return make_once(tools.artifacts, path, key, make)
-
-
-def _both(entry: Written) -> list[ArtifactRef]:
-    return [ref for ref in (entry.samples, entry.vectors) if ref is not None]
 
 
 def _means(tools: Tools, texts: Written, ahead: Sequence[Written]) -> Matrix:

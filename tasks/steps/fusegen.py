@@ -19,11 +19,10 @@ from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.selection.examples import COLUMNS
 from tasks.selection.fusegen import AMBIGUOUS, Labelled, agreement, candidates, influence
-from tasks.steps.texts import content, read_samples, read_vectors
+from tasks.steps.texts import content, first_of_equal, read_samples, read_vectors
 from tasks.students.loop import split
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import load_student, train_student, units_of_work
-from tasks.text.cleaning import normalised
 from tasks.text.prompts import seed_of
 
 if TYPE_CHECKING:
@@ -168,8 +167,7 @@ def pool_candidates(
         return _empty(POOL)
     part, weight = _parts(tables)
     held = np.flatnonzero(part == "validation")
-    distinct = ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
-    shown = np.flatnonzero((part != "validation") & distinct)
+    shown = np.flatnonzero((part != "validation") & first_of_equal(samples))
     probabilities = np.stack([table["probability"].to_numpy(dtype=np.float64) for table in tables])
     confidence, variability = agreement(probabilities[:, shown])
     number = {label: position for position, label in enumerate(labels)}

@@ -162,6 +162,11 @@ def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
     return pd.concat(frames).sort_values("sample_id", ignore_index=True)
 
 
+def first_of_equal(samples: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which texts are the first of equal ones in their class."""
+    return ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
+
+
 def read_writers(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
     """Return sample_id and plm of several tables, by sample id."""
     frames = [tools.artifacts.read_table(entry.samples)[["sample_id", "plm"]] for entry in written]

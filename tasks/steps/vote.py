@@ -25,8 +25,7 @@ from tasks.core.tools import Tools
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import release_votes
 from tasks.private.voting.votes import NoisyVotes
-from tasks.steps.texts import content, read_samples, read_vectors
-from tasks.text.cleaning import normalised
+from tasks.steps.texts import content, first_of_equal, read_samples, read_vectors
 from tasks.text.usable_texts import require_usable
 
 
@@ -67,8 +66,7 @@ def candidates(tools: Tools, written: Sequence[Written]) -> Candidates:
     sample id remains.
     """
     samples = read_samples(tools, written)
-    key = samples["label"] + "\x00" + samples["text"].map(normalised)
-    first = ~key.duplicated().to_numpy()
+    first = first_of_equal(samples)
     return Candidates(
         ids=samples["sample_id"].to_numpy(dtype=np.int64)[first],
         labels=samples["label"].to_numpy(dtype=str)[first],

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import Release, Releases
-from tasks.accounting.no_noise import exposure_charge, no_noise
+from tasks.accounting.composition import non_private_event
+from tasks.accounting.no_noise import no_noise
 from tasks.reporting.run_record import Released
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class ExposureRelease(Release):
 
     def charges(self) -> tuple[Charge, ...]:
         """Return the charge that marks the dataset as exposed."""
-        return (exposure_charge(REASON),)
+        return (no_noise().charge_as("none", non_private_event(), REASON),)
 
     def plan(self) -> Sequence[str]:
         """Return lines that mark the run as NOT PRIVATE."""

@@ -12,7 +12,6 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
+from tasks.private.voting.release import never_draw
 from tasks.students.loop import import_torch, seeded
 from tasks.students.recipe import Adapter, PaidTraining, TuneSpec
 from tasks.students.transformer import hide_output
@@ -37,16 +37,8 @@ TOLD = "training.json"
 """File next to the weights: the number of steps begun, and of those in the weights."""
 
 
-@dataclass(frozen=True, slots=True)
-class Paid:
-    """A paid training: its step count and its ledger entry."""
-
-    taken: StepsTaken
-    entry: str
-
-
-def pay(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> Paid:
-    """Return the payment of a training that can still run; charge a new one in full.
+def pay(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> tuple[StepsTaken, str]:
+    """Return step count and ledger entry of the payment of a training that can still run; charge a new one in full.
 
     `keys(n)`: the step key of the n-th payment. A payment whose count or checkpoint is gone is lost: it stays charged,
     and another payment requires `respend`. Raises BudgetError, LedgerError or LostArtifactsError.
@@ -57,7 +49,7 @@ def pay(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> Paid:
         receipt = json.loads(release.output)
         taken = StepsTaken.find(tools.artifacts, receipt["folder"], receipt["token"])
         if taken is not None and not taken.forgotten:
-            return Paid(taken, release.entry_hash)
+            return taken, release.entry_hash
         if not spec.payer.respend:
             raise LostArtifactsError(
                 f"The training of run {tools.run_id} is charged, but its checkpoint is not in the private zone of this "
@@ -76,7 +68,7 @@ def pay(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> Paid:
     release = tools.ledger.release_once(_request(tools, spec, key, len(before)), begin)
     if release.reused:
         raise LedgerError("Another process is charging this training; resume the run.")
-    return Paid(begun[0], release.entry_hash)
+    return begun[0], release.entry_hash
 
 
 def payments(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> list[StoredRelease]:
@@ -84,7 +76,7 @@ def payments(tools: Tools, spec: PaidTraining, keys: Callable[[int], str]) -> li
     releases: list[StoredRelease] = []
     while tools.ledger.released(spec.payer.dataset, keys(len(releases))):
         number = len(releases)
-        releases.append(tools.ledger.release_once(_request(tools, spec, keys(number), number), _never_begin))
+        releases.append(tools.ledger.release_once(_request(tools, spec, keys(number), number), never_draw))
     return releases
 
 
@@ -161,10 +153,6 @@ def _with_adapter(model: Any, adapter: Adapter) -> Any:
 
 def _request(tools: Tools, spec: PaidTraining, key: str, number: int) -> ReleaseRequest:
     return ReleaseRequest(spec.payer.dataset, tools.run_id, TRAINING, key, spec.noise.charge, respend=number > 0)
-
-
-def _never_begin() -> bytes:
-    raise LedgerError("A training that is in the ledger is resumed, not started again.")
 
 
 @contextmanager
