@@ -69,12 +69,12 @@ class StudentChoice(Recipe):
     adaptation: Literal["none", "coral"] = Field(
         "none",
         exclude_if=partial(eq, "none"),
-        description="Domain adaptation. coral: also align with the texts of `public` (Deep CORAL); not for linear.",
+        description="Domain adaptation. coral: also align with the texts of `public` (Deep CORAL); for mlp.",
     )
     rules: ClassVar[Rules] = Recipe.rules | {
-        Rule("adaptation", ("coral",), "kind", NETWORKS): (
-            "adaptation: coral needs a network. Set kind to mlp or finetune"
-        ),
+        Rule(
+            "adaptation", ("coral",), "kind", ("mlp",)
+        ): "adaptation: coral is for students of kind mlp. Set kind: mlp",
     }
 
     @property

@@ -76,35 +76,31 @@ def claims_of(name: str, noise: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """Findings of the attack on one release.
-
-    Membership (one or more views), freshness, number of releases.
-    """
+    """Findings of the attack on one release: membership (one or more views), freshness, number of releases."""
 
     attack: Attack
-    strengths: tuple[Finding, ...]
-    freshness: Finding
-    number: Finding
+    findings: Sequence[Finding]
 
     @property
     def strongest(self) -> Finding:
-        """The finding with the highest bound."""
-        return max(self.strengths, key=lambda finding: finding.bound)
+        """The finding on membership with the highest bound."""
+        return max(self.findings[:-2], key=lambda finding: finding.bound)
 
     @property
     def passed(self) -> bool:
         """True if every finding fits a sound mechanism."""
-        return all(finding.passed for finding in (*self.strengths, self.freshness, self.number))
+        return all(finding.passed for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
         """Return the claims and the findings."""
         claimed, delta = self.attack.claims, self.attack.noise.delta
+        *strengths, freshness, number = self.findings
         return claimed | {
             "epsilon_proven": self.strongest.proven(delta),
             "stated_holds": claimed["epsilon_claimed"] <= claimed["epsilon_stated"],
-            "sound": all(strength.passed for strength in self.strengths),
-            "fresh": self.freshness.passed,
-            "number_kept": self.number.passed,
+            "sound": all(strength.passed for strength in strengths),
+            "fresh": freshness.passed,
+            "number_kept": number.passed,
             "passed": self.passed,
             "findings": [
                 {
@@ -113,17 +109,16 @@ class AttackResult:
                     "epsilon_proven": strength.proven(delta),
                     "remark": strength.remark,
                 }
-                for strength in self.strengths
+                for strength in strengths
             ],
-            "freshness": self.freshness.remark,
-            "number": self.number.remark,
+            "freshness": freshness.remark,
+            "number": number.remark,
         }
 
 
 def run_attack(attack: Attack, trials: int, confidence: float, advance: Advance = lambda _: None) -> AttackResult:
     """Attack one release; `advance` is called for every run of it."""
-    *strengths, freshness, number = attack.run(trials, confidence, advance)
-    return AttackResult(attack, tuple(strengths), freshness, number)
+    return AttackResult(attack, attack.run(trials, confidence, advance))
 
 
 def vote_attack(noise: Noise, parties: Parties | None = None) -> Attack:
@@ -132,14 +127,13 @@ def vote_attack(noise: Noise, parties: Parties | None = None) -> Attack:
     return Attack(kind, noise, vote_case(noise, parties).attack, parties)
 
 
-def releases_of_a_run(ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
-    """Return the releases of a run about a constant election: as many noisy votes as planned."""
-    return [noisy_votes(ballot, candidates, noise) for _ in range(noise.releases)]
-
-
 def vote_case(noise: Noise, parties: Parties | None = None, run: Mechanism | None = None) -> SumsCase:
-    """Return the attack on votes for the canary's candidates."""
-    run = run or (releases_of_a_run if parties is None else FederatedRun(parties))
+    """Return the attack on votes for the canary's candidates; a run is as many releases about them as planned."""
+
+    def one_owner(*election: Any) -> list[NoisyVotes]:
+        return [noisy_votes(*election) for _ in range(noise.releases)]
+
+    run = run or (one_owner if parties is None else FederatedRun(parties))
     sides = noise.privacy.sides
     candidates, others, both = canary_election(noise)
     kinds = np.repeat(("near", "far")[:sides], len(candidates.ids))

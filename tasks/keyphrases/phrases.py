@@ -11,11 +11,14 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError, InputError
 from connectors.interfaces.text_forms import normalizable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_TERMS: Final = 500_000
 """Largest number of terms of a vocabulary; the ledger stores a noisy count of 8 bytes for each term."""
@@ -49,6 +52,11 @@ class Vocabulary:
     def taken(self, numbers: Sequence[int]) -> Vocabulary:
         """Return the vocabulary of the terms with these numbers, in this order."""
         return Vocabulary(tuple(self.terms[number] for number in numbers))
+
+
+def read_vocabulary(table: pd.DataFrame) -> Vocabulary:
+    """Return the vocabulary of a table of terms."""
+    return Vocabulary(tuple(table["term"].tolist()))
 
 
 def vocabulary_of(terms: Sequence[str], banned: Sequence[str] = (), shortest: int = 1) -> Vocabulary:

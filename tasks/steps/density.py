@@ -6,7 +6,7 @@ Only tasks/private/releases/density.py reads private rows, once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,27 +42,16 @@ UNMOVED = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """Public texts without duplicates per class: rows and vectors.
-
-    With a density, `points` are their features and `expected` the expected means of the private rows.
-    """
+    """Public texts without duplicates per class, their features, and the expected means of the private rows."""
 
     samples: pd.DataFrame
-    vectors: Matrix
-    points: NDArray[np.float64] | None = None
-    expected: Expected | None = None
+    points: NDArray[np.float64]
+    expected: Expected
 
     @property
     def labels(self) -> NDArray[Any]:
         """Class of each text."""
         return self.samples["label"].to_numpy(dtype=str)
-
-    @property
-    def with_density(self) -> tuple[Expected, NDArray[np.float64], NDArray[Any]]:
-        """Expected means of the private rows, and features and classes of the texts."""
-        assert self.points is not None
-        assert self.expected is not None
-        return self.expected, self.points, self.labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +156,7 @@ def move_to_release(texts: Texts, labels: NDArray[Any], vectors: Matrix) -> tupl
     in `UNMOVED` stays: where texts are as good as private rows, moving all of them loses accuracy. The weights of a
     class add up to its expected share of the private rows.
     """
-    expected, points, of_texts = texts.with_density
+    expected, points, of_texts = texts.expected, texts.points, texts.labels
     moved, weights = np.array(vectors, dtype=np.float64), np.zeros(len(labels))
     lengths = np.linalg.norm(moved, axis=1)
     for number, label in enumerate(expected.labels):
@@ -192,22 +181,15 @@ def _inputs(release: ArtifactRef, written: Sequence[Written]) -> dict[str, str]:
     return {"release": release.sha256, "texts": content([ref for entry in written for ref in entry.tables])}
 
 
-def read_texts(tools: Tools, written: Sequence[Written]) -> Texts:
-    """Return texts with their vectors, without duplicates in a class."""
-    samples = read_samples(tools, written)
-    first = first_of_equal(samples)
-    return Texts(samples[first].reset_index(drop=True), read_vectors(tools, written)[first])
-
-
-def relate_to_density(texts: Texts, density: Density) -> Texts:
-    """Return the texts with features and expected means of a density."""
-    points = body(features_of(texts.vectors))
-    return replace(texts, points=points, expected=expect(density, points, texts.labels))
+def relate_to_density(samples: pd.DataFrame, vectors: Matrix, density: Density) -> Texts:
+    """Return texts with their features and the expected means of a density."""
+    points = body(features_of(vectors))
+    return Texts(samples, points, expect(density, points, samples["label"].to_numpy(dtype=str)))
 
 
 def choose_examples(texts: Texts, top: int) -> pd.DataFrame:
     """Return the examples of each class, in the format of `select`."""
-    expected, points, labels = texts.with_density
+    expected, points, labels = texts.expected, texts.points, texts.labels
     missing, parts = witness(expected, points, labels), []
     for label in sorted(set(labels.tolist())):
         own = np.flatnonzero(labels == label)
@@ -223,7 +205,7 @@ def weigh_by_density(texts: Texts, plms: Sequence[str], transform: Transform) ->
 
     Texts of one model differ so much that the models' means are close together; a power separates them.
     """
-    scores = texts.samples[["sample_id"]].assign(near=tilted(*texts.with_density))
+    scores = texts.samples[["sample_id"]].assign(near=tilted(texts.expected, texts.points, texts.labels))
     table = weigh(scores, texts.samples, plms, transform)
     powers = table["weight"] ** WEIGHT_EXPONENT
     return table.assign(weight=powers / powers.sum())
@@ -231,7 +213,10 @@ def weigh_by_density(texts: Texts, plms: Sequence[str], transform: Transform) ->
 
 def open_texts(tools: Tools, release: ArtifactRef, written: Sequence[Written]) -> Texts:
     """Return texts with the features and expected means of a release."""
-    return relate_to_density(read_texts(tools, written), _density(tools, release))
+    samples = read_samples(tools, written)
+    first = first_of_equal(samples)
+    vectors = read_vectors(tools, written)[first]
+    return relate_to_density(samples[first].reset_index(drop=True), vectors, _density(tools, release))
 
 
 def _density(tools: Tools, release: ArtifactRef) -> Density:

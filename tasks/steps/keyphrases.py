@@ -25,7 +25,7 @@ from tasks.core.reuse import make_once, step_key, table_once
 from tasks.core.step import paid_step, step
 from tasks.core.tools import Tools
 from tasks.keyphrases.kernels import DensityMember, Shape, members_of
-from tasks.keyphrases.phrases import Vocabulary, as_text, vocabulary_of
+from tasks.keyphrases.phrases import Vocabulary, as_text, read_vocabulary, vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice, draw_sequences
 from tasks.private.releases.keyphrases import release_density, release_vocabulary
 from tasks.private.releases.sums import SumJob, sum_job
@@ -103,7 +103,7 @@ def choose_terms(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> tu
 @paid_step("estimate densities")
 def estimate_densities(tools: Tools, spec: DensitySpec, terms: Terms) -> tuple[ArtifactRef, str]:
     """Release the term densities of each class to density/release.parquet."""
-    chosen = _private_vocabulary(tools, terms)
+    chosen = read_vocabulary(tools.artifacts.read_table(terms.table))
     public = {"shape": spec.shape.parameters, "labels": list(spec.labels), "seed": spec.seed}
     public["embedder"] = tools.term_embedder.identity
     job = _job(tools, spec, {"terms": chosen.content}, public)
@@ -164,10 +164,6 @@ def _vectors(tools: Tools, table: ArtifactRef) -> ArtifactRef:
     return make_once(tools.artifacts, path, key, make)[0]
 
 
-def _private_vocabulary(tools: Tools, terms: Terms) -> Vocabulary:
-    return Vocabulary(tuple(tools.artifacts.read_table(terms.table)["term"].tolist()))
-
-
 def _members(tools: Tools, spec: DensitySpec, terms: Terms) -> list[DensityMember]:
     return members_of(spec.shape, tools.artifacts.read_matrix(terms.vectors).astype(np.float64), spec.seed)
 
@@ -178,7 +174,7 @@ def _sums(tools: Tools, spec: DensitySpec, density: ArtifactRef) -> np.ndarray[A
 
 
 def _table(tools: Tools, spec: DensitySpec, terms: Terms, drawn: Any) -> pd.DataFrame:
-    words = _private_vocabulary(tools, terms).terms
+    words = tools.artifacts.read_table(terms.table)["term"].tolist()
     phrases = [json.dumps([words[number] for number in row], ensure_ascii=False) for row in drawn]
     labels = np.repeat(np.array(spec.labels, dtype=object), spec.count)
     return pd.DataFrame({"sequence_id": range(len(phrases)), "label": labels, "phrases": phrases})

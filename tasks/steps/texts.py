@@ -20,7 +20,7 @@ from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key, table_once
 from tasks.core.step import step
 from tasks.core.tools import Tools
-from tasks.keyphrases.phrases import Vocabulary, as_text
+from tasks.keyphrases.phrases import as_text, read_vocabulary
 from tasks.selection.examples import examples_of
 from tasks.steps.embed import embed_blocks, embed_texts
 from tasks.steps.generate import DRAWN_TERMS, ROW_TYPES, Generated, Seeds, WriteJob, WritingRequest, generate, nothing
@@ -131,7 +131,7 @@ def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Ma
     """Return reference rows with their embeddings from the private zone."""
     frame = tools.read_rows(reference.where)
     if reference.terms is not None:
-        vocabulary = Vocabulary(tuple(tools.artifacts.read_table(reference.terms)["term"].tolist()))
+        vocabulary = read_vocabulary(tools.artifacts.read_table(reference.terms))
         frame["text"] = [as_text(vocabulary.first(text, reference.phrases)) for text in frame["text"].tolist()]
     texts = frame["text"].tolist()
     key = step_key("reference", {"embedder": tools.embedder.identity}, {"texts": digest(texts)})
@@ -229,7 +229,7 @@ def _shown(tools: Tools, seeds: Seeds) -> tuple[ShownText, ...]:
     if seeds.shown is None or seeds.terms is None:
         return ()
     rows = tools.read_rows(seeds.shown.where)
-    vocabulary = Vocabulary(tuple(tools.artifacts.read_table(seeds.terms)["term"].tolist()))
+    vocabulary = read_vocabulary(tools.artifacts.read_table(seeds.terms))
     labelled = zip(rows["text"].tolist(), rows["label"].tolist(), strict=True)
     return tuple(ShownText(text, label, vocabulary.first(text, seeds.length)) for text, label in labelled)
 

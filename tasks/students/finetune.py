@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.interfaces.threads import computes_bfloat16
-from tasks.students.coral import choose_unlabelled, penalty
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tasks.students.loop import (
     Job,
@@ -85,11 +84,6 @@ def _trainable(job: Job, network: Transformer, encoded: list[list[int]]) -> Netw
         with _autocast():
             return network.logits(*_padded(network, ids))
 
-    further = None
-    if spec.adaptation == "coral":
-        chosen = choose_unlabelled(len(job.rows.unlabelled), len(job.train), spec.seed)
-        other = network.encode([job.rows.unlabelled[row] for row in chosen])
-        further = penalty(len(other), lambda sampled: logits([other[row] for row in sampled.tolist()]))
     rate = spec.learning_rate or (_RATE_STANDARD if network.features is None else _RATE_POOLED)
     trained = [parameter for parameter in network.modules.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=rate, weight_decay=0.01, fused=True)
@@ -105,7 +99,6 @@ def _trainable(job: Job, network: Transformer, encoded: list[list[int]]) -> Netw
         torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: min((step + 1) / warm, max(0.0, (steps - step) / max(1.0, steps - warm)))
         ),
-        further,
         clip=1.0,
         judged_first=network.features is not None and spec.head == "fitted",
     )

@@ -206,7 +206,7 @@ def _train_mlp(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:
             spec.patience or 8,
         )
         if spec.adaptation == "coral":
-            unlabelled = _checked(job.rows.unlabelled_vectors)
+            unlabelled = _checked(job.rows.unlabelled)
             chosen = unlabelled[choose_unlabelled(len(unlabelled), len(job.train), spec.seed)]
             other = torch.from_numpy(np.asarray((chosen - center) / spread, dtype=np.float32))
             network = replace(network, further=penalty(len(other), lambda sampled: modules(other[sampled])))

@@ -30,7 +30,7 @@ class StudentSpec:
     (synthetic) training rows, never from real rows; a share of 0 trains all epochs and keeps the last. max_length:
     tokens of a text. boost: adjust the rows' weights after every pass (tasks/students/boosting.py). head: sentence
     encoders start from a fitted head, or, as other models do, from a random one. adaptation: `coral` also fits the
-    scores to unlabelled texts (tasks/students/coral.py); not for `linear`.
+    scores to unlabelled texts (tasks/students/coral.py); for `mlp`.
     """
 
     kind: Kind = "finetune"
@@ -74,8 +74,8 @@ class TrainingRows:
     """Training data of a student.
 
     Texts with labels, all classes of the task, optional vectors and weights. vectors: float32, shape (texts,
-    dimension), for kinds `linear` and `mlp`. weights: one per row, not negative. unlabelled: texts for the adaptation,
-    with their vectors where texts have some. soft: probabilities (texts, classes) to learn instead of `labels`.
+    dimension), for kinds `linear` and `mlp`. weights: one per row, not negative. unlabelled: vectors of texts
+    for the adaptation. soft: probabilities (texts, classes) to learn instead of `labels`.
     """
 
     texts: Sequence[str]
@@ -83,8 +83,7 @@ class TrainingRows:
     classes: Sequence[str]
     vectors: Matrix | None = None
     weights: Sequence[float] | None = None
-    unlabelled: Sequence[str] = ()
-    unlabelled_vectors: Matrix | None = None
+    unlabelled: Matrix | None = None
     soft: NDArray[np.float64] | None = None
 
     def targets(self) -> NDArray[np.int64]:

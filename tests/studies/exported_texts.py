@@ -42,7 +42,7 @@ from tasks.metrics.comparison import adjusted
 from tasks.private.releases.density import clean_sums
 from tasks.private.releases.sums import add_noise
 from tasks.private.voting.ballot import Ballot
-from tasks.steps.density import Texts, move_to_release, relate_to_density
+from tasks.steps.density import move_to_release, relate_to_density
 from tasks.steps.generate import WriteJob, WritingRequest, generate
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tasks.students.spec import LEAST_PART
@@ -122,7 +122,7 @@ def release(private: Rows, epsilon: float) -> Density:
 def labelled(texts: Rows, density: Density) -> Any:
     """Return the soft labels of a release, as a run gives them."""
     frame = pd.DataFrame({"text": texts.texts, "label": texts.names})
-    related = relate_to_density(Texts(frame, texts.vectors), density)
+    related = relate_to_density(frame, texts.vectors, density)
     moved, weights = move_to_release(related, texts.names, texts.vectors)
     return soft_labels(texts.vectors, moved, texts.names, texts.labels, weights)
 

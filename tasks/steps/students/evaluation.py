@@ -178,8 +178,7 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
     rows = TrainingRows(samples["text"].tolist(), labels, job.labels, vectors, soft=soft)
     if job.unlabelled is not None:
-        frame, unlabelled = reference_rows(tools, job.unlabelled)
-        rows = replace(rows, unlabelled=frame["text"].tolist(), unlabelled_vectors=np.asarray(unlabelled))
+        rows = replace(rows, unlabelled=np.asarray(reference_rows(tools, job.unlabelled)[1]))
     with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
         trained = train_student(job.student, rows, folder, advance)
     table = samples[["sample_id", "plm"]].assign(weight=trained.weights if trained.weights is not None else 1.0)
@@ -187,7 +186,7 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
     if adjusted:
         tools.artifacts.write_table(f"runs/{tools.run_id}/student_weights.parquet", table, key)
     return {
-        "adapted_to": None if rows.unlabelled_vectors is None else len(rows.unlabelled_vectors),
+        "adapted_to": None if rows.unlabelled is None else len(rows.unlabelled),
         "weights": table.groupby("plm", sort=False)["weight"].mean().to_dict() if adjusted else {},
         "validation": dict(trained.metrics),
         "epochs": trained.epochs,
