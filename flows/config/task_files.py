@@ -75,7 +75,7 @@ class InstructionsForm(_Form):
     @classmethod
     def _placeholders(cls, template: str, info: ValidationInfo) -> str:
         name = str(info.field_name)
-        valid, used = prompts.PLACEHOLDERS[name], prompts.placeholders(template)
+        valid, used = prompts.REQUIRED[name] | prompts.OPTIONAL, prompts.placeholders(template)
         if unknown := sorted(used - valid):
             raise ValueError(f"unknown placeholder {_braced(unknown)}. Choose from {_braced(sorted(valid))}")
         return template

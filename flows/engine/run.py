@@ -26,7 +26,7 @@ from tasks.accounting.no_noise import finite
 from tasks.core.allocation import LEAST_SHARE, allocate
 from tasks.core.refs import Payer, Weights, Written
 from tasks.metrics.discriminator import DiscriminatorTest
-from tasks.metrics.iteration_record import Facts, facts_of, line, with_privacy
+from tasks.metrics.iteration_record import Facts, facts_of, line
 from tasks.prefect.runtime import run_step
 from tasks.reporting.run_record import Touched
 from tasks.steps.federation.coordinator import Dropped, federated_vote
@@ -296,8 +296,8 @@ class Run:
         """Record an iteration on the run's page, in the terminal and in MLflow; `weights` are those of the next one."""
         self.generated = list(dict.fromkeys([*self.generated, *written]))
         entries = self.spent()
-        epsilon = finite(self.loss(entries))
-        facts = with_privacy(facts_of(self.tools, iteration, written, measured), weights or {}, epsilon, len(entries))
+        privacy = finite(self.loss(entries)), len(entries)
+        facts = facts_of(self.tools, iteration, written, measured, weights or {}, privacy)
         self.facts_so_far.append(facts)
         state = f"iteration {iteration}  {line(facts, self.money['dollars'])}"
         self.page.iteration(facts, state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,14 +62,6 @@ class Tools(RowTools, Protocol):
     @property
     def coordinator_key(self) -> bytes:
         """Private key (32 bytes) with which the coordinator signs the plans of rounds."""
-
-    @property
-    def plms(self) -> Sequence[str]:
-        """Names of the run's language models, in the order of the configuration."""
-
-    @property
-    def models(self) -> Sequence[str]:
-        """Names of all models of the run, including those that only vary texts."""
 
     def model(self, name: str) -> LanguageModel:
         """Return the PLM of that name, wrapped in the completion cache."""

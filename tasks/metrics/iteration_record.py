@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from connectors.interfaces.models import Usage
@@ -87,8 +87,15 @@ class Facts:
         return numbers | {name: value for name, value in rare.items() if value}
 
 
-def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured: Mapping[str, Any]) -> Facts:
-    """Return the facts of an iteration; weights and privacy are still empty."""
+def facts_of(
+    tools: Tools,
+    iteration: int,
+    written: Sequence[Written],
+    measured: Mapping[str, Any],
+    weights: Weights,
+    privacy: tuple[float | None, int],
+) -> Facts:
+    """Return the facts of an iteration; `weights`: of the next one, `privacy`: epsilon and releases so far."""
     new = [texts for texts in written if texts.iteration == iteration]
     about = [(texts.plm, tools.artifacts.info(texts.samples)) for texts in new]
     left_out = [(plm, Counter(info["failures"])) for plm, info in about]
@@ -107,9 +114,9 @@ def facts_of(tools: Tools, iteration: int, written: Sequence[Written], measured:
         failures={plm: dict(reasons) for plm, reasons in _added(left_out, Counter()).items()},
         down={texts.plm: texts.down for texts in new if texts.down},
         usage=_added([(plm, Usage(**info["usage"])) for plm, info in about], Usage()),
-        weights={},
-        epsilon=0.0,
-        releases=0,
+        weights=dict(weights),
+        epsilon=privacy[0],
+        releases=privacy[1],
         endpoints=_added(traffic, Traffic()),
         guided={
             metric.name: measured[metric.name]
@@ -129,11 +136,6 @@ def _added(parts: Sequence[tuple[str, Sum]], nothing: Sum) -> dict[str, Sum]:
     for plm, part in parts:
         sums[plm] = sums.get(plm, nothing) + part
     return sums
-
-
-def with_privacy(facts: Facts, weights: Weights, epsilon: float | None, releases: int) -> Facts:
-    """Return the facts with the next weights and the privacy spent so far."""
-    return replace(facts, weights=dict(weights), epsilon=epsilon, releases=releases)
 
 
 def table(facts: Facts) -> list[dict[str, Any]]:

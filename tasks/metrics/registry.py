@@ -81,13 +81,8 @@ class Metric:
     summary: Literal["", "last", "mean", "student", "discriminator"] = "last"
     version: int = 1
 
-    @property
-    def heading(self) -> str:
-        """Title with its direction where lower is better."""
-        return self.heading_against("")
-
-    def heading_against(self, reference: str) -> str:
-        """Return the heading; of a metric that needs reference rows it names them: test or public."""
+    def heading(self, reference: str = "") -> str:
+        """Return the title with its direction where lower is better, and the reference rows if it needs some."""
         title = f"{self.title}, against {reference} rows" if reference and self.needs == "reference" else self.title
         return f"{title} (lower is better)" if self.higher_is_better is False else title
 

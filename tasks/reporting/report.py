@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -25,16 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure of the page with caption and alternative text."""
-
-    name: str
-    svg: str
-    caption: str
-    alt: str
-
-
 def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
     """Return the page of a run; equal reports and texts yield equal pages.
 
@@ -46,7 +35,7 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
     return template("report.html.j2").render(
         report=report,
         words=words,
-        figures={figure.name: figure for figure in _figures(report)},
+        figures=_figures(report),
         key_numbers=_key_numbers(report),
         charges=_grouped(report.charges),
         iterations=[_cells(facts, metrics) for facts in report.iterations],
@@ -125,24 +114,29 @@ def _grouped(charges: Sequence[Charge]) -> list[tuple[int, Charge]]:
     return groups
 
 
-def _figures(report: RunRecord) -> list[Figure]:
+FIGURES = {
+    "fid": (plots.fid_accuracy_plot, "FID and accuracy over iterations", "The table of iterations has the values."),
+    "weights": (plots.weights_plot, "Weights of the language models", "The table of new texts has the values."),
+    "balance": (
+        plots.balance_plot,
+        "Class balance",
+        "Class shares: noisy counts of private rows, selected texts, test rows.",
+    ),
+    "confusion": (plots.confusion_plot, "Confusion matrix", "Numbers of test rows by true and predicted class."),
+    "map": (
+        map_plot,
+        "Map of synthetic texts and test rows",
+        "Each point is the embedding of a text on two dimensions, coloured by class.",
+    ),
+}
+"""Figures of the page, with caption and alternative text."""
+
+
+def _figures(report: RunRecord) -> dict[str, dict[str, str]]:
     """Return the figures that have data, with caption and alternative text."""
-    figures = [
-        ("fid", plots.fid_accuracy_plot, "FID and accuracy over iterations", "The table of iterations has the values."),
-        ("weights", plots.weights_plot, "Weights of the language models", "The table of new texts has the values."),
-        (
-            "balance",
-            plots.balance_plot,
-            "Class balance",
-            "Class shares: noisy counts of private rows, selected texts, test rows.",
-        ),
-        ("confusion", plots.confusion_plot, "Confusion matrix", "Numbers of test rows by true and predicted class."),
-        (
-            "map",
-            map_plot,
-            "Map of synthetic texts and test rows",
-            "Each point is the embedding of a text on two dimensions, coloured by class.",
-        ),
-    ]
-    rendered = [(name, plot(report, "svg"), caption, alt) for name, plot, caption, alt in figures]
-    return [Figure(n, Markup(svg.decode()), caption, alt) for n, svg, caption, alt in rendered if svg]  # noqa: S704
+    drawn = {name: plot(report, "svg") for name, (plot, *_) in FIGURES.items()}
+    return {
+        name: {"svg": Markup(svg.decode()), "caption": FIGURES[name][1], "alt": FIGURES[name][2]}  # noqa: S704
+        for name, svg in drawn.items()
+        if svg
+    }

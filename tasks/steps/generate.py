@@ -208,10 +208,6 @@ def first_prompts(request: WritingRequest) -> list[Prompt]:
 
 def _check(request: WritingRequest) -> None:
     job = request.job
-    for label, count in request.counts.items():
-        job.card.label(label)
-        if count < 0:
-            raise ConfigError(f"Model '{job.plm}': invalid count of {count} texts for class '{label}'. Set 0 or more.")
     if not 0 <= job.plm_index < IDS_PER_ITERATION // IDS_PER_PLM or sum(request.counts.values()) > IDS_PER_PLM:
         raise ConfigError(
             f"Model '{job.plm}': a run supports at most 100 models and 10 million texts per model and iteration. "

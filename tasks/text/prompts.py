@@ -46,13 +46,8 @@ LIST_HEADING = "Real examples of a {item}{attribute}. Topic: {topic}."
 LIST_END = "\n"
 """End of a text that continues a list."""
 
-PLACEHOLDERS: Mapping[str, frozenset[str]] = {
-    "zero_shot": frozenset({"item", "label", "attribute"}),
-    "contrastive": frozenset({"item", "label", "attribute", "good", "bad"}),
-    "good_only": frozenset({"item", "label", "attribute", "good"}),
-    "list_heading": frozenset({"item", "topic", "attribute"}),
-}
-"""Placeholders that each instruction of a task file may contain."""
+OPTIONAL = frozenset({"item", "attribute"})
+"""Placeholders that every instruction of a task file may contain."""
 
 REQUIRED: Mapping[str, frozenset[str]] = {
     "zero_shot": frozenset({"label"}),
@@ -60,7 +55,7 @@ REQUIRED: Mapping[str, frozenset[str]] = {
     "good_only": frozenset({"label", "good"}),
     "list_heading": frozenset({"topic"}),
 }
-"""Placeholders that each instruction must contain."""
+"""Placeholders that each instruction must contain, its only others."""
 
 CLASS = frozenset({"label", "topic"})
 """Placeholders without a value in a task without labels."""

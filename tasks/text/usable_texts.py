@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from connectors.interfaces.errors import TooFewTextsError
@@ -37,7 +38,7 @@ class ClassCount:
     reasons: dict[str, Counter[str]] = field(default_factory=dict)
 
 
-def require_usable(tools: Tools, written: Sequence[Written], needed: Needed | None = None) -> None:
+def require_usable(tools: Tools, written: Sequence[Written], needed: Needed = MappingProxyType({})) -> None:
     """Raise TooFewTextsError if a class has too few usable texts, or no text exists.
 
     `needed`: minimum by class. Equal texts of a class count once, as in a vote. A class of which the run requests fewer
@@ -79,8 +80,8 @@ def stops_of(tools: Tools, samples_path: str) -> int:
     return int(json.loads(text)["stops"]) if text else 0
 
 
-def _least(label: str, count: ClassCount, needed: Needed | None) -> int:
-    return min((needed or {}).get(label, AT_LEAST), count.requested)
+def _least(label: str, count: ClassCount, needed: Needed) -> int:
+    return min(needed.get(label, AT_LEAST), count.requested)
 
 
 def _stop(
@@ -88,7 +89,7 @@ def _stop(
     written: Sequence[Written],
     counts: Mapping[str, ClassCount],
     short: Mapping[str, ClassCount],
-    needed: Needed | None,
+    needed: Needed,
 ) -> None:
     latest = max((table.iteration for table in written), default=0)
     for table in written:
@@ -103,7 +104,7 @@ def _stop(
     )
 
 
-def _list_classes(short: Mapping[str, ClassCount], needed: Needed | None) -> str:
+def _list_classes(short: Mapping[str, ClassCount], needed: Needed) -> str:
     listed = [
         f"'{label}' has {len(count.texts)} of {_least(label, count, needed)} ({_list_models(count)})"
         for label, count in list(short.items())[:CLASSES_LISTED]

@@ -168,7 +168,7 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
         raise _refusal(zone, private, "PRIVATE-CHANGED", reason)
     frame = frame[usable_rows(frame)]
     if where.rows is not None and not frame.empty:
-        order = np.array([_order(where.seed, label, text) for _, label, text in _records(frame)])
+        order = np.array([position(f"{where.seed}\x00{label}\x00{text}") for _, label, text in _records(frame)])
         if where.public:
             chosen = by_class(frame["label"].tolist(), order, where)
         elif where.of is not None:
@@ -226,10 +226,9 @@ def _records(frame: pd.DataFrame) -> Iterator[tuple[int, str, Any]]:
     return zip(frame["row"].tolist(), frame["label"].tolist(), frame["text"].tolist(), strict=True)
 
 
-def _order(seed: int, label: str, text: str) -> float:
-    """Return a number in [0, 1) that depends on a row's content and the seed."""
-    digest = hashlib.sha256(f"{seed}\x00{label}\x00{text}".encode("utf-8", "surrogatepass")).digest()[:6]
-    return int.from_bytes(digest) / 2**48
+def position(value: str) -> float:
+    """Return a number in [0, 1) that depends on a value alone."""
+    return int.from_bytes(hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()[:6]) / 2**48
 
 
 def by_class(labels: Sequence[str], order: NDArray[Any], where: RowsRef) -> NDArray[np.int64]:

@@ -6,7 +6,6 @@ the classes, and a rounded number of records.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections import Counter
@@ -17,7 +16,7 @@ from connectors.interfaces.errors import EncodingError, InputError
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.text_forms import normal_form
 from tasks.private.data.quarantine import sealed, write_table_for_owner
-from tasks.private.data.rows import count_problems, usable_rows
+from tasks.private.data.rows import count_problems, position, usable_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +104,7 @@ def split(zone: Zone, where: RowsRef, share: float, labels: Sequence[str], files
     with sealed(zone.folder):
         table, not_utf8 = _read(zone, where)
         own = table["person"] if "person" in table else table["text"].map(normal_form, na_action="ignore")
-        is_test = own.fillna("").map(lambda value: _position(value) < share)
+        is_test = own.fillna("").map(lambda value: position(value) < share)
         test = table[is_test & usable_rows(table) & table["label"].isin(labels)]
         if test.empty:
             raise InputError(f"--test-share: {share:g} of the rows leaves no test row. Write a larger share.")
@@ -113,11 +112,6 @@ def split(zone: Zone, where: RowsRef, share: float, labels: Sequence[str], files
         for path, rows in zip(files, (table[~is_test], test), strict=True):
             write_table_for_owner(path, rows[columns])
         return _describe(table[~is_test], not_utf8, where)
-
-
-def _position(value: str) -> float:
-    """Return a number in [0, 1) that depends on a value alone."""
-    return int.from_bytes(hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()[:6]) / 2**48
 
 
 def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef) -> Survey:

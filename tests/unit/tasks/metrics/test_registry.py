@@ -68,7 +68,7 @@ def test_an_added_metric_is_measured_tracked_reported_and_compared(monkeypatch: 
     assert "Mean length: words per text" in page
     cells = [re.sub(r"\s", "", cell) for cell in re.findall("<td>(.*?)</td>", page, re.S)]
     assert {number(3.0), number(4.5)} <= set(cells)
-    assert find_metric("mean_length").heading == "Mean number of words (lower is better)"
+    assert find_metric("mean_length").heading() == "Mean number of words (lower is better)"
     assert check_config(CompareConfig, COMPARED, "a test").metrics == ["mean_length"]
     form = CompareConfig.model_json_schema()["properties"]["metrics"]["items"]
     assert form["enum"][-1] == "mean_length"
