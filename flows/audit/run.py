@@ -31,7 +31,8 @@ from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.audit.attacks import Attack, run_attack
 from tasks.audit.bounds import CONFIDENCE
 from tasks.prefect.runtime import task_step
-from tasks.reporting.audit_report import audit_page
+from tasks.reporting import text as words
+from tasks.reporting.templates import template
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -140,9 +141,13 @@ def write_page(artifacts: Artifacts, run_id: str) -> Path:
     stored = artifacts.read_text(f"runs/{run_id}/audit.json")
     if stored is None:
         raise ConfigError(f"Audit {run_id} has no findings yet. Start a new one: wasp audit NAME")
-    result = json.loads(stored)
-    page = audit_page(result, text.sentence(result), [*text.reasons(result), *text.notes(result)])
-    return artifacts.write_text(f"runs/{run_id}/report.html", page)
+    return artifacts.write_text(f"runs/{run_id}/report.html", page_of(json.loads(stored)))
+
+
+def page_of(result: dict[str, Any]) -> str:
+    """Return the HTML page of findings; equal findings yield equal pages."""
+    shown = {"sentence": text.sentence(result), "remarks": [*text.reasons(result), *text.notes(result)]}
+    return template("audit.html.j2").render(result=result, lines=text.findings(result), words=words, **shown)
 
 
 def require_sound(result: dict[str, Any]) -> dict[str, Any]:

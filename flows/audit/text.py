@@ -40,7 +40,7 @@ def plan(value: dict[str, Any]) -> str:
 
 def summary(value: dict[str, Any]) -> str:
     """Return table, verdict and path of a finished audit as text."""
-    lines = [_row(line) for line in [*value["mechanisms"], *([value["pipeline"]] if value["pipeline"] else [])]]
+    lines = [_row(line) for line in findings(value)]
     page = value["audit"].replace("audit.json", "report.html")
     return "\n".join(
         [
@@ -51,6 +51,11 @@ def summary(value: dict[str, Any]) -> str:
             *("", f"findings    {value['audit']}", f"report      {page}"),
         ]
     )
+
+
+def findings(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the findings of each mechanism and of the whole run, if it was attacked."""
+    return [*value["mechanisms"], *([value["pipeline"]] if value.get("pipeline") else [])]
 
 
 def sentence(value: dict[str, Any]) -> str:

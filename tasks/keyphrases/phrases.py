@@ -49,10 +49,6 @@ class Vocabulary:
         """Return the first `most` different terms of a text, in the vocabulary's spelling."""
         return tuple(self.terms[number] for number in self.matcher.distinct(text, most))
 
-    def taken(self, numbers: Sequence[int]) -> Vocabulary:
-        """Return the vocabulary of the terms with these numbers, in this order."""
-        return Vocabulary(tuple(self.terms[number] for number in numbers))
-
 
 def read_vocabulary(table: pd.DataFrame) -> Vocabulary:
     """Return the vocabulary of a table of terms."""

@@ -21,7 +21,7 @@ from tasks.core.step import paid_step
 from tasks.core.tools import Tools
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.tuned_writer import TOLD, pay, payments, train_writer
-from tasks.students.recipe import PaidTraining, TuneSpec
+from tasks.students.recipe import ALPHA, PaidTraining, TuneSpec
 from tasks.text.prompts import TaskCard, zero_shot
 
 CONTROL = "Text about {label}:\n"
@@ -58,7 +58,7 @@ def tune(tools: Tools, spec: TuneSpec) -> tuple[Tuned, str]:
     """
     base = tools.weights(spec.plm)
     parameters = {
-        "adapter": asdict(spec.adapter),
+        "adapter": {"rank": spec.rank, "alpha": ALPHA},
         "tokens": spec.tokens,
         "controls": dict(spec.controls),
         "seed": spec.seed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from tasks.accounting.dp_sgd import Clipping, Training, TrainingNoise
 from tasks.core.refs import Payer
@@ -27,12 +28,8 @@ class Recipe:
     checkpoint_every: int = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Adapter:
-    """Trained parameters: LoRA matrices (Hu et al. 2022), or all weights at rank 0."""
-
-    rank: int
-    alpha: int
+ALPHA: Final = 8
+"""Scale of the LoRA matrices (alpha), as in the official code of WASP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +46,15 @@ class TuneSpec:
     """The training of the model `plm`.
 
     `controls`: the control text of each class, a prefix of every text of the class. `tokens`: the length to which rows
-    are cut or padded, with the control text. `seed` initialises LoRA, never noise or sampling.
+    are cut or padded, with the control text. `rank`: of the trained LoRA matrices (Hu et al. 2022); 0: all weights are
+    trained. `seed` initialises LoRA, never noise or sampling.
     """
 
     paid: PaidTraining
     plm: str
     controls: Mapping[str, str]
     tokens: int
-    adapter: Adapter
+    rank: int
     seed: int
 
 

@@ -28,7 +28,7 @@ class StudentSpec:
     empty) for the sentence encoder that is installed as a package; finetune only. epochs: largest number of passes.
     patience: stop after this many passes without a better score on the validation share. The share is taken from the
     (synthetic) training rows, never from real rows; a share of 0 trains all epochs and keeps the last. max_length:
-    tokens of a text. boost: adjust the rows' weights after every pass (tasks/students/boosting.py). head: sentence
+    tokens of a text. boost: adjust the rows' weights after every pass (`Boost`). head: sentence
     encoders start from a fitted head, or, as other models do, from a random one. adaptation: `coral` also fits the
     scores to unlabelled texts (tasks/students/coral.py); for `mlp`.
     """

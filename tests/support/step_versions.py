@@ -46,7 +46,7 @@ classify: private/training/tuned_classifier private/training/dp_train private/no
     steps/students/dp_classifier
 test_classifier: steps/students/dp_classifier students/train
 select: selection/examples
-judge: steps/fusegen students/boosting
+judge: steps/fusegen
 fuse: steps/fusegen selection/fusegen
 weigh: selection/weights
 survive: selection/survivors steps/evolution

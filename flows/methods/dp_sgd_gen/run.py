@@ -13,10 +13,7 @@ from flows.releases.training import paid_training
 from tasks.core.refs import Written
 from tasks.steps.dp_sgd import Tuned, control_card, controls_of
 from tasks.steps.generate import WriteJob
-from tasks.students.recipe import Adapter, TuneSpec
-
-ALPHA = 8
-"""Scale of the LoRA matrices (alpha), as in the official code of WASP."""
+from tasks.students.recipe import TuneSpec
 
 
 class DpSgdRun(Run):
@@ -31,7 +28,7 @@ class DpSgdRun(Run):
         return TuneSpec(
             paid=paid_training(self, method),
             plm=self.plms[0],
-            adapter=Adapter(method.rank, ALPHA),
+            rank=method.rank,
             tokens=method.tokens,
             controls=controls_of(self.prepared.card),
             seed=self.config.execution.seed,

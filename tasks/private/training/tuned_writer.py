@@ -26,7 +26,7 @@ from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privatel
 from tasks.private.training.progress import StepsTaken
 from tasks.private.voting.release import never_draw
 from tasks.students.loop import import_torch, seeded
-from tasks.students.recipe import Adapter, PaidTraining, TuneSpec
+from tasks.students.recipe import ALPHA, PaidTraining, TuneSpec
 from tasks.students.transformer import hide_output
 
 if TYPE_CHECKING:
@@ -88,11 +88,11 @@ def train_writer(tools: Tools, spec: TuneSpec, base: Path, taken: StepsTaken, fo
     with lock_training(tools.zone.folder.parent / "trainings", taken.folder), sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, spec.paid.payer.fingerprint).of(spec.controls)
         with hide_output():
-            model, tokenizer = open_writer(base, spec.adapter, spec.seed)
+            model, tokenizer = open_writer(base, spec.rank, spec.seed)
             encoded = encode(tokenizer, rows, spec.controls, spec.tokens)
             with tools.progress("train under DP", spec.paid.recipe.training.steps) as advance:
                 done = train_privately(model, encoded, spec.paid.recipe, taken, advance)
-            merged = model.merge_and_unload() if spec.adapter.rank else model
+            merged = model.merge_and_unload() if spec.rank else model
             merged.cpu().save_pretrained(folder)
             tokenizer.chat_template = None  # it learned plain control texts
             tokenizer.save_pretrained(folder)
@@ -104,16 +104,16 @@ def write_step_counts(path: Path, begun: int, done: int) -> None:
     path.write_text(json.dumps({"steps_begun": begun, "steps_in_weights": done}), encoding="utf-8")
 
 
-def open_writer(base: Path, adapter: Adapter, seed: int) -> tuple[Any, Any]:
+def open_writer(base: Path, rank: int, seed: int) -> tuple[Any, Any]:
     """Return a causal language model (float32, ready for training) and its tokenizer."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     torch = import_torch()
     tokenizer = AutoTokenizer.from_pretrained(base, local_files_only=True)
     model = AutoModelForCausalLM.from_pretrained(base, local_files_only=True, dtype=torch.float32)
-    if adapter.rank:
+    if rank:
         with seeded(seed):
-            model = _with_adapter(model, adapter)
+            model = _with_adapter(model, rank)
     return model.to("cuda" if torch.cuda.is_available() else "cpu"), tokenizer
 
 
@@ -136,12 +136,12 @@ def encode(tokenizer: Any, rows: OpenedRows, controls: Mapping[str, str], tokens
     return EncodedRows(ids, mask, targets)
 
 
-def _with_adapter(model: Any, adapter: Adapter) -> Any:
+def _with_adapter(model: Any, rank: int) -> Any:
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError:
         raise MissingPackageError("peft", "dpsgd") from None
-    config = LoraConfig(r=adapter.rank, lora_alpha=adapter.alpha, lora_dropout=0.0, task_type="CAUSAL_LM")
+    config = LoraConfig(r=rank, lora_alpha=ALPHA, lora_dropout=0.0, task_type="CAUSAL_LM")
     try:
         return get_peft_model(model, config)
     except ValueError:

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from flows.audit import text
+from flows.audit.run import page_of
 from tasks.reporting import text_browser
-from tasks.reporting.audit_report import audit_page
 from tasks.reporting.report import render
 from tasks.reporting.run_record import MapPoints
 from tasks.reporting.text_browser import browse, near_copies
@@ -126,7 +126,7 @@ RESULT = {
 
 
 def test_the_page_and_the_summary_state_what_is_red_and_what_is_no_guarantee() -> None:
-    page = audit_page(RESULT, text.sentence(RESULT), [*text.reasons(RESULT), *text.notes(RESULT)])
+    page = page_of(RESULT)
     check_page("audit", page)
     assert "<mark>red</mark>" in page
     shown = text.summary(RESULT)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from connectors.interfaces.errors import InputError
-from tasks.students.boosting import adjust_weights, beta_of
 from tasks.students.coral import choose_unlabelled, coral
 from tasks.students.heads import fit_logistic, probe_accuracy
+from tasks.students.loop import adjust_weights, beta_of
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student
 from tests.support.data.student_rows import CLASSES, clouds, vector_rows
