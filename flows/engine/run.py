@@ -25,8 +25,8 @@ from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
 from tasks.core.allocation import LEAST_SHARE, allocate
 from tasks.core.refs import Payer, Weights, Written
-from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.iteration_record import Facts, facts_of, line
+from tasks.metrics.usefulness import DiscriminatorTest
 from tasks.prefect.runtime import run_step
 from tasks.reporting.run_record import Touched
 from tasks.steps.federation.coordinator import Dropped, federated_vote

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 
@@ -75,6 +75,13 @@ def make_once(
     if cached is None or reason:
         return make(), reason or why
     return replace(cached, reused=True), why
+
+
+def json_once(
+    store: Artifacts, path: str, key: StepKey, values: Callable[[], dict[str, Any]]
+) -> tuple[ArtifactRef, str]:
+    """Return the JSON at `path` and why it was reused or made; `values` runs only on a cache miss."""
+    return make_once(store, path, key, lambda: store.write_json(path, values(), key))
 
 
 def table_once(store: Artifacts, path: str, key: StepKey, table: Callable[[], pd.DataFrame]) -> tuple[ArtifactRef, str]:

@@ -30,6 +30,9 @@ FLOORS = ("release_accuracy", "zero_shot_accuracy")
 BESIDE = ("adapted_accuracy", *FLOORS)
 """Accuracies that a comparison shows next to `accuracy`."""
 
+LEAST_HELD_OUT = 20
+"""Least number of test rows, and of generated texts, below which no accuracy is measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
@@ -64,6 +67,36 @@ class Accuracy:
         learned = "" if self.texts is None else f", {self.texts:,} texts"
         lost = "" if self.loss is None else f", loss {self.loss:.2f} nats"
         return f"{_percent(self.value)} ({100 * low:.0f}-{100 * high:.0f}{learned}{lost})"
+
+
+@dataclass(frozen=True, slots=True)
+class DiscriminatorTest:
+    """Accuracies of a discriminator on test rows and equally many generated texts that took no part in its training.
+
+    Chance is one half. `student`: the classifier that selects texts (Song et al. 2024, Figure 3).
+    """
+
+    student: Accuracy
+
+    @property
+    def sentence(self) -> str:
+        """The accuracy of the student with its interval and the rows."""
+        half = self.student.rows // 2
+        return (
+            f"The classifier that selects texts has accuracy {self.student} on {half:,} test rows and {half:,} "
+            f"generated texts that took no part in its training (chance 50 %, {INTERVAL} interval)."
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the selection may be useless; empty if the student is better than chance."""
+        if self.student.interval[0] > 0.5:
+            return ()
+        return (
+            f"the classifier that selects texts is not above chance ({self.student} of held-out texts, chance 50 %): "
+            "it selects almost at random. Set public rows, or use more private rows, a larger epsilon or fewer "
+            "discriminator.queries.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

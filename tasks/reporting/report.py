@@ -18,7 +18,6 @@ from tasks.reporting.run_record import RunRecord
 from tasks.reporting.templates import template
 from tasks.reporting.text_browser import browse
 from tasks.reporting.text_map import map_plot, texts_by_group
-from tasks.reporting.verdict import verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +40,7 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
         iterations=[_cells(facts, metrics) for facts in report.iterations],
         columns=("iteration", "samples", *[metric.label for metric in metrics], "epsilon", "missing", "left out"),
         notes=[metric.note for metric in metrics if metric.note],
-        verdict=verdict(report),
+        verdict=words.verdict(report),
         floors=FLOORS,
         browser=None if rows is None or rows.empty else browse(rows),
         on_map=Markup(texts_by_group(report.map)) if rows is not None and report.map and report.map.texts else "",  # noqa: S704

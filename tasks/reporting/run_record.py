@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from connectors.interfaces.traffic import Traffic
-from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.iteration_record import EARLIER_PROBE, Facts
 from tasks.metrics.metrics import weighted_scores
-from tasks.metrics.usefulness import Usefulness
+from tasks.metrics.usefulness import DiscriminatorTest, Usefulness
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

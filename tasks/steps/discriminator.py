@@ -17,11 +17,10 @@ import pandas as pd
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.models import Usage
 from tasks.core.refs import Reference, Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import json_once, make_once, step_key, table_once
 from tasks.core.step import step
 from tasks.core.tools import Tools
-from tasks.metrics.discriminator import LEAST_HELD_OUT
-from tasks.metrics.usefulness import Accuracy
+from tasks.metrics.usefulness import LEAST_HELD_OUT, Accuracy
 from tasks.private.releases.teachers import CLASSES
 from tasks.steps.students.dp_classifier import shown_to_classifier
 from tasks.steps.teachers import TeacherSpec, queries_of, shown_to_any
@@ -90,15 +89,15 @@ def measure_discriminator(
     inputs = {"discriminator": discriminator.sha256, "samples": content([entry.samples for entry in written])}
     key = step_key("measure_discriminator", {"test": test.content}, inputs)
 
-    def make() -> ArtifactRef:
+    def accuracy() -> dict[str, Any]:
         rows = test_rows(tools, spec, test, written)
         if rows is None:
-            return tools.artifacts.write_json(path, {}, key)
+            return {}
         is_private = np.arange(len(rows.texts)) < len(rows.texts) // 2  # the first half are test rows
         right = int(((_probabilities(tools, discriminator, rows) >= 0.5) == is_private).sum())
-        return tools.artifacts.write_json(path, asdict(Accuracy(right, len(rows.texts))), key)
+        return asdict(Accuracy(right, len(rows.texts)))
 
-    return make_once(tools.artifacts, path, key, make)
+    return json_once(tools.artifacts, path, key, accuracy)
 
 
 def test_rows(
@@ -137,14 +136,13 @@ def select_texts(
     inputs["discriminator"] = discriminator.sha256 if discriminator else "none"
     key = step_key("select_texts", asdict(spec) | {"labels": list(spec.labels), "shares": list(spec.shares)}, inputs)
 
-    def make() -> ArtifactRef:
+    def scored() -> pd.DataFrame:
         samples = read_samples(tools, written)
         scores = _scores(tools, written, samples, discriminator)
         mask = choose_mask(samples["label"].tolist(), scores, spec)
-        columns = {"sample_id": samples["sample_id"], "score": scores, "kept": mask}
-        return tools.artifacts.write_table(path, pd.DataFrame(columns), key)
+        return pd.DataFrame({"sample_id": samples["sample_id"], "score": scores, "kept": mask})
 
-    selection, why = make_once(tools.artifacts, path, key, make)
+    selection, why = table_once(tools.artifacts, path, key, scored)
     table = tools.artifacts.read_table(selection)
     ids = set(table.loc[table["kept"], "sample_id"].tolist())
     return [_selected_table(tools, entry, ids, key) for entry in written], why

@@ -13,7 +13,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Matrix
 from tasks.core.refs import Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import make_once, step_key, table_once
 from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.selection.survivors import Survival, survivors
@@ -39,11 +39,9 @@ def look_ahead(tools: Tools, texts: Written, ahead: Sequence[Written]) -> tuple[
     }
     key = step_key("average", {"with_own": False}, inputs)
 
-    def make() -> ArtifactRef:
-        means = _means(tools, texts, ahead)
-        return tools.artifacts.write_matrix(path, means, key)
-
-    ref, why = make_once(tools.artifacts, path, key, make)
+    ref, why = make_once(
+        tools.artifacts, path, key, lambda: tools.artifacts.write_matrix(path, _means(tools, texts, ahead), key)
+    )
     # Hash texts, not vectors: texts are equal on every machine, and a run without its cache must find the same vote.
     return replace(
         texts, vectors=ref, stands_on=digest([False, *(variations.samples.sha256 for variations in ahead)])
@@ -84,13 +82,12 @@ def unite(tools: Tools, entries: Sequence[Written]) -> tuple[ArtifactRef, str]:
     path = f"runs/{tools.run_id}/seeds.parquet"
     key = step_key("survive", {"union": True}, {"survivors": content([entry.samples for entry in entries])})
 
-    def make() -> ArtifactRef:
+    def seeds() -> pd.DataFrame:
         tables = [tools.artifacts.read_table(entry.samples) for entry in entries]
-        seeds = pd.concat(tables, ignore_index=True).drop_duplicates("sample_id", keep="last")
-        columns = [*ROW_TYPES, "kind", "rank", "score"]
-        return tools.artifacts.write_table(path, seeds.sort_values("sample_id", ignore_index=True)[columns], key)
+        distinct = pd.concat(tables, ignore_index=True).drop_duplicates("sample_id", keep="last")
+        return distinct.sort_values("sample_id", ignore_index=True)[[*ROW_TYPES, "kind", "rank", "score"]]
 
-    return make_once(tools.artifacts, path, key, make)
+    return table_once(tools.artifacts, path, key, seeds)
 
 
 def _means(tools: Tools, texts: Written, ahead: Sequence[Written]) -> Matrix:

@@ -29,8 +29,8 @@ from tasks.keyphrases.phrases import Vocabulary, as_text, read_vocabulary, vocab
 from tasks.keyphrases.sequences import SequenceChoice, draw_sequences
 from tasks.private.releases.keyphrases import release_density, release_vocabulary
 from tasks.private.releases.sums import SumJob, sum_job
-from tasks.steps.embed import embed_texts
 from tasks.steps.generate import ROW_TYPES
+from tasks.steps.texts import embed_once
 from tasks.text.keyphrase_prompts import read_sequences
 from tasks.text.prompts import seed_of
 
@@ -154,14 +154,12 @@ def _chosen(tools: Tools, spec: VocabularySpec, release: ArtifactRef) -> pd.Data
 
 def _vectors(tools: Tools, table: ArtifactRef) -> ArtifactRef:
     key = step_key("embed", {"embedder": tools.term_embedder.identity}, {"terms": table.sha256})
-    path = f"embeddings/terms/{key.key[:32]}.parquet"
+    target = f"embeddings/terms/{key.key[:32]}.parquet", key
 
-    def make() -> ArtifactRef:
-        terms = tools.artifacts.read_table(table)["term"].tolist()
-        with tools.progress("embed terms", len(terms)) as advance:
-            return tools.artifacts.write_matrix(path, embed_texts(tools.term_embedder, terms, advance), key)
+    def terms() -> list[str]:
+        return tools.artifacts.read_table(table)["term"].tolist()
 
-    return make_once(tools.artifacts, path, key, make)[0]
+    return embed_once(tools, tools.term_embedder, terms, target, "embed terms")[0]
 
 
 def _members(tools: Tools, spec: DensitySpec, terms: Terms) -> list[DensityMember]:

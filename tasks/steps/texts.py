@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from operator import attrgetter
@@ -13,7 +13,7 @@ import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.embedding import Matrix
+from connectors.interfaces.embedding import Embedder, Matrix
 from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from tasks.core.refs import Reference, Written
@@ -22,7 +22,7 @@ from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import as_text, read_vocabulary
 from tasks.selection.examples import examples_of
-from tasks.steps.embed import embed_blocks, embed_texts
+from tasks.steps.embed import embed_blocks
 from tasks.steps.generate import DRAWN_TERMS, ROW_TYPES, Generated, Seeds, WriteJob, WritingRequest, generate, nothing
 from tasks.students.spec import PublicTexts, StudentSpec
 from tasks.text.class_balance import texts_per_class
@@ -118,13 +118,27 @@ def embed_samples(tools: Tools, written: Written) -> tuple[Written, str]:
     key = step_key("embed", {"embedder": tools.embedder.identity}, {"samples": samples.sha256})
     path = f"embeddings/{digest(tools.embedder.identity)[:16]}/{samples.sha256[:32]}.parquet"
 
-    def make() -> ArtifactRef:
-        texts = tools.artifacts.read_table(samples)["text"].tolist()
-        with tools.progress(f"embed {written.plm} t={written.iteration}", len(texts)) as advance:
-            return tools.artifacts.write_matrix(path, embed_blocks(tools.embedder, texts, advance), key)
+    what = f"embed {written.plm} t={written.iteration}"
 
-    vectors, why = make_once(tools.artifacts, path, key, make)
+    def texts() -> list[str]:
+        return tools.artifacts.read_table(samples)["text"].tolist()
+
+    vectors, why = embed_once(tools, tools.embedder, texts, (path, key), what)
     return replace(written, vectors=vectors), why
+
+
+def embed_once(
+    tools: Tools, embedder: Embedder, texts: Callable[[], list[str]], target: tuple[str, StepKey], what: str
+) -> tuple[ArtifactRef, str]:
+    """Return the vectors of texts at `target` (path, key), and why they were reused or made; `what` names progress."""
+    path, key = target
+
+    def make() -> ArtifactRef:
+        every = texts()
+        with tools.progress(what, len(every)) as advance:
+            return tools.artifacts.write_matrix(path, embed_blocks(embedder, every, advance), key)
+
+    return make_once(tools.artifacts, path, key, make)
 
 
 def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Matrix]:
@@ -135,13 +149,8 @@ def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Ma
         frame["text"] = [as_text(vocabulary.first(text, reference.phrases)) for text in frame["text"].tolist()]
     texts = frame["text"].tolist()
     key = step_key("reference", {"embedder": tools.embedder.identity}, {"texts": digest(texts)})
-    path = f"private/reference/{key.key[:32]}.parquet"
-
-    def make() -> ArtifactRef:
-        with tools.progress("embed real rows", len(texts)) as advance:
-            return tools.artifacts.write_matrix(path, embed_texts(tools.embedder, texts, advance), key)
-
-    ref, _ = make_once(tools.artifacts, path, key, make)
+    target = f"private/reference/{key.key[:32]}.parquet", key
+    ref, _ = embed_once(tools, tools.embedder, lambda: texts, target, "embed real rows")
     return frame, tools.artifacts.read_matrix(ref)
 
 

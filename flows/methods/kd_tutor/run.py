@@ -10,8 +10,7 @@ from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.releases.training import paid_training
 from tasks.core.refs import Written
-from tasks.metrics.discriminator import DiscriminatorTest
-from tasks.metrics.usefulness import Accuracy
+from tasks.metrics.usefulness import Accuracy, DiscriminatorTest
 from tasks.prefect.runtime import results, run_step, submit_step
 from tasks.steps.discriminator import SelectSpec, measure_discriminator, select_texts, train_discriminator
 from tasks.steps.students.dp_classifier import classify

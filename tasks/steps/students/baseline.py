@@ -14,7 +14,7 @@ import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import json_once, step_key
 from tasks.core.step import as_json, step
 from tasks.core.tools import Tools
 from tasks.density.soft_labels import soft_labels
@@ -68,7 +68,7 @@ def measure_baseline(tools: Tools, job: BaselineJob) -> tuple[ArtifactRef, str]:
     tables = {"samples": trained.written, "zero_shot": job.zero_shot}
     inputs = {name: content([entry.samples for entry in written]) for name, written in tables.items()}
     key = step_key("baseline", parameters, inputs)
-    return make_once(tools.artifacts, path, key, lambda: tools.artifacts.write_json(path, _measured(tools, job), key))
+    return json_once(tools.artifacts, path, key, lambda: _measured(tools, job))
 
 
 def read_baseline(values: dict[str, Any]) -> tuple[Baseline | None, Accuracy | None, str]:

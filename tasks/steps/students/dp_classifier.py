@@ -13,7 +13,7 @@ import numpy as np
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Reference, Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import json_once, step_key
 from tasks.core.step import as_json, paid_step, step
 from tasks.core.tools import Tools
 from tasks.private.training.tuned_classifier import train_classifier
@@ -55,11 +55,10 @@ def test_classifier(
         "test_classifier", {"labels": list(spec.labels), "embedder": embedder_of(tools, spec.student)}, inputs
     )
 
-    def make() -> ArtifactRef:
-        scores: dict[str, Any] = {"student": trained.model.sha256}
-        return tools.artifacts.write_json(path, scores | test_on(tools, test, spec.labels, trained.model), key)
+    def scores() -> dict[str, Any]:
+        return {"student": trained.model.sha256} | test_on(tools, test, spec.labels, trained.model)
 
-    return make_once(tools.artifacts, path, key, make)
+    return json_once(tools.artifacts, path, key, scores)
 
 
 def shown_to_classifier(samples: int, spec: ClassifySpec) -> list[int]:

@@ -15,7 +15,7 @@ from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import InputError
 from tasks.core.refs import Reference, Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import json_once, make_once, step_key
 from tasks.core.step import as_json, step
 from tasks.core.tools import Tools
 from tasks.metrics.metrics import map_2d, thinned
@@ -90,7 +90,7 @@ def measure_iteration(tools: Tools, job: MeasureJob) -> tuple[ArtifactRef, str]:
     added = added_versions()
     parameters |= {"metrics": added} if added else {}
     key = step_key("measure", parameters, {"samples": content([entry.samples for entry in job.written])})
-    return make_once(tools.artifacts, path, key, lambda: tools.artifacts.write_json(path, _values(tools, job), key))
+    return json_once(tools.artifacts, path, key, lambda: _values(tools, job))
 
 
 @step("train student", value=as_json)

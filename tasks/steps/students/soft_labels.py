@@ -10,7 +10,7 @@ import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
-from tasks.core.reuse import make_once, step_key
+from tasks.core.reuse import step_key, table_once
 from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.density.soft_labels import DIGITS, STRENGTH, harden, soft_labels
@@ -39,7 +39,7 @@ def label_softly(
     parameters |= {"density": density.sha256, "unmoved": UNMOVED} if density else {"density": ""}
     key = step_key("soft_labels", parameters, {"samples": content([entry.samples for entry in written])})
 
-    def make() -> ArtifactRef:
+    def labelled() -> pd.DataFrame:
         samples, vectors = read_samples(tools, written), np.asarray(read_vectors(tools, written))
         labels = samples["label"].to_numpy(dtype=str)
         moved, weights = vectors, None
@@ -49,9 +49,9 @@ def label_softly(
         table = samples[["sample_id", "label"]].assign(**{SOFT: probabilities.tolist()})
         if hard:
             table["label"] = harden(probabilities, classes)
-        return tools.artifacts.write_table(path, table, key)
+        return table
 
-    return make_once(tools.artifacts, path, key, make)
+    return table_once(tools.artifacts, path, key, labelled)
 
 
 def with_soft_labels(tools: Tools, samples: pd.DataFrame, soft: ArtifactRef | None) -> pd.DataFrame:

@@ -17,9 +17,8 @@ from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import step_key
 from tasks.density.kernels import features_of
-from tasks.metrics.discriminator import DiscriminatorTest
 from tasks.metrics.registry import compared_names
-from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, Usefulness
+from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, DiscriminatorTest, Usefulness
 from tasks.steps.density import nearest_means
 from tasks.steps.students.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
 from tasks.steps.students.evaluation import TrainJob, correct_of, score_texts, train_and_test

@@ -14,14 +14,13 @@ import pandas as pd
 import pytest
 
 from connectors.interfaces.models import Usage
-from tasks.metrics.discriminator import DiscriminatorTest
-from tasks.metrics.usefulness import ACCURACIES, ON_ROWS, Accuracy, Baseline, Usefulness
+from tasks.metrics.usefulness import ACCURACIES, ON_ROWS, Accuracy, Baseline, DiscriminatorTest, Usefulness
 from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.report import render
 from tasks.reporting.run_record import ClassShare, Scores, Touched, from_json, to_json
+from tasks.reporting.text import verdict
 from tasks.reporting.text_map import map_plot
-from tasks.reporting.verdict import verdict
 from tests.support.data.reports import made_up_report, one_iteration
 from tests.support.golden_pages import check_page
 from tests.support.paths import ROOT
