@@ -14,10 +14,10 @@ import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
-from tasks.core.reuse import make_once, step_key, table_once
+from tasks.core.reuse import step_key, table_once
 from tasks.core.step import step
 from tasks.core.tools import Tools
-from tasks.selection.examples import COLUMNS
+from tasks.selection.examples import concat_examples, ranked
 from tasks.selection.fusegen import AMBIGUOUS, Labelled, agreement, candidates, influence
 from tasks.steps.texts import content, first_of_equal, read_samples, read_vectors
 from tasks.students.loop import split
@@ -36,19 +36,6 @@ VALIDATION = 0.1
 
 JUDGED = {"sample_id": "int64", "probability": "float64", "part": "str", "weight": "float64"}
 """Columns of a judgement: probability of the text's label; split of own texts (train, validation), otherwise empty."""
-
-POOL = {
-    "sample_id": "int64",
-    "label": "str",
-    "plm": "str",
-    "text": "str",
-    "shown_to": "str",
-    "kind": "str",
-    "confidence": "float64",
-    "variability": "float64",
-    "influence": "float64",
-}
-"""Columns of the candidates: `shown_to` is empty, for prompts of all classes; `kind` is easy or ambiguous."""
 
 PER_EXAMPLE = 5
 """Candidates per example (R = 5 S)."""
@@ -88,26 +75,23 @@ def fuse(
     judgements: Sequence[ArtifactRef],
     written: Sequence[Written],
 ) -> tuple[ArtifactRef, str]:
-    """Write candidates (pool.parquet) and the most influential `number` (S), for every class (selection.parquet)."""
-    folder = f"runs/{tools.run_id}/iteration={iteration}"
-    path = f"{folder}/selection.parquet"
+    """Write the most influential `number` (S) of all candidates, for every class, to selection.parquet."""
+    path = f"runs/{tools.run_id}/iteration={iteration}/selection.parquet"
     parameters: dict[str, object] = {
         "labels": list(labels),
         "examples": number,
         **FORMER,
         "embedder": tools.embedder.identity,
     }
-    samples = content([entry.samples for entry in written])
-    key = step_key("fuse", parameters, {"judgements": content(judgements), "samples": samples})
+    texts = content([entry.samples for entry in written])
+    key = step_key("fuse", parameters, {"judgements": content(judgements), "samples": texts})
 
-    def make() -> ArtifactRef:
+    def table() -> pd.DataFrame:
         tables = [tools.artifacts.read_table(judgement) for judgement in judgements]
         samples, vectors = read_samples(tools, written), read_vectors(tools, written)
-        pool = pool_candidates(samples, vectors, tables, labels, number)
-        tools.artifacts.write_table(f"{folder}/pool.parquet", pool, key)
-        return tools.artifacts.write_table(path, choose_examples(pool, labels, number), key)
+        return choose_examples(samples, vectors, [judged for judged in tables if len(judged)], labels, number)
 
-    return make_once(tools.artifacts, path, key, make)
+    return table_once(tools.artifacts, path, key, table)
 
 
 def score_texts(
@@ -122,15 +106,16 @@ def score_texts(
 
     `vectors`: vectors of all samples if the student learns from vectors; None if it is fine-tuned.
     """
+    nothing = pd.DataFrame(columns=list(JUDGED)).astype(JUDGED)
     own = np.flatnonzero((samples["plm"] == plm).to_numpy())
     if not len(own):
-        return _empty(JUDGED)
+        return nothing
     labels, texts = samples["label"].to_numpy(), samples["text"].tolist()
     number = {label: position for position, label in enumerate(classes)}
     targets = np.array([number[label] for label in labels], dtype=np.int64)
     train, held = (own[part] for part in split(targets[own], VALIDATION, seed_of("judge", student.seed, plm)))
     if len(set(targets[train].tolist())) < 2:
-        return _empty(JUDGED)
+        return nothing
     rows = TrainingRows(
         [texts[row] for row in train], labels[train].tolist(), classes, None if vectors is None else vectors[train]
     )
@@ -150,43 +135,25 @@ def score_texts(
     return pd.DataFrame(columns).astype(JUDGED)
 
 
-def _empty(types: dict[str, str]) -> pd.DataFrame:
-    return pd.DataFrame(columns=list(types)).astype(types)
-
-
-def pool_candidates(
-    samples: pd.DataFrame,
-    vectors: Matrix,
-    judgements: Sequence[pd.DataFrame],
-    labels: Sequence[str],
-    examples: int,
+def choose_examples(
+    samples: pd.DataFrame, vectors: Matrix, judgements: Sequence[pd.DataFrame], labels: Sequence[str], number: int
 ) -> pd.DataFrame:
-    """Return `PER_EXAMPLE` times as many candidates as examples, with their scores."""
-    tables = [table for table in judgements if len(table)]
-    if not tables:
-        return _empty(POOL)
-    part, weight = _parts(tables)
-    held = np.flatnonzero(part == "validation")
-    shown = np.flatnonzero((part != "validation") & first_of_equal(samples))
-    probabilities = np.stack([table["probability"].to_numpy(dtype=np.float64) for table in tables])
-    confidence, variability = agreement(probabilities[:, shown])
-    number = {label: position for position, label in enumerate(labels)}
-    targets = np.array([number[label] for label in samples["label"].tolist()], dtype=np.int64)
-    learned = Labelled(vectors[shown], targets[shown], weight[shown])
-    checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
-    scores = influence(learned, checks, len(labels)) if len(held) else np.zeros(len(shown))
-    ends = candidates(confidence, variability, examples * PER_EXAMPLE)
-    parts = [
-        samples.iloc[shown[positions]][["sample_id", "label", "plm", "text"]].assign(
-            shown_to="",
-            kind=kind,
-            confidence=confidence[positions],
-            variability=variability[positions],
-            influence=scores[positions],
-        )
-        for kind, positions in zip(("easy", "ambiguous"), ends, strict=True)
-    ]
-    return pd.concat(parts, ignore_index=True)[list(POOL)].astype(POOL)
+    """Return the most influential of `PER_EXAMPLE` times as many candidates as good examples of every class."""
+    chosen, scores = samples.iloc[:0], np.zeros(0)
+    if judgements:
+        part, weight = _parts(judgements)
+        held = np.flatnonzero(part == "validation")
+        shown = np.flatnonzero((part != "validation") & first_of_equal(samples))
+        probabilities = np.stack([table["probability"].to_numpy(dtype=np.float64) for table in judgements])
+        numbers = {label: position for position, label in enumerate(labels)}
+        targets = np.array([numbers[label] for label in samples["label"].tolist()], dtype=np.int64)
+        learned = Labelled(vectors[shown], targets[shown], weight[shown])
+        checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
+        scores = influence(learned, checks, len(labels)) if len(held) else np.zeros(len(shown))
+        pool = np.concatenate(candidates(*agreement(probabilities[:, shown]), number * PER_EXAMPLE))
+        best = pool[np.lexsort((samples["sample_id"].to_numpy()[shown[pool]], -scores[pool]))[:number]]
+        chosen, scores = samples.iloc[shown[best]], scores[best]
+    return concat_examples([ranked(chosen, "good", scores).assign(label=label) for label in labels])
 
 
 def _parts(tables: Sequence[pd.DataFrame]) -> tuple[NDArray[np.object_], NDArray[np.float64]]:
@@ -198,10 +165,3 @@ def _parts(tables: Sequence[pd.DataFrame]) -> tuple[NDArray[np.object_], NDArray
         part[own], weight[own] = table["part"].to_numpy(dtype=object)[own], table["weight"].to_numpy()[own]
     weight[part == ""] = 1.0
     return part, weight
-
-
-def choose_examples(pool: pd.DataFrame, labels: Sequence[str], number: int) -> pd.DataFrame:
-    """Return the most influential candidates as good examples of every class."""
-    ranked = pool.sort_values(["influence", "sample_id"], ascending=[False, True], kind="stable").head(number)
-    best = ranked.assign(kind="good", rank=np.arange(1, len(ranked) + 1), score=ranked["influence"])
-    return pd.concat([best.assign(label=label) for label in labels], ignore_index=True)[COLUMNS]

@@ -173,10 +173,10 @@ def add_noise(clean: CleanSums, noise: SumNoise[Any]) -> NoisySums:
     return NoisySums(noisy, noise.steps, noise.scale_int)
 
 
-def require_part(noise: SumNoise[Any], *parts: str) -> None:
-    """Raise ConfigError unless the noise was calibrated for one of these releases."""
-    if noise.privacy.part not in parts:
+def require_part(noise: SumNoise[Any], part: str) -> None:
+    """Raise ConfigError unless the noise was calibrated for this release."""
+    if noise.privacy.part != part:
         raise ConfigError(
-            f"The noise was calibrated for {noise.privacy.part}, but {' or '.join(parts)} is released. Calibrate it "
+            f"The noise was calibrated for {noise.privacy.part}, but {part} is released. Calibrate it "
             "for the same release."
         )

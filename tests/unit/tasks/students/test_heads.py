@@ -182,7 +182,7 @@ def domains() -> tuple[TrainingRows, np.ndarray]:
     other = centres[rng.integers(0, 3, 150)] * 3 + rng.standard_normal((150, 8))
     texts = [f"text {n}" for n in range(240)]
     names = [CLASSES[label] for label in labels]
-    rows = TrainingRows(texts, names, CLASSES, vectors, None, ["u"] * 150, other.astype(np.float32))
+    rows = TrainingRows(texts, names, CLASSES, vectors, unlabelled=other.astype(np.float32))
     return rows, other.astype(np.float32)
 
 
