@@ -147,22 +147,21 @@ def _scores(layers: Layers, vectors: Matrix) -> Matrix:
 
 def _train_linear(job: Job, vectors: Matrix) -> tuple[Layers, Trained]:
     """Choose the strength on the validation rows, then fit all rows with it: once, or once per adjustment."""
-    classes, rows, boost = len(job.rows.classes), job.train, Boost(job)
-    strength, probabilities = PROBE_STRENGTH, np.zeros((0, classes))
-    best = (-1.0, float("-inf"))
+    rows, boost = job.train, Boost(job)
+    strength, best = PROBE_STRENGTH, (-1.0, float("-inf"))
     for candidate in _STRENGTHS if len(job.validation) else ():
         layer = _fit(job, vectors, rows, job.weights, candidate)
         guess = softmax(_scores([layer], vectors[job.validation]))
         accuracy, loss = accuracy_and_loss(guess, job.targets[job.validation])
         if (accuracy, -loss) > best:
-            best, strength, probabilities = (accuracy, -loss), candidate, guess
+            best, strength = (accuracy, -loss), candidate
     everything = np.arange(len(vectors))
     layer = _fit(job, vectors, everything, job.weights, strength)
     for _ in range(job.epochs if job.spec.boost else 0):
         boost.after_pass(lambda fitted=layer: softmax(_scores([fitted], vectors[rows])))  # type: ignore[misc]
         layer = _fit(job, vectors, everything, boost.weights, strength)
     job.advance(job.epochs * len(vectors))
-    return [layer], Trained(probabilities, job.epochs, job.epochs, boost.result)
+    return [layer], Trained(job.epochs, job.epochs, boost.result)
 
 
 def _fit(

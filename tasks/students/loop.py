@@ -104,8 +104,7 @@ def train_network(job: Job, network: Network) -> Trained:
                 break
     if best_state is not None:
         network.modules.load_state_dict(best_state)
-    probabilities = softmax(network.scores(job.validation))
-    return Trained(probabilities, epoch, epoch if best_state is None else best, boost.result)
+    return Trained(epoch, epoch if best_state is None else best, boost.result)
 
 
 class Boost:

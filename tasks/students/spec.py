@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -128,16 +128,12 @@ class TrainingRows:
 class Trained:
     """The result of training.
 
-    `probabilities`: on the synthetic validation rows, (rows, classes). weights: the final weight of every row, mean 1;
-    None unless they were adjusted. `metrics`: scores on the validation rows, empty without any.
+    weights: the final weight of every row, mean 1; None unless they were adjusted.
     """
 
-    probabilities: NDArray[np.float64]
     epochs: int
     best_epoch: int
     weights: NDArray[np.float64] | None = None
-    metrics: Mapping[str, object] = field(default_factory=dict)
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

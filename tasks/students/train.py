@@ -7,16 +7,15 @@ a share of the synthetic rows (WASP, Zou et al. 2025, trains "till convergence" 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from connectors.interfaces.errors import ArtifactError, InputError
 from connectors.interfaces.progress import Advance
 from tasks.students.loop import Job, split
-from tasks.students.spec import Predict, Prediction, StudentSpec, Trained, TrainingRows
+from tasks.students.spec import Predict, StudentSpec, Trained, TrainingRows
 
 _CARD = "student.json"
 _EPOCHS = {"finetune": 5, "linear": 1, "mlp": 40}
@@ -34,7 +33,6 @@ def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: 
     two classes have rows or vectors are missing, MissingPackageError when the kind needs a package of the extra
     `local`.
     """
-    started = time.monotonic()
     targets, weights = rows.targets(), rows.row_weights()
     train, validation = split(targets, spec.validation_share, spec.seed)
     job = Job(spec, rows, targets, weights, train, validation, _epochs(spec), advance)
@@ -42,19 +40,15 @@ def train_student(spec: StudentSpec, rows: TrainingRows, folder: Path, advance: 
     if spec.kind == "finetune":
         from tasks.students.finetune import finetune
 
-        outcome = finetune(job, folder)
+        trained = finetune(job, folder)
     else:
         from tasks.students.heads import train_head
 
-        outcome = train_head(job, folder)
+        trained = train_head(job, folder)
     write_card(folder, spec, rows.classes)
-    if skipped := job.epochs - outcome.epochs:  # by early stopping
+    if skipped := job.epochs - trained.epochs:  # by early stopping
         advance(skipped * len(rows.texts))
-    metrics: dict[str, Any] = {}
-    if len(validation):
-        guessed = Prediction(tuple(rows.classes), outcome.probabilities).labels
-        metrics = evaluate([rows.labels[row] for row in validation], guessed, rows.classes)
-    return replace(outcome, metrics=metrics, seconds=time.monotonic() - started)
+    return trained
 
 
 def load_student(folder: Path) -> Predict:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from connectors.interfaces.artifacts import ArtifactRef, StepKey
+from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import InputError
 from tasks.core.refs import Reference, Written
@@ -100,7 +100,6 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
     The student is written to student/; that of texts without classes is a measure and is not written. If it adapts,
     `adapted` has the number of its correct test rows, and the scores are those of a new student that is trained on the
     exported texts alone.
-    If training adjusts the weights of its rows, student_weights.parquet contains the final weight of every text.
     """
     path, folder = f"runs/{tools.run_id}/student.json", f"runs/{tools.run_id}/student"
     parameters: dict[str, object] = {"student": settings(job.student), "labels": list(job.labels)}
@@ -118,9 +117,7 @@ def train_and_test(tools: Tools, job: TrainJob) -> tuple[ArtifactRef, str]:
         if job.student.kind == NEXT_WORD:
             test = score_texts(tools, job, read_samples(tools, job.written)) if job.test is not None else None
             return tools.artifacts.write_json(path, {"test": test}, key)
-        student = tools.artifacts.write_folder(
-            folder, lambda target: scores.update(_train(tools, job, target, key)), key
-        )
+        student = tools.artifacts.write_folder(folder, lambda target: scores.update(_train(tools, job, target)), key)
         scores |= {"student": student.sha256, "reads": job.reads} | test_on(tools, job.test, job.labels, student)
         if job.reads and scores["test"] is not None:
             samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
@@ -172,7 +169,7 @@ def _value(metric: Metric, rows: MetricInput | None) -> float | None:
     return value
 
 
-def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str, Any]:
+def _train(tools: Tools, job: TrainJob, folder: Path) -> dict[str, Any]:
     samples = with_soft_labels(tools, read_samples(tools, job.written), job.soft)
     labels, soft = learned_labels(samples, job.labels)
     vectors = read_vectors(tools, job.written) if job.student.kind != "finetune" else None
@@ -181,18 +178,8 @@ def _train(tools: Tools, job: TrainJob, folder: Path, key: StepKey) -> dict[str,
         rows = replace(rows, unlabelled=np.asarray(reference_rows(tools, job.unlabelled)[1]))
     with tools.progress("train student", units_of_work(job.student, len(samples))) as advance:
         trained = train_student(job.student, rows, folder, advance)
-    table = samples[["sample_id", "plm"]].assign(weight=trained.weights if trained.weights is not None else 1.0)
-    adjusted = trained.weights is not None
-    if adjusted:
-        tools.artifacts.write_table(f"runs/{tools.run_id}/student_weights.parquet", table, key)
-    return {
-        "adapted_to": None if rows.unlabelled is None else len(rows.unlabelled),
-        "weights": table.groupby("plm", sort=False)["weight"].mean().to_dict() if adjusted else {},
-        "validation": dict(trained.metrics),
-        "epochs": trained.epochs,
-        "best_epoch": trained.best_epoch,
-        "seconds": round(trained.seconds, 3),
-    }
+    adapted = None if rows.unlabelled is None else len(rows.unlabelled)
+    return {"adapted_to": adapted, "epochs": trained.epochs, "best_epoch": trained.best_epoch}
 
 
 def test_on(tools: Tools, test: Reference | None, labels: Sequence[str], student: ArtifactRef) -> dict[str, Any]:

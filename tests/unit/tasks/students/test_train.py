@@ -42,12 +42,10 @@ def _tiny_spec(folder, **changes):
 def test_a_fine_tuned_student_learns_and_predicts_the_same_when_loaded(layout, request, tmp_path):
     texts, labels = sentences(150, 0)
     spec = _tiny_spec(request.getfixturevalue(layout), epochs=12, patience=12)
-    trained = train_student(spec, TrainingRows(texts, labels, CLASSES), tmp_path / "student")
+    train_student(spec, TrainingRows(texts, labels, CLASSES), tmp_path / "student")
     unseen, truth = sentences(60, 1)
     prediction = load_student(tmp_path / "student")(unseen, None)
     assert evaluate(truth, prediction.labels, CLASSES)["accuracy"] > 0.9
-    assert trained.metrics["accuracy"] > 0.8
-    assert len(trained.probabilities) == 15
     assert prediction.probabilities.shape == (60, 3)
     assert np.allclose(prediction.probabilities.sum(axis=1), 1.0)
     served = pytest.importorskip("connectors.tracking.served_model").transformer(tmp_path / "student")
@@ -96,8 +94,8 @@ def test_the_best_pass_is_restored_and_training_stops_early(tiny, tmp_path):
     assert trained.epochs < 30
     assert trained.best_epoch == trained.epochs - 2
     _, validation = split(TrainingRows(texts, labels, CLASSES).targets(), spec.validation_share, spec.seed)
-    again = load_student(tmp_path)([texts[row] for row in validation], None).labels
-    assert evaluate([labels[row] for row in validation], again, CLASSES) == trained.metrics
+    restored = load_student(tmp_path)([texts[row] for row in validation], None).labels
+    assert evaluate([labels[row] for row in validation], restored, CLASSES)["accuracy"] > 0.8
 
 
 def test_passes_that_destroy_a_sentence_encoder_leave_the_fitted_head_as_the_student(tiny_encoder, tmp_path):
@@ -107,10 +105,10 @@ def test_passes_that_destroy_a_sentence_encoder_leave_the_fitted_head_as_the_stu
     assert evaluate(truth, load_student(tmp_path)(texts, None).labels, CLASSES)["accuracy"] > 0.9
 
 
-def test_without_a_validation_share_every_pass_is_made_and_no_score_is_claimed(tiny, tmp_path):
+def test_without_a_validation_share_every_pass_is_made(tiny, tmp_path):
     rows = TrainingRows(*sentences(30, 0), CLASSES)
     trained = train_student(_tiny_spec(tiny, epochs=3, validation_share=0.0), rows, tmp_path)
-    assert (trained.epochs, trained.best_epoch, len(trained.probabilities), trained.metrics) == (3, 3, 0, {})
+    assert (trained.epochs, trained.best_epoch) == (3, 3)
 
 
 @pytest.mark.parametrize("layout", ["tiny", "tiny_roberta"])
