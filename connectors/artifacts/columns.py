@@ -50,10 +50,6 @@ DESCRIPTIONS: Final = {
     "sequence_id": "number of the sequence",
     "phrases": "terms of the sequence as a JSON list",
     # FuseGen
-    "shown_to": "language model that gets the text as a candidate; empty: all",
-    "confidence": "mean probability of the text's label over the students",
-    "variability": "standard deviation of this probability",
-    "influence": "change of a student's validation loss by the text",
     "probability": "probability of the text's label by one student",
     "part": "split of a model's own texts: train or validation; empty for others",
 }
