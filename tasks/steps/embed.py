@@ -24,7 +24,12 @@ def embed_texts(embedder: Embedder, texts: Sequence[str], advance: Advance | Non
     Equal texts are embedded once; `advance` is called for every text. Raises FinalError if the embedder returns vectors
     of a wrong shape or with non-finite numbers.
     """
-    return np.concatenate(list(embed_blocks(embedder, texts, advance)))
+    vectors = np.empty((len(texts), embedder.dimension), dtype=np.float32)
+    start = 0
+    for block in embed_blocks(embedder, texts, advance):
+        vectors[start : start + len(block)] = block
+        start += len(block)
+    return vectors
 
 
 def embed_blocks(embedder: Embedder, texts: Sequence[str], advance: Advance | None = None) -> Iterator[Matrix]:

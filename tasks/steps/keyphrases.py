@@ -121,9 +121,7 @@ def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: Artifac
     def table() -> pd.DataFrame:
         sums = _sums(tools, spec, density)
         rng = np.random.default_rng(seed_of("sequences", spec.seed))
-        with tools.progress("draw sequences", 1) as advance:
-            drawn = draw_sequences(spec.shape, _members(tools, spec, terms), sums, spec.count, spec.choice, rng)
-            advance(1)
+        drawn = draw_sequences(spec.shape, _members(tools, spec, terms), sums, spec.count, spec.choice, rng)
         return _table(tools, spec, terms, drawn)
 
     return table_once(tools.artifacts, path, key, table)

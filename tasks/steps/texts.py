@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,10 @@ from tasks.text.variation import USUAL, Parent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+KEYED: Final = ("plm", "plm_index", "iteration", "count", "offset", "card", "examples_per_prompt", "contrast", "seed")
+"""Fields of a job that are part of every key."""
 
 
 def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
@@ -85,19 +89,7 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
 def _generation_key(model: str, job: WriteJob) -> StepKey:
     return step_key(
         "generate",
-        {
-            "plm": job.plm,
-            "model": model,
-            "plm_index": job.plm_index,
-            "iteration": job.iteration,
-            "count": job.count,
-            "offset": job.offset,
-            "card": job.card,
-            "examples_per_prompt": job.examples_per_prompt,
-            "contrast": job.contrast,
-            "seed": job.seed,
-            **_in_manner(job),
-        },
+        {"model": model, **{name: getattr(job, name) for name in KEYED}, **_in_manner(job)},
         {"examples": job.examples.sha256 if job.examples else "none", "earlier": content(job.earlier)},
     )
 

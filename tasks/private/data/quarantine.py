@@ -1,4 +1,4 @@
-"""Keeps error messages that may quote private records inside the private zone, for the owner of the records."""
+"""Keeps private values, and error messages that may quote private records, inside the private zone."""
 
 from __future__ import annotations
 
@@ -8,12 +8,27 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from connectors.interfaces.errors import PrivateInputError, WaspError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class Unprintable:
+    """A value that stays in the private zone: it cannot be pickled or copied, and its repr shows nothing."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a private value is never serialised")
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a private value is never serialised")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(hidden)"
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from connectors.interfaces.text_forms import normal_form
 from tasks.core.allocation import allocate, unbalanced
 from tasks.core.headers import check_header
 from tasks.private.data.marks import Marker, marks_of
-from tasks.private.data.quarantine import sealed, write_for_owner
+from tasks.private.data.quarantine import Unprintable, sealed, write_for_owner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ RecordHash = Callable[[str, str], str]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OpenedRows:
+class OpenedRows(Unprintable):
     """Private records in memory. The repr shows nothing; instances must not leave this package."""
 
     texts: tuple[str, ...]
@@ -60,12 +60,6 @@ class OpenedRows:
         texts, labels = (tuple(column[index] for index in indices) for column in (self.texts, self.labels))
         persons = None if self.persons is None else tuple(self.persons[index] for index in indices)
         return OpenedRows(texts, labels, persons)
-
-    def __repr__(self) -> str:
-        return "PrivateRows(hidden)"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("private records are never serialised")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ import numpy as np
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import PartyError
 from tasks.federation.rounds import KEY, File, RoundPlan, check_announcements, sign_message
-from tasks.private.data.quarantine import sealed
+from tasks.private.data.quarantine import Unprintable, sealed
 from tasks.private.data.rows import open_rows
 from tasks.private.noise.discrete import add_noise_share
-from tasks.private.voting.ballot import Ballot, Candidates, Unprintable
+from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.release import ballot_of
 from tasks.private.voting.votes import clean_votes, require_fitting
 

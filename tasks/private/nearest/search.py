@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError
+from tasks.private.data.quarantine import Unprintable
 from tasks.private.nearest.exact import distances, margins, round_up
-from tasks.private.voting.ballot import Ballot, Candidates, Unprintable, usable
+from tasks.private.voting.ballot import Ballot, Candidates, usable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

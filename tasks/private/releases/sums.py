@@ -20,9 +20,8 @@ from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.sums import AnyPrivacy, SumNoise
 from tasks.core.release import write_release
 from tasks.core.reuse import step_key
-from tasks.private.data.quarantine import sealed
+from tasks.private.data.quarantine import Unprintable, sealed
 from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
-from tasks.private.voting.ballot import Unprintable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.dp_sgd import Clipping, require_opacus
+from tasks.private.data.quarantine import Unprintable
 from tasks.private.noise.entropy import gaussian, poisson_sample
 from tasks.students.loop import import_torch
 from tasks.students.recipe import Recipe
@@ -47,7 +48,7 @@ IGNORED = -100
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class EncodedRows:
+class EncodedRows(Unprintable):
     """Private rows as numbers, each encoded independently to the same length. The repr shows nothing.
 
     `ids`, `mask`: int64, shape (rows, tokens). `targets`: int64; shape (rows, tokens) for a language model (the ids to
@@ -57,12 +58,6 @@ class EncodedRows:
     ids: NDArray[np.int64]
     mask: NDArray[np.int64]
     targets: NDArray[np.int64]
-
-    def __repr__(self) -> str:
-        return "EncodedRows(hidden)"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("private records are never serialised")
 
 
 def train_privately(

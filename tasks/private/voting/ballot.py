@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError, InputError
+from tasks.private.data.quarantine import Unprintable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,21 +20,6 @@ if TYPE_CHECKING:
 LONGEST: Final = 1e15
 """Longer vectors overflow float32 products; no embedder produces them."""
 BLOCK: Final = 2048
-
-
-class Unprintable:
-    """A value that stays in the private zone: it cannot be pickled or copied, and its repr shows nothing."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a private value is never serialised")
-
-    def __getstate__(self) -> NoReturn:
-        raise TypeError("a private value is never serialised")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(hidden)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
+from tasks.private.data.quarantine import Unprintable
 from tasks.private.nearest.search import rank
 from tasks.private.noise.discrete import add_discrete_gaussian
-from tasks.private.voting.ballot import Ballot, Candidates, Unprintable
+from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.persons import average, join, selected_rows
 
 if TYPE_CHECKING:
