@@ -21,7 +21,6 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import ABOUT, Charge
 from tasks.accounting.composition import discrete_gaussian_event, epsilon_of
 from tasks.accounting.no_noise import finite
-from tasks.accounting.votes import vote_charge
 
 if TYPE_CHECKING:
     from tasks.accounting.votes import Noise
@@ -88,7 +87,7 @@ class SharedNoise:
 
 def shared_charge(noise: SharedNoise) -> Charge:
     """Return the charge of one release for each party's own ledger; ConfigError without a release."""
-    charge, parties = vote_charge(noise.total), noise.parties
+    charge, parties = noise.total.charge, noise.parties
     reason = (
         f"{charge.sensitivity_reason}{SUM_OF} {parties.number} parties' votes, each with {noise.share_int:.6g} steps "
         f"of noise, {parties.minimum} parties at least, read by anybody with up to {parties.colluding} of the parties"

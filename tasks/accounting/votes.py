@@ -89,8 +89,10 @@ class Noise:
 
     @property
     def charge(self) -> Charge:
-        """One release as a ledger charge."""
-        return vote_charge(self)
+        """One vote as a ledger charge; ConfigError if the run has no release."""
+        need(self.releases > 0, "releases", "at least 1 to charge for one", self.releases)
+        event = {**self.event, ABOUT: {"sides": self.privacy.sides}}
+        return self.charge_as("discrete_gaussian", event, _reason(self.privacy))
 
     def charge_as(self, mechanism: str, event: Event, reason: str) -> Charge:
         """Return one release as a charge for a mechanism, an event and the reason of the sensitivity."""
@@ -145,13 +147,6 @@ def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, sh
     if sigma == 0:
         return math.inf
     return declared_rows * share / (sigma * math.sqrt(2 * math.log(max(candidates_per_class, 2))))
-
-
-def vote_charge(noise: Noise) -> Charge:
-    """Return the ledger charge of one release; ConfigError if the run has no release."""
-    need(noise.releases > 0, "releases", "at least 1 to charge for one", noise.releases)
-    event = {**noise.event, ABOUT: {"sides": noise.privacy.sides}}
-    return noise.charge_as("discrete_gaussian", event, _reason(noise.privacy))
 
 
 def sides_of(event: Mapping[str, Any], reason: str) -> int:

@@ -112,13 +112,15 @@ def outcome(value: Any, ref: ArtifactRef | None, why: str) -> State[Any]:
     return Completed(name="Reused" if ref is None or ref.reused else "Completed", message=why, data=value)
 
 
-def task_step(name: str, stays: Stays | None = None, **options: Any) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
+def task_step(
+    run_name: str, stays: Stays | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Task[Any, Any]]:
     """Declare a function that returns a state as a task without Prefect cache; the artifact store decides reuse.
 
     `stays`: as of StepOptions. No tags: for each tagged task run Prefect requests a slot from its server, 2 seconds on
     an idle connection.
     """
-    declared: Any = partial(task, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, **options)
+    declared: Any = partial(task, task_run_name=run_name, cache_policy=NO_CACHE, persist_result=False, **options)
 
     def declare(function: Any) -> Any:
         wrapped: Any = named(function)

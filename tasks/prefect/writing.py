@@ -34,18 +34,6 @@ def uses_remote_model(parameters: Mapping[str, Any]) -> bool:
     return bool(getattr(parameters["tools"].model(parameters["job"].plm), "destinations", ()))
 
 
-@task_step("generate {job.plm} t={job.iteration}", stays=uses_remote_model)
-def generate(tools: Tools, job: WriteJob) -> Any:
-    """Generate one PLM's texts of one iteration."""
-    return write(tools, job)
-
-
-@task_step("vary {job.plm} t={job.iteration} {job.part}", stays=uses_remote_model)
-def vary(tools: Tools, job: WriteJob) -> Any:
-    """Generate variations of texts with one model (Aug-PE, PrE-Text)."""
-    return write(tools, job)
-
-
 def write(tools: Tools, job: WriteJob) -> State[Any]:
     """Generate texts with one PLM; return them."""
     ref, why = write_samples(tools, job)
@@ -56,3 +44,10 @@ def write(tools: Tools, job: WriteJob) -> State[Any]:
     get_run_logger().warning("%s is down: %s", job.plm, down)
     # Not Failed: steps that follow would not start, and the other models make up for its texts.
     return Completed(name=MODEL_DOWN, message=f"{why}; {down}", data=written)
+
+
+generate = task_step("generate {job.plm} t={job.iteration}", uses_remote_model, name="generate")(write)
+"""Task that generates one model's texts of one iteration."""
+
+vary = task_step("vary {job.plm} t={job.iteration} {job.part}", uses_remote_model, name="vary")(write)
+"""Task that generates variations of texts with one model (Aug-PE, PrE-Text)."""

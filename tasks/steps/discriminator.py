@@ -27,7 +27,7 @@ from tasks.steps.teachers import TeacherSpec, queries_of, shown_to_any
 from tasks.steps.texts import content, embedder_of, public_texts, read_samples, read_vectors, reference_rows
 from tasks.students.recipe import ClassifySpec
 from tasks.students.spec import PublicTexts, TrainingRows, settings
-from tasks.students.train import load_student, train_student
+from tasks.students.train import CARD, load_student, train_student
 from tasks.text.class_balance import Shares, texts_per_class
 from tasks.text.prompts import seed_of
 
@@ -183,13 +183,7 @@ def _scores(
 def _probabilities(tools: Tools, discriminator: ArtifactRef, texts: PublicTexts) -> np.ndarray[Any, Any]:
     """Return the discriminator's probability of private per text; 0.5 if untrained."""
     folder = tools.artifacts.read_folder(discriminator)
-    # A classifier trained on the rows by DP-SGD has no query counts.
-    counts = (
-        {"private": 1, "queries": 2}
-        if not (folder / COUNTS_FILE).exists()
-        else json.loads((folder / COUNTS_FILE).read_text(encoding="utf-8"))
-    )
-    if not 0 < counts["private"] < counts["queries"]:
+    if not (folder / CARD).exists():
         return np.full(len(texts.texts), 0.5)
     probabilities: np.ndarray[Any, Any] = load_student(folder)(texts.texts, texts.vectors).probabilities[:, 1]
     return probabilities

@@ -17,7 +17,8 @@ from connectors.interfaces.progress import Advance
 from tasks.students.loop import Job, split
 from tasks.students.spec import Predict, StudentSpec, Trained, TrainingRows
 
-_CARD = "student.json"
+CARD = "student.json"
+"""File with the classes and settings of a student."""
 _EPOCHS = {"finetune": 5, "linear": 1, "mlp": 40}
 
 
@@ -58,12 +59,12 @@ def load_student(folder: Path) -> Predict:
     them for fine-tuned ones.
     """
     try:
-        card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
+        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
         known = {field.name for field in fields(StudentSpec)}  # cards of earlier versions have more fields
         spec = StudentSpec(**{name: value for name, value in card["spec"].items() if name in known})
         classes = tuple(card["classes"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
-        raise ArtifactError(f"{folder / _CARD}: no readable student. Train it again.") from broken
+        raise ArtifactError(f"{folder / CARD}: no readable student. Train it again.") from broken
     if spec.kind == "finetune":
         from tasks.students.finetune import load_finetuned
 
@@ -112,4 +113,4 @@ def _epochs(spec: StudentSpec) -> int:
 def write_card(folder: Path, spec: StudentSpec, classes: Sequence[str]) -> None:
     """Write the metadata that `load_student` needs."""
     card = {"classes": list(classes), "spec": asdict(spec)}
-    (folder / _CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

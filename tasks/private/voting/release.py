@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.ledger import StoredRelease
-from tasks.accounting.votes import vote_charge
 from tasks.private.data.quarantine import sealed, write_error_for_owner
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.voting.ballot import Ballot, Candidates, usable
@@ -47,7 +46,7 @@ def release_votes(
             rows = open_rows(tools.zone, tools.private, payer.fingerprint)
             return noisy_votes(ballot_of(tools, rows, noise.privacy), candidates, noise).to_bytes()
 
-    return tools.ledger.release_once(payer.request(tools.run_id, slot, key.key, vote_charge(noise)), draw)
+    return tools.ledger.release_once(payer.request(tools.run_id, slot, key.key, noise.charge), draw)
 
 
 def ballot_of(tools: RowTools, rows: OpenedRows, privacy: VotePrivacy) -> Ballot:

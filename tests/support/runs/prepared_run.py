@@ -12,7 +12,6 @@ from connectors.interfaces.ledger import ReleaseRequest
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
-from tasks.accounting.votes import vote_charge
 from tasks.core.refs import Written
 from tasks.steps.generate import ROW_TYPES
 from tests.support.runs.pipeline import values
@@ -66,5 +65,5 @@ def release(run: Prepared, slot: int = 0) -> None:
     """Reserve what a run plans and pay for one of its votes."""
     name, ledger = run.tools.called, run.tools.ledger
     ledger.reserve(name.dataset, run.plan, "Ada")
-    asked = ReleaseRequest(name.dataset, name.run_id, f"vote-{slot}", f"{name.run_id}-{slot}", vote_charge(run.noise))
+    asked = ReleaseRequest(name.dataset, name.run_id, f"vote-{slot}", f"{name.run_id}-{slot}", run.noise.charge)
     ledger.release_once(asked, lambda: b"noise")

@@ -18,7 +18,7 @@ from flows.publish.ledger_page import collect, render, write_page
 from flows.runtime.stores import open_ledger
 from tasks.accounting.composition import filter_epsilon
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import calibrate, vote_charge
+from tasks.accounting.votes import calibrate
 from tasks.reporting.run_record import to_json
 from tests.support.data.reports import made_up_report
 from tests.support.golden_pages import check_page
@@ -32,7 +32,7 @@ PEOPLE = ("Ada", "Björn", "Chen", "Dana", "Emil")
 def spend(book: PrivacyLedger, run_id: str, flow: str, who: str, epsilon: float) -> bool:
     """Run through the book as a flow does: reserve, release, finish. False where it was refused."""
     noise = calibrate(VotePrivacy(epsilon, DELTA, 2))
-    one = vote_charge(noise)
+    one = noise.charge
     if flow == "dp_kps":
         one = charge(mechanism="laplace", event=laplace_event(epsilon / 2), noise_scale=2 / epsilon)
     try:
@@ -124,7 +124,7 @@ def test_the_pages_of_a_party_and_of_its_coordinator_state_whose_ledger_it_is(tm
 
 def spend_shared(home: Path, run_id: str, keys: tuple[str, str]) -> None:
     """Reserve two votes and release those of `keys`; a key that an earlier run released is reused free of charge."""
-    book, vote = open_ledger(home), vote_charge(calibrate(VotePrivacy(1.0, DELTA, 2)))
+    book, vote = open_ledger(home), calibrate(VotePrivacy(1.0, DELTA, 2)).charge
     book.reserve("ward", BudgetPlan(run_id, "wasp", DELTA, (vote, vote)), "Ada")
     for number, key in enumerate(keys):
         released = book.release_once(ReleaseRequest("ward", run_id, f"vote-{number}", key, vote), lambda: b"noise")
@@ -172,7 +172,7 @@ def test_without_the_files_of_a_run_its_whole_plan_counts(shared: Path) -> None:
 
 
 def test_a_file_of_a_release_that_was_deleted_by_hand_does_not_lower_the_loss(shared: Path) -> None:
-    charge = vote_charge(calibrate(VotePrivacy(1.0, DELTA, 2)))
+    charge = calibrate(VotePrivacy(1.0, DELTA, 2)).charge
     report = made_up_report(epsilon_spent=1.0, releases=2, n_synthetic=10, charges=(charge, charge))
     (shared / "runs" / "second" / "report.json").write_text(json.dumps(to_json(report)))
     shutil.rmtree(shared / "runs" / "second" / "iteration=0")

@@ -12,7 +12,6 @@ from connectors.interfaces.ledger import ReleaseRequest
 from flows.engine.prepare import Prepared
 from flows.methods.wasp.run import WaspRun
 from flows.runtime.manifest import open_book
-from tasks.accounting.votes import vote_charge
 from tests.support.runs.prepared_run import good_rows, start, table
 
 Released = tuple[Prepared, ArtifactRef]
@@ -20,7 +19,7 @@ Released = tuple[Prepared, ArtifactRef]
 
 def release(run: Prepared, step_key: str, respend: bool = False) -> str:
     name = run.tools.called
-    asked = ReleaseRequest(name.dataset, name.run_id, "vote-0", step_key, vote_charge(run.noise), respend)
+    asked = ReleaseRequest(name.dataset, name.run_id, "vote-0", step_key, run.noise.charge, respend)
     return run.tools.ledger.release_once(asked, lambda: b"noisy").entry_hash
 
 

@@ -24,7 +24,7 @@ from tasks.accounting.teachers import (
     remaining_epsilon,
     survival,
 )
-from tasks.accounting.votes import calibrate, sides_of, signal_index, vote_charge
+from tasks.accounting.votes import calibrate, sides_of, signal_index
 from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
 from tests.support.data.golden import rows
 from tests.support.ledgers import gaussian_event, laplace_event
@@ -134,10 +134,10 @@ def test_calibrated_noise_keeps_the_promise_of_the_integer_sampler(epsilon: floa
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 def test_a_calibrated_run_passes_the_gate_and_wastes_nothing(epsilon: float, releases: int, adjacency: Any):
     noise = calibrate(VotePrivacy(epsilon, 1e-5, releases, adjacency=adjacency))
-    charged = filter_epsilon([vote_charge(noise).event] * releases, 1e-5)
+    charged = filter_epsilon([noise.charge.event] * releases, 1e-5)
     assert charged <= epsilon
     assert charged == pytest.approx(epsilon, rel=1e-4)
-    more = filter_epsilon([vote_charge(noise).event] * (releases + 1), 1e-5)
+    more = filter_epsilon([noise.charge.event] * (releases + 1), 1e-5)
     assert more > epsilon
 
 
@@ -170,12 +170,12 @@ def test_a_run_without_votes_costs_nothing_and_has_nothing_to_charge():
     noise = calibrate(replace(USUAL, releases=0))
     assert (noise.sigma, noise.epsilon_exact) == (0, 0)
     with pytest.raises(ConfigError, match="releases"):
-        vote_charge(noise)
+        _ = noise.charge
 
 
 def test_infinite_epsilon_is_marked_non_private_everywhere():
     noise = calibrate(replace(USUAL, epsilon=math.inf))
-    charge = vote_charge(noise)
+    charge = noise.charge
     assert (noise.sigma, noise.sigma_int, noise.epsilon_exact) == (0, 0, math.inf)
     assert noise.non_private
     assert (charge.event["type"], charge.noise_scale, charge.mechanism) == ("non_private", 0, "none")
@@ -184,7 +184,7 @@ def test_infinite_epsilon_is_marked_non_private_everywhere():
 
 def test_a_charge_is_plain_json_and_says_why_the_noise_suffices():
     person = VotePrivacy(4, 1e-5, 4, protects="person", rows_per_person=8, adjacency="replace_one")
-    charge = vote_charge(calibrate(person))
+    charge = calibrate(person).charge
     assert json.loads(canonical(charge))["event"] == charge.event
     assert charge.sensitivity == pytest.approx(math.sqrt(8) * vote_sensitivity(8, adjacency="replace_one"))
     assert all(part in charge.sensitivity_reason for part in ("8 row(s)", "max", "sqrt(2)"))
@@ -221,7 +221,7 @@ def test_the_reason_of_a_charge_tells_on_how_many_sides_rows_voted(
     votes: int, sides: int, person: dict[str, Any]
 ) -> None:
     privacy = replace(USUAL, votes=votes, sides=sides, adjacency="replace_one", **person)
-    charge = vote_charge(calibrate(privacy))
+    charge = calibrate(privacy).charge
     assert sides_of(charge.event, "") == sides
     assert sides_of(calibrate(privacy).event, charge.sensitivity_reason) == sides  # lines of earlier versions
     assert sides_of({"type": "laplace"}, "vocabulary: a document adds 1 to 10 terms") == 0

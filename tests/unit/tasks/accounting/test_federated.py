@@ -21,7 +21,7 @@ from tasks.accounting.federated import (
     shared_charge,
 )
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import calibrate, sides_of, vote_charge
+from tasks.accounting.votes import calibrate, sides_of
 from tasks.private.noise.discrete import add_noise_share
 from tests.support.data.golden import VECTORS
 from tests.support.data.masked_rounds import ints
@@ -118,7 +118,7 @@ def test_shares_of_too_few_steps_are_refused():
 # --- the book
 def test_a_release_is_charged_as_a_central_one_with_the_same_promise():
     noise = noise_of(10, colluding=3)
-    charge, central = shared_charge(noise), vote_charge(USUAL)
+    charge, central = shared_charge(noise), USUAL.charge
     assert cost_of(charge.event) == cost_of(central.event) == cost_of(USUAL.event)
     for field in ("mechanism", "noise_scale", "sensitivity"):
         assert getattr(charge, field) == getattr(central, field)
