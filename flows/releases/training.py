@@ -36,7 +36,6 @@ class TrainingRelease(Release):
     def plan(self) -> Sequence[str]:
         """Return the steps and their noise."""
         training, second = self.noise.training, self.noise.epsilon_prv
-        assert training is not None
         checked = () if second is None else (f"checked       a second accountant gives epsilon {second:.4f}",)
         return (
             f"releases      1 model, trained in {training.steps} steps; each step samples a row with probability "
@@ -50,7 +49,6 @@ class TrainingRelease(Release):
     def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
         """Warn that the declared number of rows is public."""
         training = self.noise.training
-        assert training is not None
         return [
             f"method.declared_rows ({training.declared_rows}) is public: plan, privacy ledger and report show it. "
             "Noise of DP-SGD is floating point, not the exact integer noise of votes"

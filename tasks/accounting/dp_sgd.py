@@ -8,7 +8,7 @@ accountant assumes that every step is seen, which covers checkpoints as well.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -61,8 +61,8 @@ class TrainingNoise(Noise):
     has further releases.
     """
 
-    training: Training | None = None
-    multiplier: float = 0.0
+    training: Training = field(kw_only=True)
+    multiplier: float = field(kw_only=True)
     epsilon_prv: float | None = None
     own: tuple[float, float] | None = None
 
@@ -74,7 +74,7 @@ class TrainingNoise(Noise):
     @property
     def event(self) -> Event:
         """The whole training for the accountant: all planned steps."""
-        if self.non_private or self.training is None:
+        if self.non_private:
             return non_private_event()
         plan = self.training
         epsilon, delta = self.own or (self.epsilon_exact, self.delta)
@@ -84,7 +84,6 @@ class TrainingNoise(Noise):
     def charge(self) -> Charge:
         """The training as a single ledger charge, with its own delta."""
         plan = self.training
-        assert plan is not None
         reason = (
             f"a row's gradient has an L2 norm of at most {plan.clip:g}; it takes part in each of {plan.steps} steps "
             f"with chance {plan.sample_rate:.6g} ({plan.batch_rows} of {plan.declared_rows} declared rows)"
@@ -108,10 +107,8 @@ def calibrate_training(training: Training, epsilon: float, delta: float) -> Trai
 
 
 def describe_training(noise: TrainingNoise) -> str:
-    """Describe a training in a sentence; empty without training steps."""
+    """Describe a training in a sentence."""
     plan = noise.training
-    if plan is None:
-        return ""
     how = "no noise" if noise.non_private else f"Gaussian noise of {noise.noise_multiplier:.4g} times that norm"
     return (
         f"{plan.steps} steps of DP-SGD; a row takes part in each with chance {plan.sample_rate:.4g} ({plan.batch_rows} "

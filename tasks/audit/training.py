@@ -69,7 +69,6 @@ def audit_training(
     `noise`: the claim, with rate, steps and clipping norm. All data is synthetic: no private row is opened.
     """
     plan = noise.training
-    assert plan is not None
     canaries = 2 * trials
     included = np.frombuffer(os.urandom(canaries), dtype=np.uint8) % 2 == 1
     seen = observe_training(noise, np.flatnonzero(included), canaries, train)
@@ -98,7 +97,6 @@ def observe_training(noise: TrainingNoise, present: NDArray[np.int64], canaries:
     Shape (steps, canaries, 2), in units of a gradient. `present`: the canaries that take part.
     """
     torch, plan = import_torch(), noise.training
-    assert plan is not None
     model = _model(torch, canaries)
     ids = present.astype(np.int64)[:, None]
     rows = EncodedRows(ids, np.ones_like(ids), np.zeros(len(ids), dtype=np.int64))
@@ -119,7 +117,6 @@ def check_size(seen: Floats, included: NDArray[np.bool_], noise: TrainingNoise) 
     by q C on average: more means that gradients are not clipped.
     """
     plan, noises = noise.training, seen[:, ~included]
-    assert plan is not None
     measured = math.sqrt(float((noises**2).mean())) / noise.sigma
     error = 1 / math.sqrt(2 * noises.size)
     moved = float(seen[:, included, 0].mean()) / plan.clip

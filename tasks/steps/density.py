@@ -27,7 +27,7 @@ from tasks.private.releases.density import release_guidance
 from tasks.private.releases.sums import SumJob
 from tasks.selection.examples import concat_examples, ranked, select
 from tasks.selection.weights import Transform, weigh
-from tasks.steps.texts import content, first_of_equal, read_samples, read_vectors, read_writers
+from tasks.steps.texts import content, first_of_equal, read_samples, read_vectors
 from tasks.text.usable_texts import require_usable
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def weigh_models(
     def table() -> pd.DataFrame:
         votes = tools.artifacts.read_table(release)
         transform = job.transform if job.weighting else None
-        return weigh(votes, read_writers(tools, written), job.plms, transform, job.previous)
+        return weigh(votes, read_samples(tools, written), job.plms, transform, job.previous)
 
     return table_once(tools.artifacts, path, key, table)
 

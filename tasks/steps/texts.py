@@ -168,12 +168,6 @@ def first_of_equal(samples: pd.DataFrame) -> NDArray[np.bool_]:
     return ~(samples["label"] + "\x00" + samples["text"].map(normalised)).duplicated().to_numpy()
 
 
-def read_writers(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
-    """Return sample_id and plm of several tables, by sample id."""
-    frames = [tools.artifacts.read_table(entry.samples)[["sample_id", "plm"]] for entry in written]
-    return pd.concat(frames).sort_values("sample_id", ignore_index=True)
-
-
 def read_vectors(tools: Tools, written: Sequence[Written]) -> Matrix:
     """Return the embeddings (texts, dimension) in the order of `read_samples`."""
     ids = [tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy() for entry in written]
