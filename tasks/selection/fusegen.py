@@ -49,15 +49,6 @@ class Labelled:
     weights: Floats
 
 
-def agreement(probabilities: Floats) -> tuple[Floats, Floats]:
-    """Return confidence and variability of each text.
-
-    They are mean and standard deviation over the students. probabilities: (students, texts), of a text's own label; NaN
-    where a student does not judge a text.
-    """
-    return np.nanmean(probabilities, axis=0), np.nanstd(probabilities, axis=0)
-
-
 def candidates(confidence: Floats, variability: Floats, size: int) -> tuple[Integers, Integers]:
     """Return positions of the easy and the ambiguous candidates.
 

@@ -18,7 +18,7 @@ from tasks.core.reuse import step_key, table_once
 from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.selection.examples import concat_examples, ranked
-from tasks.selection.fusegen import AMBIGUOUS, Labelled, agreement, candidates, influence
+from tasks.selection.fusegen import AMBIGUOUS, Labelled, candidates, influence
 from tasks.steps.texts import content, first_of_equal, read_samples, read_vectors
 from tasks.students.loop import split
 from tasks.students.spec import StudentSpec, TrainingRows, settings
@@ -150,7 +150,8 @@ def choose_examples(
         learned = Labelled(vectors[shown], targets[shown], weight[shown])
         checks = Labelled(vectors[held], targets[held], np.ones(len(held)))
         scores = influence(learned, checks, len(labels)) if len(held) else np.zeros(len(shown))
-        pool = np.concatenate(candidates(*agreement(probabilities[:, shown]), number * PER_EXAMPLE))
+        confidence, variability = probabilities[:, shown].mean(axis=0), probabilities[:, shown].std(axis=0)
+        pool = np.concatenate(candidates(confidence, variability, number * PER_EXAMPLE))
         best = pool[np.lexsort((samples["sample_id"].to_numpy()[shown[pool]], -scores[pool]))[:number]]
         chosen, scores = samples.iloc[shown[best]], scores[best]
     return concat_examples([ranked(chosen, "good", scores).assign(label=label) for label in labels])

@@ -72,8 +72,8 @@ def _start_from_probe(job: Job, network: Transformer, encoded: list[list[int]]) 
     vectors = _forward(network, network.features, [encoded[row] for row in rows], job.batch)
     layer = fit_logistic(vectors, job.targets[rows], job.weights[rows], len(job.rows.classes), PROBE_STRENGTH)
     with torch.no_grad():
-        network.head.weight.copy_(torch.from_numpy(layer[0]))
-        network.head.bias.copy_(torch.from_numpy(layer[1]))
+        network.modules["head"].weight.copy_(torch.from_numpy(layer[0]))
+        network.modules["head"].bias.copy_(torch.from_numpy(layer[1]))
 
 
 def _trainable(job: Job, network: Transformer, encoded: list[list[int]]) -> Network:

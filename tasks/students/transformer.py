@@ -37,11 +37,6 @@ class Transformer:
     features: Callable[[Any, Any], Any] | None
     max_length: int
 
-    @property
-    def head(self) -> Any:
-        """The linear layer on top of a pooled encoder."""
-        return self.modules["head"]
-
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return token ids per text, cut at the length limit of the spec and the model."""
         if not len(texts):
@@ -79,7 +74,10 @@ def save_network(network: Transformer, folder: Path) -> None:
         model.save_pretrained(folder / _MODEL)
         network.tokenizer.save_pretrained(folder / _MODEL)
         if network.features is not None:
-            save_file({name: value.contiguous() for name, value in network.head.state_dict().items()}, folder / _HEAD)
+            save_file(
+                {name: value.contiguous() for name, value in network.modules["head"].state_dict().items()},
+                folder / _HEAD,
+            )
 
 
 def load_network(folder: Path, spec: StudentSpec) -> Transformer:

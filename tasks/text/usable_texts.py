@@ -7,7 +7,7 @@ about the private records.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -35,7 +35,7 @@ class ClassCount:
     texts: set[str] = field(default_factory=set)
     requested: int = 0
     answers: Counter[str] = field(default_factory=Counter)
-    reasons: dict[str, Counter[str]] = field(default_factory=dict)
+    reasons: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
 
 def require_usable(tools: Tools, written: Sequence[Written], needed: Needed = MappingProxyType({})) -> None:
@@ -53,24 +53,22 @@ def require_usable(tools: Tools, written: Sequence[Written], needed: Needed = Ma
 
 def count_usable(tools: Tools, written: Sequence[Written]) -> dict[str, ClassCount]:
     """Return the requested, completed and usable texts of each class."""
-    counts: dict[str, ClassCount] = {}
+    counts: defaultdict[str, ClassCount] = defaultdict(ClassCount)
     for table in written:
         samples = tools.artifacts.read_table(table.samples)
         for label, plm, text in zip(samples["label"], samples["plm"], samples["text"], strict=True):
-            count = counts.setdefault(str(label), ClassCount())
+            count = counts[str(label)]
             count.texts.add(normalised(text))
             count.answers[str(plm)] += 1
             count.requested += 1
-            count.reasons.setdefault(str(plm), Counter())
+            count.reasons[str(plm)].update()
         info = tools.artifacts.info(table.samples)
         for label, missing in info.get("shortfall", {}).items():
-            count = counts.setdefault(label, ClassCount())
-            count.requested += missing
-            count.reasons.setdefault(table.plm, Counter())
+            counts[label].requested += missing
+            counts[label].reasons[table.plm].update()
         for label, reasons in info.get("unusable", {}).items():
-            count = counts.setdefault(label, ClassCount())
-            count.answers[table.plm] += sum(reasons.values())
-            count.reasons.setdefault(table.plm, Counter()).update(reasons)
+            counts[label].answers[table.plm] += sum(reasons.values())
+            counts[label].reasons[table.plm].update(reasons)
     return counts
 
 

@@ -146,11 +146,8 @@ def _features(
 ) -> Iterator[Floats]:
     for text in texts:
         phrases = matcher.distinct(text, privacy.keyphrases)
-        yield np.concatenate([_of_member(phrases, member, privacy) for member in members])
-
-
-def _of_member(phrases: Sequence[int], member: DensityMember, privacy: PartPrivacy) -> Floats:
-    return contribution(features_at(member.of(windows(phrases, member.places)), member.phases), privacy)
+        points = [features_at(member.of(windows(phrases, member.places)), member.phases) for member in members]
+        yield np.concatenate([contribution(of_member, privacy) for of_member in points])
 
 
 def vocabulary_canary(noise: SumNoise[PartPrivacy]) -> Sides:

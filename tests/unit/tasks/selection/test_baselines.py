@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.selection.fusegen import DAMPING, Labelled, agreement, candidates, influence
+from tasks.selection.fusegen import DAMPING, Labelled, candidates, influence
 from tasks.selection.survivors import Survival, survivors
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tests.support.data.student_rows import vector_rows
@@ -73,19 +73,7 @@ def test_equal_seeds_draw_equally_and_other_seeds_do_not() -> None:
     assert draws[0] == draws[1] != draws[2]
 
 
-# --- cross-model selection: agreement, candidates and influence against computations by hand
-def test_confidence_and_variability_are_mean_and_spread_over_the_students():
-    confidence, variability = agreement(np.array([[0.9, 0.2], [0.7, 0.8]]))
-    assert confidence == pytest.approx([0.8, 0.5])
-    assert variability == pytest.approx([0.1, 0.3])
-
-
-def test_a_student_without_a_say_is_left_out():
-    confidence, variability = agreement(np.array([[np.nan, 0.2], [0.7, 0.8], [0.5, 0.2]]))
-    assert confidence == pytest.approx([0.6, 0.4])
-    assert variability[0] == pytest.approx(0.1)
-
-
+# --- cross-model selection: candidates and influence against computations by hand
 def test_candidates_come_from_both_ends_of_variability():
     variability = np.array([0.30, 0.10, 0.20, 0.05, 0.40, 0.25])
     easy, ambiguous = candidates(np.full(6, 0.5), variability, 4)
