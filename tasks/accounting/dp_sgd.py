@@ -117,29 +117,20 @@ def describe_training(noise: TrainingNoise) -> str:
     )
 
 
+@lru_cache(maxsize=4096)
 def accounted(sample_rate: float, steps: int, multiplier: float, delta: float) -> tuple[float, float]:
     """Return the epsilon of `steps` steps by two independent accountants.
 
     The first uses loss distributions, the second PRV. Raises ConfigError if they disagree: neither can be trusted then.
     """
-    first, second = (
-        steps_epsilon(sample_rate, steps, multiplier, delta),
-        prv_epsilon(sample_rate, steps, multiplier, delta),
-    )
+    events = [dp_sgd_event(multiplier, sample_rate, steps, 1.0, delta)] if steps else []
+    first, second = epsilon_of(events, delta), prv_epsilon(sample_rate, steps, multiplier, delta)
     if abs(first - second) > AGREEMENT * (1 + first):
         raise ConfigError(
             f"method.steps: two accountants disagree on the cost of {steps} steps at rate {sample_rate:.4g} "
             f"({first:.4f} and {second:.4f}). Choose fewer steps, a larger delta or a smaller batch."
         )
     return first, second
-
-
-@lru_cache(maxsize=4096)
-def steps_epsilon(sample_rate: float, steps: int, multiplier: float, delta: float) -> float:
-    """Return the epsilon of `steps` steps by loss distributions; 0 for no step."""
-    if steps == 0:
-        return 0.0
-    return epsilon_of([dp_sgd_event(multiplier, sample_rate, steps, 1.0, delta)], delta)
 
 
 @lru_cache(maxsize=64)

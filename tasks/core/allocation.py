@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import LEAST_RATIO
 
 if TYPE_CHECKING:
@@ -23,12 +22,8 @@ def allocate(total: int, weights: Mapping[str, float], floor: float = LEAST_SHAR
     """Split `total` by weights into whole numbers, by largest remainder.
 
     No PLM gets less than `floor` of an equal share (total / K). Exact arithmetic; equal remainders go to the larger
-    weight, then to the PLM named first. Raises ConfigError for weights that are negative, not finite or all zero.
+    weight, then to the PLM named first. `weights`: not negative, with a positive sum.
     """
-    if not weights or any(not math.isfinite(w) or w < 0 for w in weights.values()) or sum(weights.values()) <= 0:
-        raise ConfigError(f"weights: {dict(weights)} is not allowed. Write non-negative numbers with a positive sum.")
-    if total < 0 or not 0 <= floor <= 1:
-        raise ConfigError(f"total, floor: {total} and {floor} are not allowed. Write total >= 0 and 0 <= floor <= 1.")
     exact = [Fraction(weight) for weight in weights.values()]
     quotas = _raised(exact, total, Fraction(floor) * total / len(weights))
     counts = [math.floor(quota) for quota in quotas]

@@ -31,10 +31,6 @@ def fid(a: Vectors, b: Vectors) -> float:
     twice; in addition to the vectors, memory contains only a few (d, d) matrices.
     """
     first, second = _matrix(a), _matrix(b)
-    if first.shape[1] != second.shape[1]:
-        raise InputError(
-            f"FID needs one embedder for both sets, got dimensions {first.shape[1]} and {second.shape[1]}."
-        )
     (mean_a, factor_a), (mean_b, factor_b) = _gaussian(first), _gaussian(second)
     difference = mean_a - mean_b
     common = np.linalg.svd(factor_a @ factor_b.T, compute_uv=False).sum()
@@ -50,8 +46,6 @@ def mmd(synthetic: Vectors, reference: Vectors) -> float:
     may be negative.
     """
     a, b = _as_float64(synthetic), _as_float64(reference)
-    if a.shape[1] != b.shape[1]:
-        raise InputError(f"MMD needs one embedder for both sets, got dimensions {a.shape[1]} and {b.shape[1]}.")
     few = b[:_BLOCK]
     scale = max(float(np.median(_squared(few, few)[np.triu_indices(len(few), 1)])), np.finfo(float).tiny)
 
@@ -70,8 +64,6 @@ def precision_recall(synthetic: Vectors, reference: Vectors, neighbours: int = N
     k-th neighbour; recall: the same with the roles exchanged. Both sets need more than k rows.
     """
     a, b = _as_float64(synthetic), _as_float64(reference)
-    if a.shape[1] != b.shape[1] or min(len(a), len(b)) <= neighbours:
-        raise InputError(f"Precision and recall need equal dimensions and more than {neighbours} rows in each set.")
     return _covered(a, b, neighbours), _covered(b, a, neighbours)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from connectors.interfaces.errors import ArtifactError
 from tasks.selection.examples import join_votes
 
 Floats = NDArray[np.float64]
@@ -52,11 +51,9 @@ def weigh(
 
 
 def _totals(release: pd.DataFrame, samples: pd.DataFrame, plms: Sequence[str]) -> tuple[Floats, Floats]:
-    """Return near votes and number of released samples per PLM; ArtifactError for samples of other PLMs."""
+    """Return near votes and number of released samples per PLM."""
     votes = join_votes(release, samples[["sample_id", "plm"]])
     codes = pd.Index(plms).get_indexer(pd.Index(votes["plm"]))
-    if (codes < 0).any():
-        raise ArtifactError(f"plm: samples were written by other PLMs than those of the run ({', '.join(plms)}).")
     sums, sizes = np.zeros(len(plms)), np.zeros(len(plms))
     np.add.at(sums, codes, votes["near"])
     np.add.at(sizes, codes, 1)

@@ -97,8 +97,6 @@ class TrainingRows:
         for name, column in sizes.items():
             if column is not None and len(column) != len(self.texts):
                 raise InputError(f"Training rows: {len(self.texts)} texts but {len(column)} {name}. Give one per text.")
-        if len(set(self.classes)) != len(self.classes):
-            raise InputError("The task lists a class twice. Name each label once.")
         number = {name: position for position, name in enumerate(self.classes)}
         for row, label in enumerate(self.labels):
             if label not in number:

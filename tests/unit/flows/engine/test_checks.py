@@ -401,7 +401,7 @@ def test_a_training_without_opacus_is_refused_with_the_other_problems(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without(monkeypatch, "opacus")
-    for calibration in (dp_sgd.prv_epsilon, dp_sgd._multiplier):
+    for calibration in (dp_sgd.prv_epsilon, dp_sgd.accounted, dp_sgd._multiplier):
         calibration.cache_clear()  # numbers of an earlier test need no package
     path = ROOT / "deployments/configs/dp_sgd_student_here.yaml"
     with pytest.raises(ConfigError) as refused:
