@@ -196,7 +196,7 @@ def _means(comparison: Comparison) -> dict[str, float | None]:
 
 def shown_metrics(metrics: Sequence[str], answers: Sequence[CellResult]) -> tuple[str, ...]:
     """Return the metrics of the tables: with `accuracy` also the other accuracies that a cell has."""
-    others = [name for name in BESIDE if any(answer.value(name) is not None for answer in answers)]
+    others = [name for name in BESIDE if any(answer.values.get(name) is not None for answer in answers)]
     names = [name for metric in metrics for name in (metric, *(others if metric == "accuracy" else ()))]
     return tuple(dict.fromkeys(names))
 

@@ -59,11 +59,8 @@ class Shape:
         return tuple(min(2**power, self.length) for power in powers)
 
     def member_for(self, phrases: int) -> int:
-        """Return the index of the smallest density that covers `phrases` phrases."""
-        for index, length in enumerate(self.members):
-            if length >= phrases:
-                return index
-        raise ConfigError(f"method.length: {self.length} is too small, no density covers {phrases} phrases. Raise it.")
+        """Return the index of the smallest density that covers `phrases` phrases, at most `length`."""
+        return next(index for index, covered in enumerate(self.members) if covered >= phrases)
 
     def block_of(self, phrases: int) -> float:
         """Return the squared length of a phrase's vector (u) in the density of sequences of `phrases` phrases."""

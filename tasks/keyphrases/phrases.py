@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.errors import InputError
 from connectors.interfaces.text_forms import normalizable
 
 if TYPE_CHECKING:
@@ -93,10 +93,7 @@ class Matcher:
 
         self._automaton: Any = ahocorasick.Automaton()
         for number, term in enumerate(terms):
-            plain = plain_form(term)
-            if not plain:
-                raise ConfigError(f"vocabulary: term {number} has no letter or digit. Remove it.")
-            self._automaton.add_word(plain, number)
+            self._automaton.add_word(plain_form(term), number)
         self._automaton.make_automaton()
 
     def find(self, text: str) -> list[int]:

@@ -42,10 +42,6 @@ class CellResult:
     warnings: Sequence[str] = ()
     fid_reference: str = ""
 
-    def value(self, metric: str) -> float | None:
-        """Return a metric; None if the cell failed or did not measure it."""
-        return self.values.get(metric)
-
 
 @dataclass(frozen=True, slots=True)
 class Mean:
@@ -161,7 +157,7 @@ def mean_curve(answers: Sequence[CellResult], row: str, column: str, metric: str
 def _by_seed(answers: Sequence[CellResult], row: str, column: str, metric: str) -> dict[int, float]:
     values = {}
     for answer in answers:
-        value = answer.value(metric)
+        value = answer.values.get(metric)
         if (answer.row, answer.column) == (row, column) and value is not None:
             values[answer.seed] = value
     return values

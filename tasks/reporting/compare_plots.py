@@ -21,7 +21,7 @@ def metric_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
     The plot has curves if the columns have positions on an axis, otherwise points side by side; a result without noise
     is a hollow point.
     """
-    if not any(answer.value(metric) is not None for answer in comparison.answers):
+    if not any(answer.values.get(metric) is not None for answer in comparison.answers):
         return None
 
     def draw(figure: Any) -> None:

@@ -84,12 +84,6 @@ class Ballot(Unprintable):
         )
         if self.vectors.ndim != 2 or self.vectors.dtype != np.float32 or not lengths_match:
             raise ConfigError("Private vectors must be float32, shape (rows, dimension), with one label each.")
-        if len(self.key) > 64:
-            raise ConfigError("The key that chooses a person's rows has more than 64 bytes; use 32 random ones.")
-        if self.votes < 1:
-            raise ConfigError(f"Every row needs at least one vote on each side, not {self.votes}; raise method.votes.")
-        if self.sides not in (1, 2):
-            raise ConfigError(f"Rows vote on 1 side (near) or on 2 (near and far), not on {self.sides}.")
 
 
 def squared_lengths(vectors: Vectors) -> Vectors:
