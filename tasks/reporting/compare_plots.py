@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tasks.metrics.comparison import is_unnoised, mean_curve, mean_of, shared_columns
-from tasks.reporting.plot_style import MARKERS, PALETTE, Form, legend_below, lines_of, picture
+from tasks.reporting.plot_style import Form, legend_below, lines_of, look, picture
 
 if TYPE_CHECKING:
     from tasks.reporting.compare_report import Comparison
@@ -49,7 +49,7 @@ def curves_plot(comparison: Comparison, metric: str, form: Form = "svg") -> byte
         for number, (row, points) in enumerate(curves.items()):
             if points:
                 name = comparison.named(row)
-                axes.plot([t for t, _ in points], [value for _, value in points], label=name, **_look(number))
+                axes.plot([t for t, _ in points], [value for _, value in points], label=name, **look(number))
         lines_of(axes, f"{metric} over iterations, {column}")
         axes.set_xlabel("iteration")
         axes.xaxis.get_major_locator().set_params(integer=True)
@@ -62,21 +62,21 @@ def _curves(axes: Any, comparison: Comparison, metric: str) -> None:
     """Draw a curve per row over the places of the columns; results without noise are dashed lines across."""
     answers, places = comparison.answers, dict(zip(comparison.columns, comparison.places, strict=True))
     for number, row in enumerate(comparison.rows):
-        look = _look(number)
+        style = look(number)
         bare = [column for column in places if is_unnoised(answers, row, column)]
         for shared in shared_columns(answers, row, bare):
             result = mean_of(answers, row, shared[0], metric)
             if result is not None:
                 label = {"label": comparison.named(row)} if shared[0] == bare[0] else {}
-                axes.axhline(result.mean, color=look["color"], linestyle="--", **label)
+                axes.axhline(result.mean, color=style["color"], linestyle="--", **label)
         noised = [column for column in places if column not in bare]
         points = [(places[name], mean) for name in noised if (mean := mean_of(answers, row, name, metric))]
         if points:
             spreads = [mean.spread or 0.0 for _, mean in points]
-            axes.errorbar([x for x, _ in points], [y.mean for _, y in points], spreads, label=row, capsize=2, **look)
+            axes.errorbar([x for x, _ in points], [y.mean for _, y in points], spreads, label=row, capsize=2, **style)
         figures = [(places[name], comparison.published.get((metric, row, name))) for name in noised]
         published = [(x, y) for x, y in figures if y is not None]
-        axes.plot([x for x, _ in published], [y for _, y in published], color=look["color"], linestyle=":", alpha=0.7)
+        axes.plot([x for x, _ in published], [y for _, y in published], color=style["color"], linestyle=":", alpha=0.7)
     axes.set_xticks(list(places.values()), comparison.columns)
 
 
@@ -84,20 +84,16 @@ def _points(axes: Any, comparison: Comparison, metric: str) -> None:
     """Draw the rows of each column side by side; results without noise are hollow."""
     width = _WIDTH / len(comparison.rows)
     for number, row in enumerate(comparison.rows):
-        colour, marker = _look(number).values()
+        colour, marker = look(number).values()
         for position, column in enumerate(comparison.columns):
             result = mean_of(comparison.answers, row, column, metric)
             x = position - _WIDTH / 2 + width * (number + 0.5)
             if result is not None:
                 filled = "none" if is_unnoised(comparison.answers, row, column) else colour
-                look = {"color": colour, "fmt": marker, "mfc": filled, "ms": 7, "capsize": 3}
-                look |= {"label": comparison.named(row)} if position == 0 else {}
-                axes.errorbar(x, result.mean, result.spread, **look)
+                style = {"color": colour, "fmt": marker, "mfc": filled, "ms": 7, "capsize": 3}
+                style |= {"label": comparison.named(row)} if position == 0 else {}
+                axes.errorbar(x, result.mean, result.spread, **style)
             published = comparison.published.get((metric, row, column))
             if published is not None:
                 axes.hlines(published, x - width / 2, x + width / 2, linestyles=":", colors=colour)
     axes.set_xticks(range(len(comparison.columns)), comparison.columns)
-
-
-def _look(number: int) -> dict[str, Any]:
-    return {"color": PALETTE[number % len(PALETTE)], "marker": MARKERS[number % len(MARKERS)]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 Form = Literal["svg", "png"]
@@ -87,6 +87,17 @@ def _for_a_page(svg: str) -> str:
     svg = re.sub(r' id="[A-Za-z][\w.]*_\d{1,3}"', "", svg)  # numbered names repeat from figure to figure
     svg = re.sub(r' xmlns(?::xlink)?="[^"]*"', "", svg).replace("xlink:href", "href")
     return svg.replace(INK, "currentColor").strip()
+
+
+def look(number: int) -> dict[str, Any]:
+    """Return colour and marker of a series."""
+    return {"color": PALETTE[number % len(PALETTE)], "marker": MARKERS[number % len(MARKERS)]}
+
+
+def columns(points: Iterable[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Return the x and the y of points."""
+    pairs = list(points)
+    return [x for x, _ in pairs], [y for _, y in pairs]
 
 
 def bare(axes: Any) -> None:

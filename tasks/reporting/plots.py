@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.reporting.plot_style import MARKERS, PALETTE, Form, bare, legend_below, lines_of, picture, short
+from tasks.reporting.plot_style import PALETTE, Form, bare, columns, legend_below, lines_of, look, picture, short
 from tasks.reporting.run_record import RunRecord
 
 _TALL = (5.0, 3.9)
@@ -48,7 +48,7 @@ def weights_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
         axes = figure.subplots()
         for number, plm in enumerate(report.plms):
             points = [(facts.iteration, facts.weights[plm]) for facts in report.iterations if plm in facts.weights]
-            axes.plot(*_columns(points), label=plm, **_look(number))
+            axes.plot(*columns(points), label=plm, clip_on=False, **look(number))
         lines_of(axes, "Weight for the next iteration")
         axes.set_ylim(bottom=0)
         _iterations(axes, report)
@@ -97,7 +97,7 @@ def balance_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
             shares = [(row + 0.27 * (number - 1), getattr(share, name)) for row, share in enumerate(shown)]
             measured = [(row, share) for row, share in shares if share is not None]
             if measured:
-                axes.barh(*_columns(measured), 0.25, color=PALETTE[number], label=label)
+                axes.barh(*columns(measured), 0.25, color=PALETTE[number], label=label)
         axes.set_yticks(positions, [short(share.name) for share in shown])
         axes.invert_yaxis()
         axes.set_title("Share of each class")
@@ -106,19 +106,11 @@ def balance_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     return picture("balance", _SQUARE, draw, form)
 
 
-def _series(axes: Any, report: RunRecord, name: str, label: str, number: int, **look: Any) -> None:
+def _series(axes: Any, report: RunRecord, name: str, label: str, number: int, **style: Any) -> None:
     values = [(facts.iteration, getattr(facts, name)) for facts in report.iterations]
     measured = [(iteration, value) for iteration, value in values if value is not None]
     if measured:
-        axes.plot(*_columns(measured), label=label, **(_look(number) | {"marker": "o"} | look))
-
-
-def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    return [x for x, _ in points], [y for _, y in points]
-
-
-def _look(number: int) -> dict[str, Any]:
-    return {"color": PALETTE[number % len(PALETTE)], "marker": MARKERS[number % len(MARKERS)], "clip_on": False}
+        axes.plot(*columns(measured), label=label, **(look(number) | {"marker": "o", "clip_on": False} | style))
 
 
 def _iterations(axes: Any, report: RunRecord) -> None:

@@ -30,7 +30,8 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
         report: facts of the run.
         rows: text, label, plm and iteration of all synthetic texts, to browse; without them the page shows no text.
     """
-    metrics = [metric for metric in all_metrics() if metric.label and _is_measured(report, metric)]
+    labelled = [metric for metric in all_metrics() if metric.label]
+    metrics = [one for one in labelled if any(facts.value(one.name) is not None for facts in report.iterations)]
     return template("report.html.j2").render(
         report=report,
         words=words,
@@ -46,10 +47,6 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
         on_map=Markup(texts_by_group(report.map)) if rows is not None and report.map and report.map.texts else "",  # noqa: S704
         total=sum(report.usage.values(), Usage()),
     )
-
-
-def _is_measured(report: RunRecord, metric: Metric) -> bool:
-    return any(facts.value(metric.name) is not None for facts in report.iterations)
 
 
 def _cells(facts: Facts, metrics: Sequence[Metric]) -> tuple[str, ...]:

@@ -26,7 +26,6 @@ class TextBrowser:
         shown: number of rows in `data`.
         total: number of texts of the run.
         classes: name, number of texts, median words and share of near copies of each class.
-        labels: names of the classes.
         models: names of the models.
     """
 
@@ -34,7 +33,6 @@ class TextBrowser:
     shown: int
     total: int
     classes: list[dict[Any, Any]]
-    labels: list[Any]
     models: list[Any]
 
 
@@ -54,7 +52,7 @@ def browse(rows: pd.DataFrame) -> TextBrowser:
     classes = measured.groupby("name", sort=False, as_index=False).agg(**quality)
     # "<" ends a script element or begins a comment; JSON reads the escape as the character.
     data = data.replace("<", "\\u003c")
-    return TextBrowser(data, len(table), len(rows), classes.to_dict("records"), names.tolist(), plms.tolist())
+    return TextBrowser(data, len(table), len(rows), classes.to_dict("records"), plms.tolist())
 
 
 def near_copies(texts: Sequence[str]) -> list[bool]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.reporting.plot_style import PALETTE, Form, bare, picture, short
+from tasks.reporting.plot_style import PALETTE, Form, bare, columns, picture, short
 from tasks.reporting.run_record import MapPoints, RunRecord
 
 _SIZE = (7.4, 5.4)
@@ -27,16 +27,16 @@ def map_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
         axes = figure.subplots()
         tests = _groups(points.test_labels, _names(points)) if points.test_labels else [range(len(points.test))]
         for number, group in enumerate(tests):
-            rings = _columns(points.test, group)
+            rings = columns(points.test[i] for i in group)
             edge = _colour(number) if points.test_labels else PALETTE[1]
             axes.scatter(*rings, s=26, facecolors="none", edgecolors=edge, linewidths=0.8, alpha=0.7)
         for number, (name, group) in enumerate(groups(points)):
-            dots = _columns(points.synthetic, group)
+            dots = columns(points.synthetic[i] for i in group)
             axes.scatter(
                 *dots, s=15, c=_colour(number), alpha=0.75, linewidths=0, label=short(name), gid=f"{GROUP}{number}"
             )
         if points.shown:
-            stars = _columns(points.shown, range(len(points.shown)))
+            stars = columns(points.shown)
             axes.scatter(*stars, s=60, c=PALETTE[2], linewidths=0, marker="*", label="shown in prompts")
         bare(axes)
         axes.set_title(f"Dots: synthetic texts. Rings: test rows. Projection: {points.by}")
@@ -73,10 +73,6 @@ def _groups(labels: Sequence[str], names: Sequence[str]) -> list[list[int]]:
         if number >= 0:
             positions[number].append(position)
     return positions
-
-
-def _columns(points: Sequence[tuple[float, float]], group: Sequence[int]) -> tuple[list[float], list[float]]:
-    return [points[i][0] for i in group], [points[i][1] for i in group]
 
 
 def _colour(number: int) -> str:

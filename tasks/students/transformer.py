@@ -116,16 +116,14 @@ def _model_path(model: str) -> str:
 
 
 def _from_pretrained(loader: str, where: str, **options: Any) -> Any:
-    torch, transformers = import_torch(), import_local("transformers")
-    return getattr(transformers, loader).from_pretrained(
-        where, local_files_only=Path(where).is_dir(), trust_remote_code=False, dtype=torch.float32, **options
-    )
+    if loader != "AutoTokenizer":
+        options["dtype"] = import_torch().float32
+    opened = getattr(import_local("transformers"), loader)
+    return opened.from_pretrained(where, local_files_only=Path(where).is_dir(), trust_remote_code=False, **options)
 
 
 def _tokenizer(where: str) -> Any:
-    tokenizer = import_local("transformers").AutoTokenizer.from_pretrained(
-        where, local_files_only=Path(where).is_dir(), trust_remote_code=False
-    )
+    tokenizer = _from_pretrained("AutoTokenizer", where)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer

@@ -70,26 +70,21 @@ def train_privately(
     batch size, never by the number of drawn rows. A step that draws no row is noise only. `advance(1)` follows every
     step.
     """
-    with warnings.catch_warnings(action="ignore"):  # warnings of libraries may quote shapes of private batches
-        return _train(model, rows, recipe, taken, advance)
-
-
-def _train(model: Any, rows: EncodedRows, recipe: Recipe, taken: StepsTaken, advance: Callable[[int], None]) -> int:
-    stepper = _Stepper(model, rows, recipe)
-    checkpoint = taken.checkpoint()
-    done = stepper.load(checkpoint) if checkpoint is not None else 0
-    if taken.begun and checkpoint is None:
-        taken.save_checkpoint(stepper.state(), done)
-    advance(taken.begun)
     plan = recipe.training.steps
-    while taken.begun < plan:
-        taken.begin()
-        stepper.step()
-        done += 1
-        if done % recipe.checkpoint_every == 0 or taken.begun == plan:
+    with warnings.catch_warnings(action="ignore"):  # warnings of libraries may quote shapes of private batches
+        stepper, checkpoint = _Stepper(model, rows, recipe), taken.checkpoint()
+        done = stepper.load(checkpoint) if checkpoint is not None else 0
+        if taken.begun and checkpoint is None:
             taken.save_checkpoint(stepper.state(), done)
-        advance(1)
-    stepper.close()
+        advance(taken.begun)
+        while taken.begun < plan:
+            taken.begin()
+            stepper.step()
+            done += 1
+            if done % recipe.checkpoint_every == 0 or taken.begun == plan:
+                taken.save_checkpoint(stepper.state(), done)
+            advance(1)
+        stepper.close()
     return done
 
 
