@@ -69,14 +69,9 @@ class SumNoise(Generic[AnyPrivacy]):
         return self.privacy.kind
 
     @property
-    def steps(self) -> int:
-        """Integer steps of one count or feature."""
-        return self.privacy.steps
-
-    @property
     def scale_int(self) -> float:
         """The scale in integer steps."""
-        return self.scale * self.steps
+        return self.scale * self.privacy.steps
 
     @property
     def sensitivity(self) -> float:

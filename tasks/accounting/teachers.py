@@ -12,16 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, get_args
 
 from tasks.accounting.composition import Adjacency, gaussian_epsilon, gaussian_sigma, mu_of
 from tasks.accounting.sensitivity import Protects, need
 from tasks.accounting.sums import Kind, SumNoise
 
 Part = Literal["labels", "answers"]
-
-PARTS: Final[tuple[Part, ...]] = ("labels", "answers")
-"""The releases in order; their names identify them within a run."""
 
 COUNT_STEPS: Final = 128
 """Integer steps of one row in a count, which makes the grid of the noise free."""
@@ -50,7 +47,7 @@ class TeacherPrivacy:
     printed: bool = False
     protects: ClassVar[Protects] = "record"
     calibration: ClassVar = "tight"
-    limits: ClassVar = {"part": PARTS, "kind": ("gaussian", "laplace", "none")}
+    limits: ClassVar = {"part": get_args(Part), "kind": ("gaussian", "laplace", "none")}
     sizes: ClassVar = ("numbers",)
 
     @property

@@ -134,7 +134,7 @@ def noise_of_sums(privacy: VotePrivacy, *sums: SumNoise[Any]) -> Noise:
     """Return the noise of a run with the promise `privacy` whose method makes the releases `sums`."""
     last, exact = sums[-1], epsilon_of([release.event for release in sums], privacy.delta)
     promise, kind = (privacy.epsilon, exact, privacy.delta), last.privacy.calibration
-    return Noise(privacy, last.scale, last.steps, last.sensitivity, *promise, kind, sums)
+    return Noise(privacy, last.scale, last.privacy.steps, last.sensitivity, *promise, kind, sums)
 
 
 def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, share: float = 0.03) -> float:

@@ -31,7 +31,9 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
         rows: text, label, plm and iteration of all synthetic texts, to browse; without them the page shows no text.
     """
     labelled = [metric for metric in all_metrics() if metric.label]
-    metrics = [one for one in labelled if any(facts.value(one.name) is not None for facts in report.iterations)]
+    metrics = [
+        metric for metric in labelled if any(facts.value(metric.name) is not None for facts in report.iterations)
+    ]
     return template("report.html.j2").render(
         report=report,
         words=words,

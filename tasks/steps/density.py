@@ -89,7 +89,7 @@ def estimate_density(
     parameters: dict[str, object] = {
         "event": noise.event,
         "sigma_int": noise.scale_int,
-        "steps": noise.steps,
+        "steps": noise.privacy.steps,
         "adjacency": privacy.adjacency,
         "protects": [privacy.protects, privacy.rows_per_person],
         "private": payer.fingerprint,

@@ -88,7 +88,7 @@ def clean_sums(ballot: Ballot, labels: Sequence[str], noise: SumNoise[DensityPri
         unit_sums = np.zeros_like(sums)
         for row in rows:
             if ballot.labels[row] in codes:
-                unit_sums[codes[ballot.labels[row]]] += _steps(ballot, row, noise.steps)
+                unit_sums[codes[ballot.labels[row]]] += _steps(ballot, row, noise.privacy.steps)
         sums += np.sign(unit_sums) * (np.abs(unit_sums) // len(rows))  # truncation towards zero shortens
     return CleanSums(sums)
 

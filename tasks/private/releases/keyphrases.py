@@ -103,7 +103,7 @@ def clean_vocabulary(documents: Sequence[Sequence[int]], size: int, noise: SumNo
     for terms in documents:
         in_vocabulary = [term for term in terms if 0 <= term < size]
         counted = in_vocabulary if noise.privacy.setting == "paper" else list(dict.fromkeys(in_vocabulary))
-        np.add.at(counts[0], counted[: noise.privacy.terms], noise.steps)
+        np.add.at(counts[0], counted[: noise.privacy.terms], noise.privacy.steps)
     return CleanSums(counts)
 
 
@@ -124,7 +124,7 @@ def clean_density(
                 f"The noise of the density covers {noise.privacy.width} features of each document, but it has "
                 f"{row.size}; calibrate with the same frequencies and members."
             )
-        rounded = np.rint(np.clip(row, -LONGEST, LONGEST) * noise.steps)
+        rounded = np.rint(np.clip(row, -LONGEST, LONGEST) * noise.privacy.steps)
         if 0 <= label < number and _allowed(rounded, noise):
             sums[label] += rounded.astype(np.int64)
     return CleanSums(sums)
@@ -136,7 +136,7 @@ def _allowed(rounded: Floats, noise: SumNoise[PartPrivacy]) -> bool:
     Replacing a document changes the sums by up to twice as much as adding one.
     """
     privacy = noise.privacy
-    most = noise.sensitivity * noise.steps / (2.0 if privacy.adjacency == "replace_one" else 1.0)
+    most = noise.sensitivity * noise.privacy.steps / (2.0 if privacy.adjacency == "replace_one" else 1.0)
     length = np.sqrt((rounded**2).sum()) if noise.kind == "gaussian" else np.abs(rounded).sum()
     return bool(length <= most)
 

@@ -41,7 +41,7 @@ def clean_labels(labels: Sequence[str], classes: Sequence[str], noise: SumNoise[
     counts = np.zeros((1, len(codes)), dtype=np.int64)
     for label in labels:
         if label in codes:
-            counts[0, codes[label]] += noise.steps
+            counts[0, codes[label]] += noise.privacy.steps
     return CleanSums(counts)
 
 

@@ -117,7 +117,7 @@ def sum_job(
     parameters: dict[str, object] = {
         "event": noise.event,
         "scale_int": noise.scale_int,
-        "steps": noise.steps,
+        "steps": noise.privacy.steps,
         "adjacency": noise.privacy.adjacency,
         "private": payer.fingerprint,
         "rows": tools.private.where.choice,
@@ -169,7 +169,7 @@ def add_noise(clean: CleanSums, noise: SumNoise[Any]) -> NoisySums:
         noisy = add_discrete_laplace(clean.sums, noise.scale_int)
     else:
         noisy = add_discrete_gaussian(clean.sums, noise.scale_int, non_private=noise.kind == "none")
-    return NoisySums(noisy, noise.steps, noise.scale_int)
+    return NoisySums(noisy, noise.privacy.steps, noise.scale_int)
 
 
 def require_part(noise: SumNoise[Any], part: str) -> None:

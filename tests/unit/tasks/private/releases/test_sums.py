@@ -164,7 +164,7 @@ def test_a_neighbour_moves_the_sums_no_further_than_their_sensitivity(kind: Kind
         units = [kind.draw(rng, noise.privacy) for _ in range(rng.integers(2, 7))]
         whole = kind.clean(units, noise).sums
         for others in neighbours(kind, units, noise, rng):
-            moved = (whole - kind.clean(others, noise).sums).astype(np.float64).ravel() / noise.steps
+            moved = (whole - kind.clean(others, noise).sums).astype(np.float64).ravel() / noise.privacy.steps
             length = np.abs(moved).sum() if noise.kind == "laplace" else np.linalg.norm(moved)
             assert length <= noise.sensitivity * (1 + 1e-12)
             most = max(most, float(length))
@@ -187,7 +187,7 @@ def test_every_number_gets_fresh_noise_of_the_charged_scale(kind: Kind) -> None:
     for _ in range(2):
         np.random.seed(0)
         drawn.append(add_noise(CleanSums(np.full((2, count // 2), 7)), noise).sums.ravel() - 7.0)
-    scale = noise.charge.noise_scale * noise.steps
+    scale = noise.charge.noise_scale * noise.privacy.steps
     rate = math.exp(-1 / scale)
     expected = math.sqrt(2 * rate) / (1 - rate) if noise.kind == "laplace" else scale
     both = np.concatenate(drawn)
@@ -214,7 +214,7 @@ def test_a_release_is_charged_and_drawn_once_and_read_back_ever_after(kind: Kind
     first, second = (release_sums(tools, job, clean) for _ in range(2))
     assert (first.output, first.reused, second.reused, len(opened)) == (second.output, False, True, 1)
     sums = NoisySums.from_bytes(first.output)
-    assert (sums.sums.shape, sums.steps, sums.scale_int) == (clean().sums.shape, noise.steps, noise.scale_int)
+    assert (sums.sums.shape, sums.steps, sums.scale_int) == (clean().sums.shape, noise.privacy.steps, noise.scale_int)
     ledger.finish("notes", "run")
     (entry,) = (entry for entry in ledger.history("notes") if entry.kind == "release")
     assert (entry.slot, entry.event, entry.noise_scale) == (noise.privacy.part, noise.charge.event, noise.scale)
@@ -287,7 +287,7 @@ def test_opposite_rows_of_a_class_move_the_density_by_its_sensitivity() -> None:
     rows = np.concatenate([np.eye(4, dtype=np.float32), directions])
     features = [clean_sums(Ballot(row[None], ["a"], 1, sides=1), LABELS, noise).sums for row in (*rows, *-rows)]
     other = [np.roll(sums, 1, axis=0) for sums in features]
-    moves = [np.linalg.norm(one - two) / noise.steps for one in features for two in (*features, *other)]
+    moves = [np.linalg.norm(one - two) / noise.privacy.steps for one in features for two in (*features, *other)]
     assert noise.sensitivity * (1 - 1e-4) < max(moves) <= noise.sensitivity
 
 
@@ -302,7 +302,7 @@ def test_what_a_row_adds_is_the_same_bit_for_bit_whoever_is_beside_it() -> None:
 
 def test_sums_tell_how_many_rows_there_are_and_their_mean_vector() -> None:
     noise, vectors = noise_of(), np.random.default_rng(1).standard_normal((30, 16)).astype(np.float32)
-    sums = clean_sums(Ballot(vectors, ["b"] * 30, 1, sides=1), LABELS, noise).sums / noise.steps
+    sums = clean_sums(Ballot(vectors, ["b"] * 30, 1, sides=1), LABELS, noise).sums / noise.privacy.steps
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     assert counted(sums) == pytest.approx([0, 30, 0], abs=0.02)
     assert body(sums)[1] == pytest.approx(units.sum(axis=0), abs=0.01)
