@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from flows.engine.method import Releases
 from flows.methods.wasp.config import WaspConfig
-from flows.releases.opening import LABEL_WIDTH, ClosedRows, Opening, opening_lines
+from flows.releases.opening import LABEL_WIDTH, ClosedRows, opening_lines
 from flows.releases.sums import SumRelease
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.density import calibrate_density
@@ -24,23 +24,6 @@ if TYPE_CHECKING:
 
 TYPICAL_SHIFT = 0.3
 """Mean distance of private records from synthetic texts, measured on three data sets (0.25 to 0.6)."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaspVotes(VotesRelease):
-    """The votes of a WASP run; its warnings suggest a density."""
-
-    config: WaspConfig
-
-    def alternative(self, card: TaskCard, rows: int) -> str:
-        """Suggest the density if it has enough signal."""
-        promise = self.noise.privacy
-        if self.config.parties is not None or promise.protects == "person":
-            return ""
-        noise = calibrate_density(replace(promise, calibration="tight"))
-        if not Opening(rows, len(card.labels), noise.sigma).opens:
-            return ""
-        return ". Or set method.guidance: auto, which releases one density if that is expected to help"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +111,7 @@ def wasp_releases(config: WaspConfig) -> Releases:
         closed = (ClosedRows(opening, epsilon, calibrated(config)),) if opening is not None else ()
         return Releases(no_release(), closed)
     noise = calibrated(config)
-    return Releases(noise, (DensityRelease(noise.sums[0], config) if noise.sums else WaspVotes(config, noise),))
+    return Releases(noise, (DensityRelease(noise.sums[0], config) if noise.sums else VotesRelease(config, noise),))
 
 
 def calibrated(config: WaspConfig) -> Noise:
