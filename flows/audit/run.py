@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from flows.engine.datasets import with_declared_rows
 from flows.engine.prepare import releases_of
 from flows.runtime.failure import Story, told
 from flows.runtime.flow_runs import reported_end
-from flows.runtime.manifest import RunBook, begun, held_here, now
+from flows.runtime.manifest import RunBook, now, recorded
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
@@ -91,15 +91,11 @@ def _problems(config: AuditConfig) -> list[WaspError]:
 class AuditRun:
     """The attacks of one audit and its manifest."""
 
-    def __init__(self, config: AuditConfig, artifacts: Artifacts, run_id: str) -> None:
+    def __init__(self, config: AuditConfig, attacks: Sequence[Attack], book: RunBook) -> None:
         self.config = config
-        self.run_id = run_id
-        self.artifacts = artifacts
+        self.attacks = attacks
+        self.book = book
         self.started = time.monotonic()
-        self.attacks = attacks_of(config)
-        prefect_run = str(runtime.flow_run.id) if runtime.flow_run.id else None
-        manifest = begun(run_id, "audit", None, config.model_dump(mode="json"))
-        self.book = RunBook(artifacts, manifest | {"prefect_run_id": prefect_run})
 
     def attack_whole_run(self) -> dict[str, Any] | None:
         """Attack a whole run, in this thread, which an interruption of the flow reaches; None if not configured."""
@@ -112,10 +108,11 @@ class AuditRun:
 
     def finish(self, attacked: Sequence[AttackResult], whole: dict[str, Any] | None) -> dict[str, Any]:
         """Write findings and figures, close the manifest and return the findings."""
-        path, mechanisms = f"runs/{self.run_id}/audit.json", [result.to_json() for result in attacked]
+        run_id, artifacts = self.book.values["run_id"], self.book.artifacts
+        path, mechanisms = f"runs/{run_id}/audit.json", [result.to_json() for result in attacked]
         passed = all(mechanism["passed"] for mechanism in (*mechanisms, *([whole] if whole else [])))
         result = {
-            "run_id": self.run_id,
+            "run_id": run_id,
             "flow": "audit",
             "state": "done" if passed else "red",
             "passed": passed,
@@ -127,10 +124,10 @@ class AuditRun:
             "ended": now(),
             "seconds": round(time.monotonic() - self.started, 1),
             "prefect_run_id": self.book.values["prefect_run_id"],
-            "audit": self.artifacts.where(path),
+            "audit": artifacts.where(path),
         }
-        self.artifacts.write_text(path, json.dumps(result, indent=2, allow_nan=False))
-        write_page(self.artifacts, self.run_id)
+        artifacts.write_text(path, json.dumps(result, indent=2, allow_nan=False))
+        write_page(artifacts, run_id)
         error = None if passed else text.red(result)
         self.book.update(state="done" if passed else "failed", ended=now(), error=error)
         return result
@@ -164,22 +161,17 @@ def require_sound(result: dict[str, Any]) -> dict[str, Any]:
 def auditing(config: AuditConfig) -> Iterator[AuditRun]:
     """Open an audit; every audit is a new run because it draws fresh noise."""
     story, home = Story(), state_folder()
-    with told(story), reported_end(), ExitStack() as stack:
+    with told(story), reported_end():
         check_room(home)
-        stated = planned(config)["mechanisms"][0]["epsilon_stated"]
+        attacks = attacks_of(config)
         raise_problems(_problems(config))
         artifacts = open_artifacts(home)
         artifacts.check()
+        stated = attacks[0].claims["epsilon_stated"]
         run_id = f"audit-e{stated:g}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
         story.folder = home / "runs" / run_id
-        stack.enter_context(held_here(home, run_id))
-        run = AuditRun(config, artifacts, run_id)
-        run.book.update()
-        try:
-            yield run
-        except BaseException as error:
-            run.book.update(state="failed", ended=now(), error=f"{type(error).__name__}: {error}")
-            raise
+        with recorded(artifacts, run_id, "audit", config) as book:
+            yield AuditRun(config, attacks, book)
 
 
 @task_step("attack {job.name}", retries=0)

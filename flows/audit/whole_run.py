@@ -22,9 +22,8 @@ from connectors.interfaces.errors import AuditError, ConfigError
 from connectors.interfaces.rows import RowsRef
 from connectors.models.ngram.counts import fit_likelihood
 from flows.config.files import check_config
-from flows.config.task_files import load_task
-from flows.engine.plan import plan_of
-from flows.engine.prepare import check_numbers, releases_of
+from flows.engine.plan import numbers_of
+from flows.engine.prepare import releases_of
 from flows.engine.tools import RunTools
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import DEFAULTS
@@ -69,17 +68,20 @@ def whole_run_config(config: AuditConfig) -> WaspConfig:
         values["privacy"] |= {"adjacency": "replace_one"}
     values["evaluation"], values["tracking"] = {"fid_reference": "none"}, {}
     values["execution"] |= {"approval": False, "task_runner": "threads", "cluster": None}
-    return check_config(WaspConfig, values, "the run that is attacked")
+    attacked = check_config(WaspConfig, values, "the run that is attacked")
+    noise = releases_of(attacked).noise
+    if noise.releases == 0 or noise.non_private:
+        raise ConfigError(
+            "pipeline: the configuration releases no noisy vote, so there is nothing to attack. Remove pipeline."
+        )
+    return attacked
 
 
 def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> dict[str, Any]:
     """Return size, claims and cost of the attack on a whole run."""
     wasp = whole_run_config(config)
-    card = load_task(wasp.task)
-    check_numbers(wasp, card)
-    plan = plan_of(wasp, card, releases_of(wasp))
-    sizes = {name: plan[name] for name in ("samples", "dollars_about", "models")}
-    return _claims(attack, wasp) | sizes
+    plan = numbers_of(wasp)
+    return _claims(attack, wasp) | {name: plan[name] for name in ("samples", "dollars_about", "models")}
 
 
 def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) -> dict[str, Any]:
@@ -154,16 +156,8 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _claims(attack: PipelineAttack, wasp: WaspConfig) -> dict[str, Any]:
-    """Return the claims of the run; `epsilon_most`: the bound if every guess is correct, beyond which none is refuted.
-
-    Raises ConfigError if the run releases no noisy vote.
-    """
+    """Return the claims of the run; `epsilon_most`: the bound if every guess is correct, which none exceeds."""
     noise = releases_of(wasp).noise
-    if noise.releases == 0 or noise.non_private:
-        raise ConfigError(
-            "pipeline: the configuration releases no noisy vote, so there is nothing to attack. Remove pipeline."
-        )
     most = one_run_bound(attack.canaries, attack.guesses, attack.guesses, noise.delta, CONFIDENCE_EACH)
-    claimed = claims_of("whole run", noise)
     sizes = {"canaries": attack.canaries, "guesses": attack.guesses, "confidence": CONFIDENCE}
-    return claimed | sizes | {"epsilon_most": most}
+    return claims_of("whole run", noise) | sizes | {"epsilon_most": most}

@@ -102,6 +102,16 @@ class CompareConfig(Strict):
         return self
 
     @property
+    def published(self) -> dict[tuple[str, str, str], float]:
+        """Published figures by metric, row and column."""
+        return {
+            (metric, row.name, column): figure
+            for row in self.rows
+            for metric, figures in row.published.items()
+            for column, figure in figures.items()
+        }
+
+    @property
     def execution(self) -> Execution:
         """Execution settings: cells run in threads of one process."""
         return Execution(max_workers=self.workers)

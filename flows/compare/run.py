@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prefect import runtime
 
@@ -19,13 +19,13 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from flows.compare.cells import Cell, answer, cells_of, failed, split_cells, store_run_id
 from flows.compare.config import CompareConfig
-from flows.compare.values import published_of, summary_of
+from flows.compare.values import summary_of
 from flows.engine.run_summary import RunSummary
 from flows.engine.tracking import PARENT, page_url
 from flows.federation.local_parties import WITHOUT_PARTIES, local_parties
 from flows.runtime.failure import Story, told
 from flows.runtime.flow_runs import reported_end
-from flows.runtime.manifest import RunBook, begun, held_here, now, versions
+from flows.runtime.manifest import RunBook, now, recorded, versions
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts, open_tracked
 from flows.runtime.terminal_progress import display
@@ -33,9 +33,6 @@ from tasks.metrics.comparison import CellResult, is_unnoised, mean_of
 from tasks.metrics.usefulness import BESIDE
 from tasks.prefect.runtime import task_step
 from tasks.reporting.compare_report import NOT_PRIVATE, Comparison, drawings, markdown, page
-
-if TYPE_CHECKING:
-    from connectors.artifacts.store import Artifacts
 
 
 def compare_name() -> str:
@@ -53,21 +50,19 @@ def run_cell(run: CompareRun, cell: Cell) -> Any:
 class CompareRun:
     """Cells, manifest and tracker of one comparison."""
 
-    def __init__(self, config: CompareConfig, cells: Sequence[Cell], artifacts: Artifacts, run_id: str) -> None:
+    def __init__(self, config: CompareConfig, cells: Sequence[Cell], book: RunBook) -> None:
         self.config = config
         self.cells = tuple(cells)
-        self.artifacts = artifacts
-        self.run_id = run_id
+        self.book = book
+        self.artifacts = book.artifacts
+        self.run_id = book.values["run_id"]
         self.started = time.monotonic()
-        self.stored, self.open = split_cells(artifacts, cells)
+        self.stored, self.open = split_cells(book.artifacts, cells)
         self.tables = ""
-        self.tracker = open_tracked(artifacts.home, run_id, config.tracking.mlflow)
-        manifest = begun(run_id, "compare", None, config.model_dump(mode="json"))
-        self.book = RunBook(artifacts, manifest | {"prefect_run_id": _flow_run(), "mlflow_run_id": None})
+        self.tracker = open_tracked(book.artifacts.home, self.run_id, config.tracking.mlflow)
 
     def begin(self) -> None:
-        """Record the start of the comparison in the manifest and in the tracker."""
-        self.book.update()
+        """Record the start of the comparison in the tracker."""
         config, seeds = self.config, ",".join(map(str, self.config.seeds))
         size = {"rows": len(config.rows), "columns": len(config.columns), "seeds": seeds}
         self.tracker.start(config.tracking.experiment or config.title, self.run_id, self._tags(), size)
@@ -119,7 +114,7 @@ class CompareRun:
             "made": comparison.made,
             "tables": self.tables,
             "seconds": round(time.monotonic() - self.started, 1),
-            "prefect_run_id": _flow_run(),
+            "prefect_run_id": self.book.values["prefect_run_id"],
         }
         self.artifacts.write_text(f"{folder}/summary.json", json.dumps(summary, indent=2, allow_nan=False))
         self.tracker.metrics(_means(comparison), files=files, note=self.tables, status="FINISHED")
@@ -141,14 +136,18 @@ class CompareRun:
             seeds=tuple(config.seeds),
             metrics=shown_metrics(config.metrics, answers),
             answers=tuple(answers),
-            published=published_of(config),
+            published=config.published,
             differs={row.name: row.differs for row in config.rows if row.differs},
             made=made,
             versions=versions(),
         )
 
     def _tags(self) -> dict[str, str]:
-        tags = {"wasp.run_id": self.run_id, "wasp.flow": "compare", "prefect.flow_run_id": _flow_run() or ""}
+        tags = {
+            "wasp.run_id": self.run_id,
+            "wasp.flow": "compare",
+            "prefect.flow_run_id": self.book.values["prefect_run_id"] or "",
+        }
         tags["prefect.flow_run_url"] = page_url()
         unnoised = {cell.row for cell in self.cells if cell.config.opens_rows and math.isinf(cell.config.epsilon)}
         return tags | ({"wasp.privacy": f"{NOT_PRIVATE}: {', '.join(sorted(unnoised))}"} if unnoised else {})
@@ -168,13 +167,12 @@ def comparing(config: CompareConfig) -> Iterator[CompareRun]:
         content = digest([config.title, config.rows[0].name, *(cell.key for cell in cells)])
         run_id = f"compare-{_slug(config.title)}-{content[:10]}"
         story.folder = home / "runs" / run_id
-        with held_here(home, run_id):
-            run = CompareRun(config, cells, artifacts, run_id)
+        with recorded(artifacts, run_id, "compare", config) as book:
+            run = CompareRun(config, cells, book)
             run.begin()
             try:
                 yield run
-            except BaseException as error:
-                run.book.update(state="failed", ended=now(), error=f"{type(error).__name__}: {error}")
+            except BaseException:
                 run.tracker.end("FAILED")
                 raise
 
@@ -203,7 +201,3 @@ def shown_metrics(metrics: Sequence[str], answers: Sequence[CellResult]) -> tupl
 
 def _slug(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40] or "table"
-
-
-def _flow_run() -> str | None:
-    return str(runtime.flow_run.id) if runtime.flow_run.id else None

@@ -48,16 +48,6 @@ def planned(config: CompareConfig) -> dict[str, Any]:
     }
 
 
-def published_of(config: CompareConfig) -> dict[tuple[str, str, str], float]:
-    """Return published figures by metric, row and column."""
-    return {
-        (metric, row.name, column): figure
-        for row in config.rows
-        for metric, figures in row.published.items()
-        for column, figure in figures.items()
-    }
-
-
 def summary_of(comparison: Comparison, run_id: str, folder: str) -> dict[str, Any]:
     """Return the summary of a finished comparison."""
     failed = [answer for answer in comparison.answers if answer.state == "failed"]

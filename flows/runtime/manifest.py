@@ -18,6 +18,8 @@ from connectors.interfaces.errors import ArtifactError, ConfigError
 from connectors.interfaces.redaction import redact
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
     from flows.engine.prepare import Prepared
@@ -87,6 +89,22 @@ def begun(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -
         "prefect_run_id": None,
         "error": None,
     }
+
+
+@contextmanager
+def recorded(artifacts: Artifacts, run_id: str, flow: str, config: BaseModel) -> Iterator[RunBook]:
+    """Lock a run of a flow that is no method; record its start, and its failure, in its manifest."""
+    from prefect import runtime
+
+    values = begun(run_id, flow, None, config.model_dump(mode="json"))
+    book = RunBook(artifacts, values | {"prefect_run_id": str(runtime.flow_run.id) if runtime.flow_run.id else None})
+    with held_here(artifacts.home, run_id):
+        book.update()
+        try:
+            yield book
+        except BaseException as error:
+            book.update(state="failed", ended=now(), error=f"{type(error).__name__}: {error}")
+            raise
 
 
 def _resolved_paths(prepared: Prepared) -> dict[str, str]:
