@@ -23,7 +23,6 @@ def removed_fields() -> dict[str, dict[str, str]]:
 REMOVED_VALUES: Final = {
     ("embedder.connector", "word_vectors"): "Write sentence_transformers",
     ("execution.task_runner", "ray"): "Write dask, with a Dask cluster, or threads",
-    ("parties.embeddings", "int8"): "Write float16",
     ("plms.connector", "faulty"): "Write the connector that it wraps",
     ("plms.connector", "vllm"): "Write openai, with the address of vLLM's server as endpoint and key: none",
     ("method.guidance", "clusters"): "Write kernel",

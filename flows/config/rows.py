@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from operator import eq, is_
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -300,10 +300,6 @@ class PartiesChoice(Strict):
     exchange: str = Field(
         description="Location of messages between parties: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://.",
         json_schema_extra={"pattern": PUBLIC},
-    )
-    embeddings: Literal["float32", "float16"] = Field(
-        "float32",
-        description="Format of the vectors of synthetic texts in messages; float16 is half as large.",
     )
     minutes: float = Field(10.0, gt=0, le=1440, description="Timeout per party and stage, in minutes.")
     name: str = Field(

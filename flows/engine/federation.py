@@ -34,7 +34,7 @@ def federation_of(config: AnyConfig) -> Federation | None:
         return None
     registry, coordinator = read_registry(Path(place(choice.registry, config.data_root)).expanduser())
     parties = Parties(len(registry), choice.minimum or len(registry), choice.colluding)
-    return Federation(config.flow_name, registry, coordinator, parties, choice.embeddings, choice.minutes)
+    return Federation(config.flow_name, registry, coordinator, parties, choice.minutes)
 
 
 def identify_parties(config: AnyConfig, federation: Federation, secret: bytes) -> str:

@@ -241,7 +241,8 @@ def _name(
     if settings.get("parties") is None:
         settings.pop("parties", None)
     else:  # the fingerprint identifies the parties; the way to reach them does not affect the run id
-        settings["parties"] = {name: settings["parties"][name] for name in ("minimum", "colluding", "embeddings")}
+        settings["parties"] = {name: settings["parties"][name] for name in ("minimum", "colluding")}
+        settings["parties"]["embeddings"] = "float32"  # as in earlier versions
     models = [[model.name, tools.model(model.name).identity, *["list"] * model.is_listed] for model in config.models]
     content = digest([flow, card, settings, models, tools.embedder.identity, fingerprint, *contents])
     task = Path(config.task).stem.replace("_", "-")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -115,7 +115,7 @@ class RoundPlan(BaseModel):
     """The coordinator's request to the parties of one attempt, to sum `length` values.
 
     `parties` take part, in sorted order. `privacy` is the promise of the whole run; `number`, `minimum` and `colluding`
-    define the sharing of the noise. `pieces`: hashes of the candidate texts' vectors. `registry`: digest of the
+    define the sharing of the noise. `texts`: path of the candidates, with their hash. `registry`: digest of the
     parties' keys. `step`: key of the coordinator's release. `respend`: a party that has paid for this vote before may
     pay again.
     """
@@ -134,7 +134,7 @@ class RoundPlan(BaseModel):
     colluding: int
     labels: tuple[str, ...]
     embedder: str
-    pieces: tuple[str, ...]
+    texts: str
     registry: str
     step: str
     respend: bool = False
@@ -221,36 +221,24 @@ def _low_order(public: bytes) -> bool:
 
 
 # --- texts
-def pack(run_id: str, candidates: Candidates, form: str) -> tuple[str, bytes]:
-    """Return the path of candidates in the exchange, which contains their hash, and their bytes.
-
-    `form`: number format of their vectors, float32 or float16.
-    """
+def pack(run_id: str, candidates: Candidates) -> tuple[str, bytes]:
+    """Return the path of candidates in the exchange, which contains their hash, and their bytes."""
     file = io.BytesIO()
-    with np.errstate(over="ignore"):
-        vectors = candidates.vectors.astype(form)
-    if not np.isfinite(vectors).all():
-        raise ConfigError("parties.embeddings: a component of a vector is too large for float16. Write float32.")
-    np.savez(file, ids=candidates.ids, labels=candidates.labels.astype(str), vectors=vectors)
+    np.savez(file, ids=candidates.ids, labels=candidates.labels.astype(str), vectors=candidates.vectors)
     data = file.getvalue()
     return f"{ROUNDS}/{run_id}/texts/{hashlib.sha256(data).hexdigest()}", data
 
 
-def unpack(pieces: Sequence[str], exchange: RemoteFiles) -> Candidates:
-    """Return the texts of the outputs of `pack` in the order of their ids, which is the order of the sum.
+def unpack(path: str, exchange: RemoteFiles) -> Candidates:
+    """Return the texts of an output of `pack` in the order of their ids, which is the order of the sum.
 
-    Raises ArtifactError when bytes are missing or differ from their names in the plan.
+    Raises ArtifactError when bytes are missing or differ from the hash in their path, which the plan contains.
     """
-    parts: dict[str, list[np.ndarray]] = {"ids": [], "labels": [], "vectors": []}
-    for piece in pieces:
-        data = exchange.read(piece) or b""
-        if piece.rpartition("/")[2] != hashlib.sha256(data).hexdigest():
-            raise ArtifactError(f"Vectors {piece}: missing, or another process changed them. Nothing was sent.")
-        arrays = np.load(io.BytesIO(data), allow_pickle=False)
-        for name, part in parts.items():
-            part.append(arrays[name])
-    ids, labels, vectors = map(np.concatenate, parts.values())
-    return Candidates(ids, labels, vectors.astype(np.float32)).take(np.argsort(ids, kind="stable"))
+    data = exchange.read(path) or b""
+    if path.rpartition("/")[2] != hashlib.sha256(data).hexdigest():
+        raise ArtifactError(f"Vectors {path}: missing, or another process changed them. Nothing was sent.")
+    arrays = np.load(io.BytesIO(data), allow_pickle=False)
+    return Candidates(arrays["ids"], arrays["labels"], arrays["vectors"]).take(np.argsort(arrays["ids"], kind="stable"))
 
 
 # --- sum

@@ -64,14 +64,13 @@ class Federation:
     """The parties of a run of `flow`.
 
     `registry`: long-term public key (PEM) of every party by name; `coordinator`: the key that signs plans; `parties`:
-    their numbers; `form`: transfer format of text vectors; `minutes`: timeout for a party at each stage.
+    their numbers; `minutes`: timeout for a party at each stage.
     """
 
     flow: str
     registry: Mapping[str, bytes]
     coordinator: bytes
     parties: Parties
-    form: str
     minutes: float
 
 
@@ -89,7 +88,7 @@ def federated_vote(
     Raises FinalError with the names of the failed parties if too few remain, or if some failed after all were ready.
     Nothing is summed in this case.
     """
-    more = {"parties": [*astuple(federation.parties), federation.form]}
+    more = {"parties": [*astuple(federation.parties), "float32"]}  # the format of vectors, as in earlier versions
     key = vote_key("federated_vote", tools, spec, written, more)
     charge = shared_charge(SharedNoise(spec.noise, federation.parties))
     request = spec.payer.request(tools.run_id, spec.slot, key.key, charge)
@@ -133,7 +132,7 @@ class Coordinator:
         """Return the summed votes, and the facts stored with them, from the open attempt or a later one."""
         texts = candidates(self.tools, written)
         while True:
-            plan = self._open_attempt(written, texts)
+            plan = self._open_attempt(texts)
             try:
                 total = self._attempt(plan)
             except PartyError as error:
@@ -199,7 +198,7 @@ class Coordinator:
         return {party: explain_refusal(code) for party, (call, _, code) in codes.items() if call == self.call}
 
     # --- attempts
-    def _open_attempt(self, written: Sequence[Written], texts: Candidates) -> RoundPlan:
+    def _open_attempt(self, texts: Candidates) -> RoundPlan:
         """Return the plan of the open attempt, or publish the next one."""
         run_id, iteration, files = self.tools.run_id, self.spec.iteration, self.tools.exchange
         names = files.below(round_folder(run_id, iteration, 0).rpartition("/")[0])
@@ -211,19 +210,15 @@ class Coordinator:
             return plan
         if last >= 0:
             files.write(f"{at}/{File.ABORT}", b"")
-        return self.publish(last + 1, written, texts)
+        return self.publish(last + 1, texts)
 
-    def publish(self, attempt: int, written: Sequence[Written], texts: Candidates) -> RoundPlan:
-        """Publish plan and texts of an attempt; texts that an earlier round published are reused."""
+    def publish(self, attempt: int, texts: Candidates) -> RoundPlan:
+        """Publish plan and texts of an attempt; texts that an earlier attempt published are reused."""
         tools, federation, privacy = self.tools, self.federation, self.spec.noise.privacy
         parties = tuple(party for party in sorted(federation.registry) if party not in self.dropped)
-        pieces = []
-        for entry in written:
-            ids = tools.artifacts.read_table(entry.samples)["sample_id"].to_numpy()
-            piece, data = pack(tools.run_id, texts.take(np.flatnonzero(np.isin(texts.ids, ids))), federation.form)
-            pieces.append(piece)
-            if not tools.exchange.exists(piece):
-                tools.exchange.write(piece, data)
+        path, data = pack(tools.run_id, texts)
+        if not tools.exchange.exists(path):
+            tools.exchange.write(path, data)
         plan = RoundPlan(
             run_id=tools.run_id,
             iteration=self.spec.iteration,
@@ -235,7 +230,7 @@ class Coordinator:
             privacy=privacy,
             labels=tuple(sorted(set(map(str, texts.labels)))),
             embedder=tools.embedder.identity,
-            pieces=tuple(pieces),
+            texts=path,
             registry=registry_digest(federation.registry, parties),
             step=self.step,
             respend=self.spec.payer.respend,

@@ -214,7 +214,7 @@ def _take_part(party: Party, at: str, keys: Keys) -> Generator[None, None, str]:
 
 
 def _candidates(party: Party, plan: RoundPlan) -> Candidates:
-    texts = unpack(plan.pieces, party.exchange)
+    texts = unpack(plan.texts, party.exchange)
     wrong = {
         "their number differs from the plan": len(texts.ids) * plan.privacy.sides != plan.length,
         "a class is not in the plan": not set(map(str, texts.labels)) <= set(plan.labels),

@@ -28,7 +28,7 @@ class Federation:
         numbers = {"number": self.number, "minimum": self.number, "colluding": 0, "length": length}
         words = dict.fromkeys(("flow", "embedder", "registry", "step"), "")
         privacy = VotePrivacy(4, 1e-5, 1)
-        rest = {"run_id": "wasp-1", "iteration": 0, "attempt": 0, "labels": (), "pieces": ()} | numbers | words
+        rest = {"run_id": "wasp-1", "iteration": 0, "attempt": 0, "labels": (), "texts": ""} | numbers | words
         return RoundPlan(**{"parties": tuple(self.secret), "privacy": privacy} | rest | changes)
 
     def keys(self, plan: RoundPlan) -> dict[str, RoundKey]:

@@ -67,7 +67,6 @@ def test_a_removed_value_says_what_to_write(place: str, value: str) -> None:
         "embedder.connector": {"embedder": {"connector": value}},
         "execution.task_runner": {"execution": {"task_runner": value}},
         "evaluation.fid_reference": {"evaluation": {"fid_reference": value}},
-        "parties.embeddings": {"parties": {"embeddings": value}},
         "student.adaptation": {"student": {"adaptation": value}},
     }
     with pytest.raises(

@@ -82,7 +82,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"parties": BOTH}, "that hold them"),
         (FEDERATED | {"method": KERNEL}, "does not support several parties"),
         (FEDERATED | {"method": {"iterations": 1}}, "no party is asked"),
-        (FEDERATED | {"parties": BOTH | {"embeddings": "int8"}}, "Write float16"),
+        (FEDERATED | {"parties": BOTH | {"embeddings": "float16"}}, "vectors are sent as float32"),
         # the student
         ({"student": {"kind": "linear", "learning_rate": 0.001}}, "has no effect on a student of kind linear"),
     ],

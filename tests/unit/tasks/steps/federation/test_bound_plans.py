@@ -36,7 +36,7 @@ PRIVATE = {"privacy": {"epsilon": 4.0, "delta": 1e-5}, "cap": "4.0"}
 
 def first_plan(federated: Federated) -> RoundPlan:
     texts = candidates(federated.run.tools, [federated.texts(0)])
-    return federated.coordinator().publish(0, [federated.texts(0)], texts)
+    return federated.coordinator().publish(0, texts)
 
 
 def changed(plan: RoundPlan, **values: Any) -> RoundPlan:
@@ -179,7 +179,7 @@ def test_every_field_of_a_plan_is_in_its_digest(tmp_path: Path) -> None:
     plan = first_plan(open_federated(tmp_path / "f", **PRIVATE))
     others: dict[str, Any] = {
         "run_id": "x", "iteration": 1, "attempt": 1, "parties": ("party-1", "party-2"), "length": 2, "flow": "x",
-        "number": 9, "minimum": 2, "colluding": 0, "labels": ("x",), "embedder": "x", "pieces": ("0",),
+        "number": 9, "minimum": 2, "colluding": 0, "labels": ("x",), "embedder": "x", "texts": "0",
         "registry": "x", "step": "x", "respend": True,
     }  # fmt: skip
     assert set(others) | {"privacy"} == set(RoundPlan.model_fields)
