@@ -21,15 +21,10 @@ from flows.runtime.flow_runs import ENDED
 SILENCE = timedelta(seconds=90)
 """Three heartbeats of 30 seconds, because a busy machine may miss one."""
 RUNS = "prefect.flow-run.*"
-EARLIER = ("failed run gives a notice", "high budget gives a notice")
-"""Automations of earlier versions, whose deployment is gone."""
 
 
 def declare(client: SyncPrefectClient) -> str:
     """Create the automation, or update that of another version; return its name. A disabled one stays disabled."""
-    for name in EARLIER:
-        for earlier in client.read_automations_by_name(name):
-            client.delete_automation(earlier.id)
     automation = silent_run()
     stored = client.read_automations_by_name(automation.name)
     if not stored:

@@ -13,7 +13,6 @@ from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
-from prefect.client.schemas.filters import DeploymentFilter, WorkPoolFilter, WorkPoolFilterName
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
@@ -45,12 +44,7 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
     versions = {deployment.name: deployment.version for deployment in deployments()}
     stored = {name: _read(client, name) for name in versions}
     new = [name for name, deployment in stored.items() if deployment is None]
-    # Without a work pool it was registered by `wasp serve` of an earlier version; the worker takes it over.
-    outdated = [
-        name
-        for name, deployment in stored.items()
-        if deployment and (deployment.version != versions[name] or deployment.work_pool_name is None)
-    ]
+    outdated = [name for name, deployment in stored.items() if deployment and deployment.version != versions[name]]
     _deploy([*new, *outdated])
     for deployment in stored.values():
         if deployment and deployment.paused:  # `prefect deploy` activates it
@@ -61,8 +55,6 @@ def register(client: SyncPrefectClient) -> Iterator[str]:
         yield f"  new: {', '.join(new)}"
     if outdated:
         yield f"  updated: {', '.join(outdated)}. Values that were edited on the server are replaced, schedules stay"
-    if left := [name for name in _names(client) if name not in versions]:
-        yield f"  of an earlier version: {', '.join(left)}. Delete one with: prefect deployment delete {left[0]}"
 
 
 def pool_template() -> dict[str, Any]:
@@ -96,13 +88,6 @@ def _read(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:
         return client.read_deployment_by_name(name)
     except ObjectNotFound:
         return None
-
-
-def _names(client: SyncPrefectClient) -> list[str]:
-    """Return the full names of all deployments of the work pool."""
-    pool = WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))
-    stored = client.read_deployments(work_pool_filter=pool, deployment_filter=DeploymentFilter())
-    return sorted(f"{client.read_flow(deployment.flow_id).name}/{deployment.name}" for deployment in stored)
 
 
 def _deploy(names: Sequence[str]) -> None:

@@ -82,21 +82,10 @@ def test_edits_stay_until_the_form_changes_and_schedules_always(client: SyncPref
     assert list(register(client)) == [f"deployments: 0 registered, {NUMBER} unchanged"]
     assert client.read_deployment_by_name("wasp/demo").parameters == edited
     patch_deployment(client, "wasp/demo", version="of yesterday")
-    patch_deployment(client, "compare/compare", work_pool_name=None)  # as an earlier version registered it
+    patch_deployment(client, "compare/compare", version="of yesterday")
     lines = list(register(client))
     assert lines[0] == f"deployments: 2 registered, {NUMBER - 2} unchanged"
     assert "updated: wasp/demo, compare/compare. Values that were edited on the server are replaced" in lines[1]
     after = client.read_deployment_by_name("wasp/demo")
     assert (after.parameters, after.paused) == (demo.parameters, True)
     assert [(one.schedule.cron, one.active) for one in after.schedules] == [("5 4 * * *", True)]  # type: ignore[union-attr]
-    assert client.read_deployment_by_name("compare/compare").work_pool_name == "wasp"
-
-
-def test_deployments_of_an_earlier_version_are_left_and_named(client: SyncPrefectClient) -> None:
-    flow = client.create_flow_from_name("aug_pe")
-    client.create_deployment(flow_id=flow, name="paper-wasp", work_pool_name="wasp")
-    lines = list(register(client))
-    assert lines[1] == (
-        "  of an earlier version: aug_pe/paper-wasp. Delete one with: prefect deployment delete aug_pe/paper-wasp"
-    )
-    assert client.read_deployment_by_name("aug_pe/paper-wasp")
