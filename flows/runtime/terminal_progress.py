@@ -11,27 +11,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from connectors.interfaces.progress import Advance
-
 EVERY_SECONDS = 5.0
 ALWAYS_SHOWN = ("warning", "Interrupted")
 """Beginnings of the lines that a quiet display shows."""
-Note = Callable[[], str]
-"""Text after the rate, computed at each update, such as the run's cost so far."""
-
-
-def no_note() -> str:
-    """Return an empty note."""
-    return ""
 
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """A piece of work: how many of its `total` units are finished since `started`."""
+    """A piece of work: how many of its `total` units are finished since `started`.
+
+    `note`: text after the rate, computed at each update, such as the run's cost so far.
+    """
 
     what: str
     total: int
-    note: Note = no_note
+    note: Callable[[], str] = str
     started: float = field(default_factory=time.monotonic)
     done: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -47,6 +41,9 @@ class Work:
         rate = self.done / max(time.monotonic() - self.started, 1e-3)
         left = f"{(self.total - self.done) / rate:.0f} s left" if 0 < self.done < self.total else ""
         return ", ".join(filter(None, (f"{rate:.1f}/s", left, self.note())))
+
+    def __str__(self) -> str:
+        return f"{self.what:<28} {self.done}/{self.total}  {self.describe()}"
 
 
 class Display:
@@ -72,22 +69,20 @@ class Display:
         return None
 
     @contextmanager
-    def work(self, what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
-        """Show a piece of work of `total` units; the value reports finished units."""
-        work = Work(what, total, note)
+    def work(self, work: Work) -> Iterator[Callable[[], None]]:
+        """Show a piece of work; call the value after each change of it."""
         shown = work.started
 
-        def advance(units: int) -> None:
+        def update() -> None:
             nonlocal shown
-            work.add(units)
             with self._lock:
                 is_due = time.monotonic() - shown >= self._every
                 shown = time.monotonic() if is_due else shown
             if is_due:
-                self.say(f"{what:<28} {work.done}/{work.total}  {work.describe()}")
+                self.say(str(work))
 
-        yield advance
-        self.say(f"{what:<28} {work.done}/{work.total}  {work.describe()}")
+        yield update
+        self.say(str(work))
 
 
 class Bars(Display):
@@ -151,16 +146,11 @@ class Bars(Display):
         return answer.strip().lower() in {"y", "yes"}
 
     @contextmanager
-    def work(self, what: str, total: int, note: Note = no_note) -> Iterator[Advance]:
-        """Show a bar for `what`."""
-        work, bar = Work(what, total, note), self._bars.add_task(what, total=total, rate="")
-
-        def advance(units: int) -> None:
-            work.add(units)
-            self._bars.update(bar, completed=work.done, total=work.total, rate=work.describe())
-
+    def work(self, work: Work) -> Iterator[Callable[[], None]]:
+        """Show a bar for a piece of work."""
+        bar = self._bars.add_task(work.what, total=work.total, rate="")
         try:
-            yield advance
+            yield lambda: self._bars.update(bar, completed=work.done, total=work.total, rate=work.describe())
         finally:
             self._bars.remove_task(bar)
 

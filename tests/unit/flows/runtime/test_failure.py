@@ -20,7 +20,7 @@ from connectors.interfaces.errors import (
     step_of,
 )
 from flows.runtime.failure import Story, UnexpectedError, disk_is_full, explain_prefect_failure, told
-from flows.runtime.terminal_progress import Bars, Display, show
+from flows.runtime.terminal_progress import Bars, Display, Work, show
 
 
 def failing(error: Exception, story: Story) -> WaspError:
@@ -102,8 +102,10 @@ def test_a_machine_too_busy_for_prefects_server_is_named(tmp_path: Path) -> None
 def test_long_work_is_shown_in_between_with_rate_time_left_and_cost() -> None:
     stream = io.StringIO()
     spent = iter(("$0.0100 of $1", "$0.0200 of $1"))
-    with Display(stream, every=0.0).work("write clerk", 100, lambda: next(spent)) as advance:
-        advance(25)
+    work = Work("write clerk", 100, lambda: next(spent))
+    with Display(stream, every=0.0).work(work) as update:
+        work.add(25)
+        update()
     first, last = stream.getvalue().splitlines()
     assert first.startswith("write clerk")
     assert "25/100" in first
@@ -116,8 +118,10 @@ def test_long_work_is_shown_in_between_with_rate_time_left_and_cost() -> None:
 def test_bars_come_and_go_with_their_work_above_the_state_of_the_run() -> None:
     console = Console(width=150, file=io.StringIO())
     with Bars() as bars:
-        with bars.work("write clerk", 10, lambda: "$0.0100") as advance:
-            advance(5)
+        work = Work("write clerk", 10, lambda: "$0.0100")
+        with bars.work(work) as update:
+            work.add(5)
+            update()
             bars.status(1, 5, "epsilon 4")
             console.print(bars._live.renderable)
         assert bars._bars.tasks == []
@@ -134,6 +138,6 @@ def test_quiet_shows_warnings_only(capsys: pytest.CaptureFixture[str], monkeypat
     with show() as display:
         display.say("iteration 1")
         display.say("warning: few rows")
-        with display.work("embed", 2) as advance:
-            advance(2)
+        with display.work(Work("embed", 2)) as update:
+            update()
     assert capsys.readouterr().err == "warning: few rows\n"
