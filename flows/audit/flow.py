@@ -9,9 +9,12 @@ public: an audit opens no private row and spends no budget.
 from typing import Any
 
 from prefect import flow
+from prefect.artifacts import create_markdown_artifact
 
+from connectors.interfaces.errors import AuditError
+from flows.audit import text
 from flows.audit.config import AuditConfig
-from flows.audit.run import attack, audit_name, auditing, require_sound, show_findings
+from flows.audit.run import attack, audit_name, auditing
 
 
 @flow(name="audit", flow_run_name=audit_name, validate_parameters=True)
@@ -33,5 +36,8 @@ def audit(config: AuditConfig) -> dict[str, Any]:
         # one whole run with many canaries; attacks guess membership from the votes, and from the texts alone
         whole = run.attack_whole_run()
         result = run.finish([future.result() for future in futures], whole)
-        show_findings(result)
-    return require_sound(result)
+        page = f"```\n{text.summary(result)}\n```"
+        create_markdown_artifact(page, key="audit", description="Claimed and proven epsilon")
+    if not result["passed"]:
+        raise AuditError(text.red(result))
+    return result

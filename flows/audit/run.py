@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefect import runtime
-from prefect.artifacts import create_markdown_artifact
 from prefect.states import Completed
 
-from connectors.interfaces.errors import AuditError, ConfigError, WaspError
+from connectors.interfaces.errors import ConfigError, WaspError
 from flows.audit import text
 from flows.audit.config import AuditConfig
 from flows.audit.whole_run import attack_whole_run, plan_whole_run, whole_run_config
@@ -147,16 +146,6 @@ def page_of(result: dict[str, Any]) -> str:
     return template("audit.html.j2").render(result=result, lines=text.findings(result), words=words, **shown)
 
 
-def require_sound(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the findings.
-
-    Raises AuditError if more is proven than claimed, noise is reused or releases are added.
-    """
-    if not result["passed"]:
-        raise AuditError(text.red(result))
-    return result
-
-
 @contextmanager
 def auditing(config: AuditConfig) -> Iterator[AuditRun]:
     """Open an audit; every audit is a new run because it draws fresh noise."""
@@ -180,9 +169,3 @@ def attack(job: Attack, trials: int) -> Any:
     with shown(f"attack {job.name}", 2 * trials) as advance:
         finding = run_attack(job, trials, CONFIDENCE, advance)
     return Completed(name="Completed" if finding.passed else "Red", message=finding.strongest.remark, data=finding)
-
-
-def show_findings(result: dict[str, Any]) -> None:
-    """Show the text of the terminal on the run's page."""
-    page = f"```\n{text.summary(result)}\n```"
-    create_markdown_artifact(page, key="audit", description="Claimed and proven epsilon")

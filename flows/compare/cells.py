@@ -17,7 +17,6 @@ from flows.config.extends import SHIPPED, find_config, is_config
 from flows.config.files import load_config
 from flows.config.paths import place
 from flows.engine.datasets import view_of
-from flows.engine.method import FlowEntry
 from flows.engine.run_summary import RunSummary, shared_values
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_ledger
@@ -53,11 +52,6 @@ class Cell:
     def labels(self) -> dict[str, Any]:
         """Row, column and seed, which name the cell in the tables."""
         return {"row": self.row, "column": self.column, "seed": self.seed}
-
-    @property
-    def entry(self) -> FlowEntry:
-        """Catalog entry of the cell's flow."""
-        return find_flow(self.flow)
 
 
 def cells_of(config: CompareConfig) -> list[Cell]:

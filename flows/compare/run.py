@@ -17,6 +17,7 @@ from prefect import runtime
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
+from flows.catalog import find_flow
 from flows.compare.cells import Cell, answer, cells_of, failed, split_cells, store_run_id
 from flows.compare.config import CompareConfig
 from flows.compare.values import summary_of
@@ -71,7 +72,7 @@ class CompareRun:
 
     def run_cell(self, cell: Cell) -> CellResult:
         """Run the flow of a cell; an error fails only this cell."""
-        flow: Any = cell.entry.flow()
+        flow: Any = find_flow(cell.flow).flow()
         parent = PARENT.set(self.tracker.mlflow_run_id)
         display().say(f"cell started  {cell.name}")
         try:

@@ -69,21 +69,17 @@ DEFAULT_CAP = 8.0, 1e-5
 
 def shared(home: Path) -> SharedStores:
     """Return the store addresses for runs in this state folder."""
-    return SharedStores(str(home), artifacts_address() or "", open_ledger(home).shown, _key_name(home))
-
-
-def artifacts_address() -> str | None:
-    """Return the address of shared artifacts (WASP_ARTIFACTS); None if not shared."""
     from flows.config.environment import environment
 
-    return environment().artifacts
+    return SharedStores(str(home), environment().artifacts or "", open_ledger(home).shown, _key_name(home))
 
 
 def open_artifacts(home: Path, address: str | None = None) -> Artifacts:
     """Open the artifacts at `address`, at WASP_ARTIFACTS, or in the state folder."""
     from connectors.artifacts.store import Artifacts
+    from flows.config.environment import environment
 
-    return Artifacts(home, address or artifacts_address())
+    return Artifacts(home, address or environment().artifacts)
 
 
 def load_secret(reference: str) -> None:

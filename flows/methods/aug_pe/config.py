@@ -14,7 +14,6 @@ from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import AnyMethod, Asks, Casting
 from flows.config.privacy import Calibration, WordsPrivacy
 from flows.config.rows import VocabularyChoice
-from tasks.accounting.keyphrases import PartPrivacy, split_epsilon
 
 
 class AugPeMethod(AnyMethod):
@@ -106,14 +105,6 @@ class AugPeConfig(RunConfig):
     def counts_words(self) -> bool:
         """True if a private vocabulary is released before the votes."""
         return self.method.keywords == "private_vocabulary"
-
-    @property
-    def vocabulary_privacy(self) -> PartPrivacy:
-        """Privacy parameters of the vocabulary release."""
-        privacy = self.privacy
-        epsilon, _ = split_epsilon(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
-        adjacency = privacy.neighbours(self.private)
-        return PartPrivacy("vocabulary", epsilon, privacy.delta, adjacency=adjacency)
 
     @property
     def calibrations(self) -> tuple[Calibration, ...]:

@@ -9,7 +9,7 @@ from flows.engine.method import Releases
 from flows.releases.sums import SumRelease
 from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
 from tasks.accounting.composition import epsilon_of
-from tasks.accounting.keyphrases import split_epsilon
+from tasks.accounting.keyphrases import PartPrivacy, split_epsilon
 from tasks.accounting.sums import calibrate_sums
 from tasks.accounting.votes import calibrate
 
@@ -29,8 +29,9 @@ def _noise(config: AugPeConfig) -> Noise:
     if not config.counts_words:
         return vote_noise(config)
     privacy = config.privacy
-    _, remaining = split_epsilon(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
+    first, remaining = split_epsilon(privacy.epsilon, privacy.delta, "gaussian", privacy.vocabulary_epsilon)
     votes = calibrate(replace(vote_privacy_of(config), epsilon=remaining))
-    terms = calibrate_sums(config.vocabulary_privacy)
+    adjacency = privacy.neighbours(config.private)
+    terms = calibrate_sums(PartPrivacy("vocabulary", first, privacy.delta, adjacency=adjacency))
     exact = epsilon_of([terms.event, *[votes.event] * votes.releases], votes.delta)
     return replace(votes, epsilon_stated=privacy.epsilon, epsilon_exact=exact, beside=(terms,))

@@ -71,11 +71,14 @@ def kd_releases(config: KdTutorConfig) -> Releases:
     privacy, choice, trained = config.privacy, config.filtering, config.method.tuning is not None
     counts_labels = config.class_balance != "balanced"
     delta = privacy.delta / 2 if trained and counts_labels else privacy.delta
-    labels = [_label_noise(config, delta)] if counts_labels else []
+    part = privacy.tutor_epsilon or min(TUTOR_EPSILON, privacy.epsilon / 10)
+    counts = TeacherPrivacy("labels", part if math.isfinite(privacy.epsilon) else math.inf, delta, 1)
+    labels = [_calibrated(config, counts, math.isinf(config.epsilon))] if counts_labels else []
     spent = [part.epsilon_stated for part in labels if part.kind != "none"]
     adds_up = trained or (choice is not None and choice.noise == "laplace")  # basic composition
     left = remaining_epsilon(privacy.epsilon, delta, spent, adds_up)
-    answers = [_answer_noise(config, choice, left, delta)] if choice else []
+    promises = [TeacherPrivacy("answers", left, delta, choice.queries, choice.noise)] if choice else []
+    answers = [_calibrated(config, promise, math.isinf(left)) for promise in promises]
 
     rest = config.model_copy(update={"privacy": privacy.model_copy(update={"epsilon": left, "delta": delta})})
     noise: Noise = training_noise(rest) if trained else vote_noise(config)  # of no vote
@@ -92,25 +95,8 @@ def kd_releases(config: KdTutorConfig) -> Releases:
     return Releases(noise, (*map(SumRelease, labels), *training, *teaching))
 
 
-def _label_noise(config: KdTutorConfig, delta: float) -> SumNoise[TeacherPrivacy]:
-    epsilon = config.privacy.epsilon
-    if math.isfinite(epsilon):
-        epsilon = config.privacy.tutor_epsilon or min(TUTOR_EPSILON, epsilon / 10)
-    adjacency = config.privacy.neighbours(config.private)
-    return _calibrated(
-        config, TeacherPrivacy("labels", epsilon, delta, 1, adjacency=adjacency), math.isinf(config.epsilon)
-    )
-
-
-def _answer_noise(
-    config: KdTutorConfig, choice: Discriminator, epsilon: float, delta: float
-) -> SumNoise[TeacherPrivacy]:
-    adjacency = config.privacy.neighbours(config.private)
-    promise = TeacherPrivacy("answers", epsilon, delta, choice.queries, choice.noise, adjacency)
-    return _calibrated(config, promise, math.isinf(epsilon))
-
-
 def _calibrated(config: KdTutorConfig, promise: TeacherPrivacy, is_exact: bool) -> SumNoise[TeacherPrivacy]:
+    promise = replace(promise, adjacency=config.privacy.neighbours(config.private))
     if is_exact:
         return calibrate_sums(replace(promise, kind="none"))
     return calibrate_sums(replace(promise, printed=config.privacy.calibration == "paper"))
