@@ -11,7 +11,7 @@ from pathlib import Path
 import connectors
 
 DATA = Path(connectors.__file__).parent / "data"
-"""The shipped data, which the programs of this folder make."""
+"""The shipped data, whose tables the program of this folder makes."""
 
 PHRASES = Path(__file__).parent / "phrases"
 

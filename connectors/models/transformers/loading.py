@@ -25,7 +25,7 @@ _RETAINED = (
 )
 _UNKNOWN_BYTES = 2**20
 EMBEDDED = Path(__file__).parents[2] / "data" / "small_gpt"
-"""The model `embedded`: a small GPT-2 of this project (infra/data/make_small_gpt.py)."""
+"""The model `embedded`: a small GPT-2 of this project (connectors/data/README.md)."""
 
 
 @dataclass(frozen=True, slots=True)
