@@ -12,8 +12,7 @@ from flows.runtime.manifest import alone
 from flows.runtime.state_folder import state_folder
 
 if TYPE_CHECKING:
-    from flows.storage.inventory import Item
-    from flows.storage.retention import Retention
+    from flows.storage.retention import Item, Retention
 
 AGE_HELP = "Age like 90m, 12h, 30d, 4w"
 
@@ -95,6 +94,6 @@ def _size(count: int) -> str:
 
 def _size_of(item: Item) -> int | None:
     """Return the size of an item; None for private caches, whose size reveals the number of private rows."""
-    from flows.storage.inventory import PRIVATE
+    from flows.storage.retention import PRIVATE
 
     return None if item.kind == PRIVATE else item.bytes

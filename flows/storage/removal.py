@@ -21,9 +21,7 @@ from connectors.interfaces.errors import ConfigError, LostArtifactsError
 from connectors.models.base.completion_store import CompletionStore
 from flows.runtime.manifest import held_here, now, read_book
 from flows.runtime.terminal_progress import display
-from flows.storage import inventory as kinds
-from flows.storage.inventory import Item, read_json
-from flows.storage.retention import REMOVED
+from flows.storage.retention import LEFTOVERS, REMOVED, Item, read_json
 
 if TYPE_CHECKING:
     from connectors.artifacts.store import Artifacts
@@ -49,7 +47,7 @@ def remove(home: Path, going: Sequence[Item]) -> list[Item]:
 
 def _record(home: Path, run_id: str, items: Sequence[Item]) -> None:
     """Record in a run's folder which of its files are removed."""
-    paths = [item.path for item in items if item.kind != kinds.LEFTOVERS]
+    paths = [item.path for item in items if item.kind != LEFTOVERS]
     if run_id and paths:
         file = home / "runs" / run_id / REMOVED
         recorded = read_json(file) | dict.fromkeys(paths, now())

@@ -1,4 +1,4 @@
-"""The rules of `wasp clean`: which files to remove, and why.
+"""The rules of `wasp clean`: the files of the state folder by kind, which of them to remove, and why.
 
 Releases, the privacy ledger, keys and records of runs are never removed. A run's age counts from its last start or end,
 so a run that a schedule reuses each night stays.
@@ -6,8 +6,11 @@ so a run that a schedule reuses each night stays.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,11 +19,18 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from connectors.artifacts.atomic_files import STALE_SECONDS
+from connectors.artifacts.store import Artifacts
 from connectors.models.base.completion_store import CompletionStore
 from flows.config.form import Strict
-from flows.storage import inventory as kinds
-from flows.storage.inventory import Item, RunState, run_states, state_files
+from flows.runtime.manifest import is_held_here
 
+TEXTS, RESULTS, LEFTOVERS, PRIVATE = "texts by model", "results", "leftovers", "private caches"
+EMBEDDINGS, COMPLETIONS, STAYS = "embeddings", "completions", ""
+SHARED = (EMBEDDINGS, COMPLETIONS, PRIVATE)
+"""Kinds of files that several runs use."""
+CACHES = {"embeddings", "votes", "reference", "students", "teachers"}
+"""Folders of private/ with content that can be recomputed."""
+OLDEST = datetime.min.replace(tzinfo=UTC)
 AGE = r"^[0-9]{1,5}[mhdw]$"
 
 
@@ -68,7 +78,90 @@ class Retention(Strict):
     def before(self, rule: str, now: datetime) -> datetime:
         """Return the time before which a rule removes files; the oldest time if the rule is not set."""
         age = getattr(self, f"{rule}_older_than")
-        return now - timedelta(**{UNITS[age[-1]]: int(age[:-1])}) if age else kinds.OLDEST
+        return now - timedelta(**{UNITS[age[-1]]: int(age[:-1])}) if age else OLDEST
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A file of the state folder; for `wasp clean` also a folder, or old completions.
+
+    Attributes:
+        path: relative to the state folder.
+        run_id: run that it belongs to; empty outside runs/.
+        why: reason to remove it.
+        before: only completions before this time.
+    """
+
+    path: str
+    kind: str
+    bytes: int = 0
+    modified: datetime = OLDEST
+    run_id: str = ""
+    why: str = ""
+    before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """State of a run: whether it finished, its first start, its last start or end, whether a process executes it."""
+
+    run_id: str
+    done: bool
+    began: datetime
+    latest: datetime
+    held: bool
+
+
+def state_files(home: Path) -> Iterator[Item]:
+    """Yield every file of the state folder, except files deleted meanwhile."""
+    for folder, _, names in os.walk(home):
+        for name in sorted(names):
+            with suppress(FileNotFoundError):
+                stat, path = (Path(folder) / name).lstat(), (Path(folder) / name).relative_to(home)
+                run_id = path.parts[1] if path.parts[0] == "runs" and len(path.parts) > 2 else ""
+                yield Item(str(path), kind_of(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC), run_id)
+
+
+def kind_of(path: Path) -> str:
+    """Return the kind of a file by its path relative to the state folder; STAYS for a file that no rule removes."""
+    parts, name = path.parts, path.name
+    if parts[0] not in ("prefect", "mlartifacts") and any(is_scratch(part) for part in parts):
+        return LEFTOVERS
+    if parts[0] == "private":
+        return PRIVATE if len(parts) > 2 and parts[1] in CACHES else STAYS
+    if parts[0] in SHARED and len(parts) > 1:
+        return parts[0]
+    if parts[0] != "runs" or len(parts) < 3 or name.startswith("_") or name.endswith("release.parquet"):
+        return STAYS
+    if parts[2] in ("synthetic.parquet", "student"):
+        return RESULTS
+    return TEXTS if any(part.startswith("plm=") for part in parts) else STAYS
+
+
+def run_states(home: Path) -> dict[str, RunState]:
+    """Return the state of all runs with a readable manifest, by run id."""
+    states = {}
+    for manifest in Artifacts(home).list_runs():
+        if "damaged" not in manifest and "state" in manifest:
+            stamps = (manifest["started"], *manifest.get("resumed", []), manifest.get("ended"))
+            times = [datetime.fromisoformat(stamp) for stamp in stamps if stamp]
+            name, is_done = manifest["run_id"], manifest["state"] == "done"
+            states[name] = RunState(name, is_done, times[0], max(times), is_held_here(home, name))
+    return states
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; empty if the file is missing or invalid."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def is_scratch(name: str) -> bool:
+    """Return True for the name of a file or folder that is not completely written."""
+    return name.startswith(".") and name.endswith((".tmp", ".part"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +184,13 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
     going: dict[str, Item] = {}
     for file in state_files(home):
         run, parts = runs.get(file.run_id), Path(file.path).parts
-        if file.kind in kinds.SHARED:
-            is_old = free and file.kind != kinds.COMPLETIONS and file.modified < intermediate
+        if file.kind in SHARED:
+            is_old = free and file.kind != COMPLETIONS and file.modified < intermediate
             why = f"created on {_day(file.modified)}" if is_old else ""
         else:
             why = _why_of_run(file, run, intermediate, whole, stale)
         if why:  # a scratch folder or a student is one item
-            ends = [n for n, part in enumerate(parts) if kinds.is_scratch(part) or (n == 2 and part == "student")]
+            ends = [n for n, part in enumerate(parts) if is_scratch(part) or (n == 2 and part == "student")]
             name = str(Path(*parts[: ends[0] + 1])) if ends else file.path
             size = file.bytes + (going[name].bytes if name in going else 0)
             going[name] = replace(file, path=name, bytes=size, why=why)
@@ -105,7 +198,7 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
     if free:
         items += _completions(home, runs, {item.run_id for item in items}, intermediate, staying)
     else:
-        staying.append(f"{', '.join(kinds.SHARED)}: a process uses these shared files")
+        staying.append(f"{', '.join(SHARED)}: a process uses these shared files")
     return RetentionChoice(tuple(items), tuple(staying))
 
 
@@ -113,11 +206,11 @@ def _why_of_run(file: Item, run: RunState | None, intermediate: datetime, whole:
     """Return why a file of a run, or one that is not completely written, is removed; empty if it stays."""
     if run is not None and run.held:
         return ""
-    if file.kind == kinds.LEFTOVERS:
+    if file.kind == LEFTOVERS:
         return "a process died while writing it" if file.modified < stale else ""
-    if run is None or file.kind not in (kinds.TEXTS, kinds.RESULTS):
+    if run is None or file.kind not in (TEXTS, RESULTS):
         return ""
-    is_intermediate = run.done and file.kind == kinds.TEXTS and run.latest < intermediate
+    is_intermediate = run.done and file.kind == TEXTS and run.latest < intermediate
     verb = "ended" if run.done else "stopped"
     return f"its run {verb} on {_day(run.latest)}" if is_intermediate or run.latest < whole else ""
 
@@ -138,7 +231,7 @@ def _completions(
     count, size = CompletionStore(home / "completions").older(before)
     if count:
         why = f"{count} completions before {_day(before)}"
-        yield Item("completions", kinds.COMPLETIONS, size, why=why, before=before)
+        yield Item("completions", COMPLETIONS, size, why=why, before=before)
 
 
 def _day(when: datetime) -> str:

@@ -172,7 +172,7 @@ def test_the_plan_says_what_so_many_canaries_can_prove(tmp_path: Path, monkeypat
 def test_rows_lie_in_the_private_zone_with_the_included_canaries_and_cleaning_finds_leftovers(
     small: AuditConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.storage.inventory import LEFTOVERS, state_files
+    from flows.storage.retention import LEFTOVERS, state_files
 
     seen: dict[str, Any] = {}
 

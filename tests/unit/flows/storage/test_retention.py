@@ -15,9 +15,8 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.base.completion_store import CompletionStore
 from flows.cli.clean import clean
 from flows.runtime.manifest import alone, held_here, in_use
-from flows.storage.inventory import kind_of
 from flows.storage.removal import lost, remove, standing
-from flows.storage.retention import Retention, choose
+from flows.storage.retention import Retention, choose, kind_of
 
 NOW = datetime(2030, 6, 1, tzinfo=UTC)
 OLD, NEW = NOW - timedelta(days=40), NOW - timedelta(days=1)
