@@ -6,19 +6,35 @@ The rows "DP-SGD" and "Ghost" of Song et al. 2024, Table 1 (Abadi et al. 2016; g
 from __future__ import annotations
 
 from flows.engine.lifecycle import method_flow
-from flows.engine.run import RunResults
+from flows.engine.run import Run, RunResults
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
-from flows.methods.dp_sgd_student.run import DpStudentRun
+from flows.releases.training import paid_training
 from tasks.prefect.runtime import run_step
 from tasks.steps.students.dp_classifier import classify, test_classifier
+from tasks.students.recipe import ClassifySpec
+from tasks.students.spec import StudentSpec
+
+
+class DpStudentRun(Run):
+    """A DP-SGD student run; `student_folder`: the trained weights, relative to the state folder."""
+
+    config: DpSgdStudentConfig
+    student_folder = "models"
+
+    @property
+    def student_spec(self) -> StudentSpec:
+        """A linear head, or a fine-tuned transformer."""
+        student = self.config.student
+        return StudentSpec(student.kind, student.model, seed=self.config.execution.seed, **student.recipe)
 
 
 @method_flow(DpSgdStudentConfig, DpStudentRun)
 def dp_sgd_student(run: DpStudentRun) -> RunResults:
     """Train a student on private records by DP-SGD and test it; no texts and no language model."""
     # all steps are charged once, before the first row is opened; the trained weights are the release
-    spec = run.classify_spec()
+    paid, labels = paid_training(run, run.config.method.training), run.prepared.card.label_names
+    spec = ClassifySpec(paid=paid, student=run.student_spec, labels=labels, against=0)
     trained = run_step(classify, run.tools, spec)
-    run.weights = trained.model.path
+    run.student_folder = trained.model.path
     run.releases.append(trained.release)
     return RunResults(run_step(test_classifier, run.tools, spec, trained, run.prepared.test))
