@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
-from operator import is_
 from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
@@ -63,7 +61,7 @@ class DpKpsMethod(SingleRound):
         "iterative",
         description="independent: phrases depend on the class only, drawn from all with repeats (paper); sharpened: so "
         "too, but the best phrases only, each once in a sequence (not in the paper); iterative: phrases also depend on "
-        "those before (paper, which prints no rule for a high scoring phrase: `top` is ours).",
+        "those before, with repeats (paper, which prints no rule for a high scoring phrase: `top` is ours).",
     )
     top: int | None = Field(
         None,
@@ -78,24 +76,13 @@ class DpKpsMethod(SingleRound):
         description="Exponent of the estimates that gives the probabilities. Empty: 1 for iterative (paper), 2 for "
         "sharpened. Not for independent.",
     )
-    repeats: bool | None = Field(
-        None,
-        exclude_if=partial(is_, None),
-        description="A phrase may occur again in its sequence (paper). Empty: for independent only.",
-    )
 
     rules: ClassVar[Rules] = {
-        **{
-            Rule("sampling", ("independent",), field, UNSET): (
-                f"{field} ({{0.{field}:g}}) has no effect on independent sampling, which draws from all phrases in "
-                f"proportion to their estimates. Remove {field}, or set sampling: sharpened"
-            )
-            for field in ("top", "sharpness")
-        },
-        Rule("sampling", ("independent",), "repeats", (None, True)): (
-            "repeats (false) contradicts independent sampling, whose draws do not depend on each other. Remove "
-            "repeats, or set sampling: sharpened"
-        ),
+        Rule("sampling", ("independent",), field, UNSET): (
+            f"{field} ({{0.{field}:g}}) has no effect on independent sampling, which draws from all phrases in "
+            f"proportion to their estimates. Remove {field}, or set sampling: sharpened"
+        )
+        for field in ("top", "sharpness")
     }
 
     @property
@@ -111,7 +98,7 @@ class DpKpsMethod(SingleRound):
         return SequenceChoice(
             top if self.top is None else self.top,
             sharpness if self.sharpness is None else self.sharpness,
-            repeats=self.sampling == "independent" or bool(self.repeats),
+            repeats=self.sampling != "sharpened",
         )
 
     @property

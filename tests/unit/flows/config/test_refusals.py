@@ -125,7 +125,6 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"method": {"length": 31}}, "must be at least length"),
         ({"method": {"sampling": "independent", "top": 5}}, "Remove top, or set sampling: sharpened"),
         ({"method": {"sampling": "independent", "top": None, "sharpness": 2.0}}, "Remove sharpness"),
-        ({"method": {"sampling": "independent", "top": None, "repeats": False}}, "Remove repeats"),
     ],
     "kd_tutor": [
         ({"discriminator": {"queries": 72}}, "must be below the number of texts"),

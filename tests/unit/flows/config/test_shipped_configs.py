@@ -167,7 +167,7 @@ def test_the_methods_of_the_dp_kps_paper_ask_as_often_as_it_says(name: str, chan
             "independent: 10 phrases from all terms, in proportion to the estimates, with repeats; kernel width u 1",
         ),
         (
-            ["method.sampling=sharpened", "method.repeats=false"],
+            ["method.sampling=sharpened"],
             "sharpened: 10 phrases from the 100 best terms, in "
             "proportion to the estimates ^ 2, without repeats; kernel width u 3",
         ),

@@ -76,8 +76,7 @@ def drawn(run: DpKpsRun) -> list[NoisySums]:
 SAMPLERS = {
     "independent": ({"sampling": "independent"}, 1, SequenceChoice(0, 1.0, repeats=True)),
     "sharpened": ({"sampling": "sharpened"}, 1, SequenceChoice(100, 2.0)),
-    "iterative": ({}, 2, SequenceChoice(10, 1.0)),
-    "repeats": ({"repeats": True}, 2, SequenceChoice(10, 1.0, repeats=True)),
+    "iterative": ({}, 2, SequenceChoice(10, 1.0, repeats=True)),
 }
 
 
