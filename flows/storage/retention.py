@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from connectors.artifacts.atomic_files import STALE_SECONDS
 from connectors.artifacts.store import Artifacts
@@ -45,16 +45,13 @@ Age = Annotated[str, AfterValidator(_check_age), WithJsonSchema({"type": "string
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 REMOVED = "removed.json"
 """File in a run's folder with the paths that `wasp clean` removed."""
-REPLACED = dict.fromkeys(("embeddings", "completions", "samples", "private"), "intermediate") | dict.fromkeys(
-    ("unfinished", "experiments"), "runs"
-)
-"""Rules of earlier versions, and the rule that replaces each."""
 
 
 class Retention(Strict):
     """Files to remove by age (90m, 12h, 30d, 4w); without a rule, only unusable files."""
 
     is_whole = True
+    flow_name: ClassVar[str] = "clean"
 
     intermediate_older_than: Age | None = Field(
         None,
@@ -66,14 +63,6 @@ class Retention(Strict):
         description="Texts, synthetic rows and student of runs, finished or not; releases, summary and report stay. "
         "Runs and models in MLflow stay.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _explain_replaced(cls, values: Any) -> Any:
-        for name in (name.removesuffix("_older_than") for name in values) if isinstance(values, dict) else ():
-            if name in REPLACED:
-                raise ValueError(f"{name}_older_than: removed in 0.3. Write {REPLACED[name]}_older_than")
-        return values
 
     def before(self, rule: str, now: datetime) -> datetime:
         """Return the time before which a rule removes files; the oldest time if the rule is not set."""

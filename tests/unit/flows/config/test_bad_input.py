@@ -27,6 +27,7 @@ from flows.methods.wasp.config import WaspConfig
 from flows.runtime import state_folder as home_module
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_ledger
+from flows.storage.retention import Retention
 from tests.support.runs.pipeline import SMALL, values
 from tests.support.runs.prepared_run import LABELS, good_rows, start, table
 
@@ -54,7 +55,8 @@ def test_a_removed_field_says_what_to_write(flow: str, field: str, advice: str) 
     value: Any = {name: 1}
     for group in reversed(groups):
         value = {group: [value] if group in ("plms", "rows") else value}
-    model = PartyConfig if flow == "party" else find_flow("wasp" if flow == "any" else flow).config
+    others = {"party": PartyConfig, "clean": Retention}
+    model = others[flow] if flow in others else find_flow("wasp" if flow == "any" else flow).config
     with pytest.raises(ConfigError, match=rf"{field}: removed in 0\.3\. {advice[:6]}"):
         check_config(model, value, "run.yaml")
 

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError, LostArtifactsError
@@ -94,14 +93,6 @@ TEXTS = "iteration=0/plm=clerk/samples.parquet"
 def test_a_rule_takes_what_is_older_and_nothing_else(home: Path, rule: str, gone: set[str]) -> None:
     assert going(home, **{rule: "30d"}) == gone
     assert going(home, **{rule: "6w"}) == set()
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("samples", "intermediate"), ("completions", "intermediate"), ("experiments", "runs")]
-)
-def test_a_rule_of_an_earlier_version_is_refused_with_its_successor(old: str, new: str) -> None:
-    with pytest.raises(ValidationError, match=f"{old}_older_than: removed in 0.3. Write {new}_older_than"):
-        Retention(**{f"{old}_older_than": "30d"})
 
 
 def test_a_wrong_age_is_refused_by_name() -> None:
