@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
-from flows.catalog import find_flow
+from flows.catalog import find_method
 from flows.config.base import RunConfig
 from flows.config.execution import PACE
 from flows.config.extends import SHIPPED, find_config, is_config
@@ -118,7 +118,7 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     changes = {field: _with_seed(value, seed) for field, value in changes.items()}
     try:
         options = [f"{field}={json.dumps(value)}" for field, value in changes.items()]  # JSON values are valid YAML
-        loaded = load_config(find_flow(row.flow).config, _file(row.config), options)
+        loaded = load_config(find_method(row.flow).config, _file(row.config), options)
     except ConfigError as error:
         raise ConfigError(f"rows '{row.name}', columns '{column.name}': {error}") from None
     tracking = config.tracking.model_copy(update={"experiment": config.tracking.experiment or config.title})

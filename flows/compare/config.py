@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from flows.catalog import method_names
 from flows.config.execution import Execution, Tracking
 from flows.config.form import Strict
 from tasks.metrics.registry import compared_names
@@ -42,14 +41,6 @@ class Row(Strict):
     published: dict[MetricName, dict[str, float]] = Field(
         {}, description="Published figures to compare with: metric, column, figure as a fraction (0.895, not 89.5)."
     )
-
-    @field_validator("flow")
-    @classmethod
-    def _is_one_that_trains(cls, flow: str) -> str:
-        names = method_names()
-        if flow not in names:
-            raise ValueError(f"there is no flow '{flow}' to compare; choose one of: {', '.join(names)}")
-        return flow
 
 
 class Column(Strict):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from flows.compare.config import CompareConfig
 
 ADDED = ("calls", "tokens_in", "tokens_out", "dollars_about")
+SHOWN = (*ADDED, "epsilon_stated", "epsilon_exact", "releases")
+"""Numbers of a plan: added over all cells, and shown for each cell."""
 
 
 def planned(config: CompareConfig) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def planned(config: CompareConfig) -> dict[str, Any]:
         **{name: sum(plan[name] for _, plan in plans) for name in ADDED},
         "minutes_of_writing": None if None in minutes else sum(minutes),
         "datasets": _datasets(plans),
-        "matrix": [_line(cell, plan) for cell, plan in plans],
+        "matrix": [cell.labels | {"flow": cell.flow} | {name: plan[name] for name in SHOWN} for cell, plan in plans],
         "problems": _problems(open_),
     }
 
@@ -97,8 +99,3 @@ def _datasets(plans: Sequence[tuple[Cell, Mapping[str, Any]]]) -> list[dict[str,
         | ledger.outlook(name, charged, delta, is_public)
         for (name, is_public, delta), charged in sorted(events.items())
     ]
-
-
-def _line(cell: Cell, plan: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = {name: plan[name] for name in (*ADDED, "epsilon_stated", "epsilon_exact", "releases")}
-    return {"row": cell.row, "column": cell.column, "seed": cell.seed, "flow": cell.flow} | numbers

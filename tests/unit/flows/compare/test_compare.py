@@ -84,8 +84,8 @@ def test_a_matrix_that_makes_no_sense_is_refused_by_name(tmp_path: Path, changes
 
 def test_a_row_that_cannot_be_carried_out_is_named_before_anything_begins(tmp_path: Path) -> None:
     rows = matrix(tmp_path)["rows"]
-    with pytest.raises(ConfigError, match="rows.0.flow: there is no flow 'audit' to compare; choose one of: wasp"):
-        compared(tmp_path, rows=[rows[0] | {"flow": "audit"}])
+    with pytest.raises(ConfigError, match="rows 'WASP', columns 'all': Unknown method 'audit'. Methods: wasp"):
+        cells_of(compared(tmp_path, rows=[rows[0] | {"flow": "audit"}]))
     with pytest.raises(ConfigError, match="published names an unknown column 'imdb'"):
         compared(tmp_path, rows=[rows[0] | {"published": {"accuracy": {"imdb": 0.9}}}])
     with pytest.raises(ConfigError, match="rows 'WASP', columns 'all': config: there is no file absent.yaml"):
