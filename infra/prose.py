@@ -40,17 +40,12 @@ DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Text:
-    """A docstring or a block of comments; `line` is the number of its first line."""
+    """A docstring or a block of comments without inline code; `line` is the number of its first line."""
 
     file: str
     line: int
-    text: str
+    prose: str
     is_docstring: bool
-
-    @property
-    def prose(self) -> str:
-        """The text without inline code."""
-        return CODE.sub("code", self.text)
 
     def lines_of(self, pattern: str) -> list[int]:
         """Return the line number of each match."""
@@ -64,7 +59,7 @@ def docstrings(file: str, tree: ast.AST) -> Iterator[Text]:
         for statement in getattr(node, "body", []) if isinstance(node, DOCUMENTED) else []:
             value = statement.value if isinstance(statement, ast.Expr) else None
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                yield Text(file, value.lineno, value.value, True)
+                yield Text(file, value.lineno, CODE.sub("code", value.value), True)
 
 
 def comments(file: str, source: str) -> Iterator[Text]:
@@ -76,7 +71,7 @@ def comments(file: str, source: str) -> Iterator[Text]:
     lines = {line: text for line, text in texts.items() if text}
     for first in (line for line in lines if line - 1 not in lines):
         end = next(line for line in count(first) if line not in lines)
-        yield Text(file, first, "\n".join(lines[line] for line in range(first, end)), False)
+        yield Text(file, first, CODE.sub("code", "\n".join(lines[line] for line in range(first, end))), False)
 
 
 def name_breaches(file: str, tree: ast.AST) -> list[str]:
@@ -92,24 +87,19 @@ def name_breaches(file: str, tree: ast.AST) -> list[str]:
 
 def opening_breaches(texts: Iterable[Text]) -> list[str]:
     """Return docstrings with a first word that is not allowed."""
-    first_words = ((text, (text.text.split() or [""])[0].strip(".,:;")) for text in texts if text.is_docstring)
+    first_words = ((text, (text.prose.split() or [""])[0].strip(".,:;")) for text in texts if text.is_docstring)
     return [f"{text.file}:{text.line}: docstring opens with '{word}'" for text, word in first_words if word in OPENINGS]
 
 
-def rate(texts: Sequence[Text], pattern: str) -> float:
-    """Return the number of matches per 10,000 words."""
-    words = sum(len(re.findall(r"[A-Za-z][A-Za-z'-]*", text.prose)) for text in texts)
-    return 10_000 * sum(len(text.lines_of(pattern)) for text in texts) / max(words, 1)
-
-
 def rate_breaches(texts: Sequence[Text]) -> list[str]:
-    """Return every occurrence of the patterns that exceed their limit."""
+    """Return every occurrence of the patterns that exceed their limit per 10,000 words."""
+    words = sum(len(re.findall(r"[A-Za-z][A-Za-z'-]*", text.prose)) for text in texts)
     breaches = []
     for name, (pattern, limit) in LIMITS.items():
-        value = rate(texts, pattern)
-        reason = f"'{name}' {value:.1f} per 10,000 words, limit {limit:g}"
-        lines = [(text.file, line) for text in texts for line in text.lines_of(pattern)] if value > limit else []
-        breaches += [f"{file}:{line}: {reason}" for file, line in lines]
+        places = [f"{text.file}:{line}" for text in texts for line in text.lines_of(pattern)]
+        rate = 10_000 * len(places) / max(words, 1)
+        reason = f"'{name}' {rate:.1f} per 10,000 words, limit {limit:g}"
+        breaches += [f"{place}: {reason}" for place in places] if rate > limit else []
     return breaches
 
 

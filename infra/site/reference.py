@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,33 +28,35 @@ def configuration() -> str:
     groups: dict[str, Schema] = {}
     for name in flow_names():
         schema = with_rare(find_flow(name).config.model_json_schema())
-        parts += [f"## {name}", _table(schema, schema["$defs"])]
+        parts += [f"## {name}", _keys(schema, schema["$defs"])]
         for group, body in schema["$defs"].items():
             groups.setdefault(group, body | {"$defs": schema["$defs"]})
     parts.append("## Groups")
     for group in sorted(groups):
         if groups[group].get("properties"):
-            parts += [
-                f"### {group}",
-                _cell(groups[group].get("description", "")),
-                _table(groups[group], groups[group]["$defs"]),
-            ]
+            about, keys = groups[group].get("description", ""), _keys(groups[group], groups[group]["$defs"])
+            parts += [f"### {group}", _cell(about), keys]
     return "\n\n".join(parts) + "\n"
 
 
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
 def _variables() -> str:
-    lines = [f"| `{PREFIX}{name.upper()}` | {field.description} |" for name, field in Environment.model_fields.items()]
-    return "\n".join(["| variable | description |", "|---|---|", *lines])
+    rows = ((f"`{PREFIX}{name.upper()}`", f"{field.description}") for name, field in Environment.model_fields.items())
+    return _table(("variable", "description"), rows)
 
 
-def _table(schema: Schema, groups: Mapping[str, Schema]) -> str:
-    required = set(schema.get("required", ()))
-    lines = ["| key | type | default | description |", "|---|---|---|---|"]
+def _keys(schema: Schema, groups: Mapping[str, Schema]) -> str:
+    required, rows = set(schema.get("required", ())), []
     for name, field in schema["properties"].items():
         default = "required" if name in required else f"`{_shown(field.get('default'))}`"
         about = field.get("description") or _group_of(field, groups).get("description", "")
-        lines.append(f"| `{name}` | {_type(field)} | {default} | {_cell(about)} |")
-    return "\n".join(lines)
+        rows.append((f"`{name}`", _type(field), default, _cell(about)))
+    return _table(("key", "type", "default", "description"), rows)
 
 
 def _type(field: Schema) -> str:
@@ -110,26 +112,23 @@ def commands() -> str:
 
 def columns() -> str:
     """Return a table of the columns of all Parquet files."""
-    lines = [f"| `{name}` | {_cell(text)} |" for name, text in DESCRIPTIONS.items()]
-    return "\n".join(["| column | content |", "|---|---|", *lines])
+    return _table(("column", "content"), ((f"`{name}`", _cell(text)) for name, text in DESCRIPTIONS.items()))
 
 
 def metrics() -> str:
     """Return the page of the registered metrics."""
     from tasks.metrics.registry import all_metrics
 
-    lines = [
-        "# Metrics",
+    about = (
         "Metrics of a run, by their name in `--json`, MLflow (`texts/NAME`, `student/NAME`) and comparisons. "
-        "Packages add metrics by the entry point `wasp.metrics`.",
-        "",
-        "| name | title | better | needs |",
-        "|---|---|---|---|",
+        "Packages add metrics by the entry point `wasp.metrics`."
+    )
+    better = {True: "higher", False: "lower", None: ""}
+    rows = [
+        (f"`{metric.name}`", _cell(metric.title), better[metric.higher_is_better], metric.needs or "nothing")
+        for metric in all_metrics()
     ]
-    for metric in all_metrics():
-        better = {True: "higher", False: "lower", None: ""}[metric.higher_is_better]
-        lines.append(f"| `{metric.name}` | {_cell(metric.title)} | {better} | {metric.needs or 'nothing'} |")
-    return "\n".join(lines[:2]) + "\n\n" + "\n".join(lines[3:]) + "\n"
+    return f"# Metrics\n{about}\n\n{_table(('name', 'title', 'better', 'needs'), rows)}\n"
 
 
 def notebook(path: Path) -> str:
