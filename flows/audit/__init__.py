@@ -14,7 +14,5 @@ ENTRY = FlowEntry(
     "proves of what is claimed",
     text_module="flows.audit.text",
     result="audit.json",
-    opens_rows=False,
     continued=False,
-    asks_models=False,
 )

@@ -233,11 +233,12 @@ def preview(
     from flows.engine.preview import preview_rows
 
     flow, file = flow_and_file(name, config, flow_names())
-    if not find_flow(flow).asks_models:
+    loaded = _load(flow, file, set_)
+    if not getattr(loaded, "models", ()):
         raise ConfigError(f"{flow}: this flow calls no language model. There is nothing to preview.")
     home = state_folder()
     with show_progress(), in_use(home):
-        return Output(preview_rows(_load(flow, file, set_), home, rows), text.preview)
+        return Output(preview_rows(loaded, home, rows), text.preview)
 
 
 def doctor(

@@ -12,7 +12,5 @@ ENTRY = FlowEntry(
     planner="flows.compare.values.planned",
     summary="carries out methods, settings and seeds as a matrix and puts the results beside published figures",
     text_module="flows.compare.text",
-    opens_rows=False,
     continued=False,
-    asks_models=False,
 )

@@ -34,7 +34,7 @@ class FlowEntry:
     `flows.methods`. `config`: class of its configuration.
     `planner`: function that plans a configuration. `text_module`: module whose `plan` and `summary` format results for
     the terminal. `result`: file with the summary of a run. `continued`: its runs have a state and can be resumed,
-    reported and abandoned. `asks_models`: it calls language models, whose texts `preview` shows.
+    reported and abandoned.
     """
 
     name: str
@@ -44,9 +44,7 @@ class FlowEntry:
     planner: str = "flows.engine.plan.planned"
     text_module: str = "flows.engine.text"
     result: str = "summary.json"
-    opens_rows: bool = True
     continued: bool = True
-    asks_models: bool = True
 
     @property
     def entrypoint(self) -> str:
@@ -122,10 +120,6 @@ class Releases:
         return tuple(charge for release in self.items for charge in release.charges())
 
 
-def none(*_: Any) -> None:
-    """Accept any configuration; return nothing."""
-
-
 def empty(*_: Any) -> tuple[()]:
     """Return nothing to add."""
     return ()
@@ -135,17 +129,14 @@ def empty(*_: Any) -> tuple[()]:
 class Method(FlowEntry):
     """A method: a package of `flows.methods`, or of the entry point group `wasp.methods`, exports it as `METHOD`.
 
-    `releases`: calibrates the releases of a configuration; it divides the budget among them. `check`: raises
-    ConfigError for configurations that cannot run. `warnings`: messages to show before a run. `check_models`: rejects
-    models that cannot be used. `needs_classes`: it needs a task with labels. `contents`: digests of further inputs that
-    a run depends on. `preview_phrases`: phrases for the prompts of a preview. `sections`: more sections of the report.
+    `releases`: calibrates the releases of a configuration, and divides the budget among them; ConfigError for one that
+    cannot run. `needs_classes`: it needs a task with labels. `contents`: digests of further inputs that a run depends
+    on; ConfigError for unusable inputs and models. `preview_phrases`: phrases for the prompts of a preview. `sections`:
+    more sections of the report.
     """
 
     releases: Callable[[Any], Releases]
     needs_classes: bool = False
-    check: Callable[[Any, TaskCard], None] = none
-    warnings: Callable[[Any, Releases], Sequence[str]] = empty
-    check_models: Callable[[Any, Any], None] = none
     contents: Callable[[Any], Sequence[str]] = empty
-    preview_phrases: Callable[[Any, TaskCard], Seeding | None] = none
+    preview_phrases: Callable[[Any, TaskCard], Seeding] | None = None
     sections: Callable[[Any], Sequence[Section]] = empty

@@ -115,7 +115,6 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     method = find_method(config.flow_name)
     check_numbers(config, card)
     check_metric_names()
-    method.check(config, card)
     releases = method.releases(config)
     config = config.without_rows()
     raise_problems(problems_of(config, home))
@@ -123,7 +122,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     tools.artifacts.check()
     for model in config.models:
         tools.model(model.name)
-    method.check_models(config, tools)
+    own = method.contents(tools)
     test, test_rows = _reference("test", config.test, config, card, tools)
     public, public_rows = _reference("public", config.public, config, card, tools)
     shown, shown_rows = _reference("few_shot", config.few_shot_rows, config, card, tools)
@@ -139,7 +138,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     if federation is not None:
         identity = Identity(of_parties, (), Marks(public=True))  # each party's own cap limits it
     contents = [reference.content if reference else None for reference in (test, public)]
-    contents += [*([shown.content] if shown else []), *method.contents(tools)]
+    contents += [*([shown.content] if shown else []), *own]
     run_name = _name(tools, flow, card, identity, contents)
     charges = releases.charges
     if federation is not None:

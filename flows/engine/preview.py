@@ -62,7 +62,8 @@ def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iterati
         return [generation_prompt(card, call, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
     counts = dict.fromkeys(card.label_names, rows)
     number = list(tools.plms).index(plm)
-    seeding = find_method(tools.config.flow_name).preview_phrases(tools, card)
+    phrases = find_method(tools.config.flow_name).preview_phrases
+    seeding = phrases(tools, card) if phrases else None
     listed = tools.config.plms[number].is_listed
     job = WriteJob(card, plm, plm_index=number, iteration=iteration, seed=seed, listed=listed)
     return first_prompts(WritingRequest(job, counts, seeding=seeding))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.catalog import find_method
 from flows.config.base import AnyConfig
 from flows.config.paths import rows_ref
 from flows.config.privacy import Privacy
@@ -32,7 +31,6 @@ def warnings_of(config: AnyConfig, card: TaskCard, releases: Releases) -> list[s
         warnings.append("no test rows: accuracy and FID are not measured")
     if config.guarantee is not None:
         warnings += _about_privacy(config, config.guarantee)
-    warnings += find_method(config.flow_name).warnings(config, releases)
     return warnings + [warning for release in releases.items for warning in release.warnings(card)]
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
     from flows.engine.run import Run
     from flows.engine.tools import RunTools
+    from tasks.text.prompts import TaskCard
 
 UNNOISED = "class_balance: exact, or privacy.epsilon: inf"
 """Settings that release sums without noise."""
@@ -64,6 +65,18 @@ class SumRelease(Release):
             f"{self.name:<14}{self.text}: {kind} noise, scale {noise.scale:.4f} at sensitivity "
             f"{noise.sensitivity:.4f}, epsilon stated {stated}, exact {exact}",
         )
+
+    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
+        """Warn about sums without noise, and about the noise of a paper that costs more than it states."""
+        noise, unit = self.noise, self.noise.privacy.protects
+        if noise.kind == "none":
+            return [f"{self.name}: released without noise ({UNNOISED}), so the result is NOT PRIVATE"]
+        if noise.epsilon_exact <= noise.epsilon_stated * (1 + 1e-6):
+            return []
+        return [
+            f"{self.name}: the noise of the paper covers a part of what one {unit} adds, so its stated epsilon "
+            f"{noise.epsilon_stated:g} is NO guarantee for a {unit}; the ledger is charged {noise.epsilon_exact:.4g}"
+        ]
 
     def outcome(self) -> Released:
         """Return the release as a sentence, and its values without noise."""

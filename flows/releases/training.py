@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from connectors.interfaces.errors import ConfigError
 from flows.engine.method import AuditCase, Release, Releases
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
 from tasks.audit.training import training_attack
@@ -82,8 +81,7 @@ def paid_training(run: Run, steps: DpSteps) -> PaidTraining:
 def training_noise(config: RunConfig) -> TrainingNoise:
     """Return the noise of the training of a configuration."""
     training, privacy = config.method.tuning, config.privacy
-    if training is None:
-        raise ConfigError("method: this configuration has no DP-SGD training. Set its training steps.")
+    assert training is not None
     return calibrate_training(training, privacy.epsilon, privacy.delta)
 
 

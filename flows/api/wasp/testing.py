@@ -17,7 +17,6 @@ from connectors.interfaces.models import Completion, LanguageModel
 from connectors.interfaces.prompts import Prompt
 from flows.config.base import RunConfig
 from flows.config.files import load_config
-from flows.config.task_files import load_task
 from flows.engine.method import Method, Releases
 from tasks.accounting.composition import epsilon_of
 from tasks.audit.attacks import run_attack
@@ -45,7 +44,6 @@ class MethodContract:
 
     @pytest.fixture
     def releases(self, method: Method, loaded: RunConfig) -> Releases:
-        method.check(loaded, load_task(loaded.task))
         return method.releases(loaded)
 
     def test_the_flow_and_the_configuration_have_the_name_of_the_method(self, method: Method) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from flows.engine.method import Method
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.releases import (
-    check_sizes,
     keyphrase_releases,
-    keyphrase_warnings,
     random_phrases,
     vocabulary_contents,
 )
@@ -17,8 +15,6 @@ METHOD = Method(
     config=DpKpsConfig,
     summary="phrases drawn from noisy densities of the private rows' phrases seed the prompts of language models",
     releases=keyphrase_releases,
-    check=check_sizes,
-    warnings=keyphrase_warnings,
     contents=vocabulary_contents,
     preview_phrases=random_phrases,
 )

@@ -55,7 +55,8 @@ class PhrasesRelease(SumRelease):
 
 
 def keyphrase_releases(config: DpKpsConfig) -> Releases:
-    """Return the releases of a DP-KPS run."""
+    """Return the releases of a DP-KPS run; ConfigError if they are too large for the ledger."""
+    check_sizes(config, load_task(config.task))
     privacy = config.privacy
     first, second = split_epsilon(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
     vocabulary = calibrate_sums(config.part("vocabulary", first))
@@ -63,18 +64,6 @@ def keyphrase_releases(config: DpKpsConfig) -> Releases:
     promise = VotePrivacy(privacy.epsilon, privacy.delta, 2, adjacency=density.privacy.adjacency)
     phrases = PhrasesRelease(density, config.method.sampling_text)
     return Releases(noise_of_sums(promise, vocabulary, density), (SumRelease(vocabulary), phrases))
-
-
-def keyphrase_warnings(config: DpKpsConfig, releases: Releases) -> list[str]:  # noqa: ARG001
-    """Warn about noise that gives no guarantee for a document."""
-    noise = releases.noise
-    if noise.calibration != "paper":
-        return []
-    return [
-        "privacy.setting is paper: its noise covers one phrase, but a document adds up to "
-        f"{noise.sums[1].privacy.keyphrases}, so the stated epsilon {noise.epsilon_stated:g} is NO guarantee for "
-        f"a document; the ledger is charged {noise.epsilon_exact:.4g}"
-    ]
 
 
 def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flows.engine.method import Method
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
-from flows.methods.dp_sgd_gen.trainable import check_model
+from flows.methods.dp_sgd_gen.trainable import checked_model
 from flows.releases.training import training_releases
 
 METHOD = Method(
@@ -12,5 +12,5 @@ METHOD = Method(
     config=DpSgdGenConfig,
     summary="one local language model is trained on the private rows by DP-SGD, then writes",
     releases=training_releases,
-    check_models=check_model,
+    contents=checked_model,
 )

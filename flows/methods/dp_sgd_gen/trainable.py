@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 
 if TYPE_CHECKING:
     from flows.engine.tools import RunTools
-    from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 
 PACKAGES = ("opacus", "peft")
 
 
-def check_model(config: DpSgdGenConfig, tools: RunTools) -> None:
+def checked_model(tools: RunTools) -> tuple[()]:
     """Check that the run's model is a causal language model with a context of at least `method.tokens` tokens.
 
     Raises ConfigError, and MissingPackageError if a training package is missing.
     """
+    config: Any = tools.config
     weights, tokens = tools.weights(tools.plms[0]), config.method.tokens
     for package in PACKAGES:
         if importlib.util.find_spec(package) is None:
@@ -40,6 +40,7 @@ def check_model(config: DpSgdGenConfig, tools: RunTools) -> None:
     context = settings.get("n_positions") or settings.get("max_position_embeddings")
     if isinstance(context, int) and tokens > context:
         raise ConfigError(f"method.tokens is {tokens}, above the context of {context} tokens. Lower method.tokens")
+    return ()
 
 
 def _writes(kind: str) -> bool:

@@ -12,5 +12,4 @@ METHOD = Method(
     summary="trains the student itself on the private rows by DP-SGD, with or without ghost clipping; writes no texts",
     releases=training_releases,
     needs_classes=True,
-    asks_models=False,
 )

@@ -20,5 +20,4 @@ METHOD = Method(
     summary="language models write without private data; students trained on their texts select the next examples",
     releases=no_releases,
     needs_classes=True,
-    opens_rows=False,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flows.engine.method import Method
 from flows.methods.kd_tutor.config import KdTutorConfig
-from flows.methods.kd_tutor.releases import kd_releases, kd_warnings
+from flows.methods.kd_tutor.releases import kd_releases
 
 METHOD = Method(
     name="kd_tutor",
@@ -13,5 +13,4 @@ METHOD = Method(
     "proportions",
     releases=kd_releases,
     needs_classes=True,
-    warnings=kd_warnings,
 )

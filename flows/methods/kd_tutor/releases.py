@@ -49,18 +49,18 @@ class TeacherAnswersRelease(SumRelease):
         )
         return (*super(TeacherAnswersRelease, self).plan(), line)
 
-    def warnings(self, card: TaskCard) -> list[str]:  # noqa: ARG002
+    def warnings(self, card: TaskCard) -> list[str]:
         """Warn when noise changes even unanimous answers too often, or when all queries are generated."""
         teachers, noise = self.choice.teachers, self.noise
         chance = survival(teachers, noise)
-        generated = [] if self.has_public else [GENERATED_ONLY]
+        warnings = [*super(TeacherAnswersRelease, self).warnings(card), *([] if self.has_public else [GENERATED_ONLY])]
         if chance >= LEAST_SURVIVAL:
-            return generated
+            return warnings
         gaussian = noise.kind == "gaussian"
         fewer = affordable_answers(teachers / 1.8125, noise.epsilon_stated, noise.delta) if gaussian else 0
         hint = f"; {fewer} queries would reach {LEAST_SURVIVAL:g}" if 1 < fewer < noise.privacy.numbers else ""
         return [
-            *generated,
+            *warnings,
             f"an answer on which all {teachers} teachers agree survives the noise with probability {chance:.3f}. Use "
             f"more teachers (each on fewer rows), a larger epsilon or fewer discriminator.queries{hint}",
         ]
@@ -100,16 +100,3 @@ def _calibrated(config: KdTutorConfig, promise: TeacherPrivacy, is_exact: bool) 
     if is_exact:
         return calibrate_sums(replace(promise, kind="none"))
     return calibrate_sums(replace(promise, printed=config.privacy.calibration == "paper"))
-
-
-def kd_warnings(config: KdTutorConfig, releases: Releases) -> list[str]:
-    """Return warnings about settings that give a weaker guarantee than the stated one."""
-    warnings, noise = [], releases.noise
-    if config.privacy.calibration == "paper" and noise.epsilon_exact > noise.epsilon_stated:
-        warnings.append(
-            f"privacy.calibration is paper: its noise covers one answer, so the stated epsilon "
-            f"{noise.epsilon_stated:g} is NO guarantee; the ledger is charged {noise.epsilon_exact:.4g}"
-        )
-    if config.class_balance == "exact":
-        warnings.append("class_balance is exact: the result depends on label counts without noise and is NOT PRIVATE")
-    return warnings

@@ -12,5 +12,4 @@ METHOD = Method(
     summary="trains a student on the private rows without noise: NOT PRIVATE, never share it, an upper bound",
     releases=exposure,
     needs_classes=True,
-    asks_models=False,
 )

@@ -245,5 +245,5 @@ def test_noise_as_printed_is_planned_at_what_a_document_costs() -> None:
     assert [f"stated {share}" in line for share, line in zip(("1.0", "5.0"), plan["lines"], strict=False)] == [True] * 2
     assert plan["epsilon_stated"] == 6.0
     assert plan["epsilon_exact"] == pytest.approx(26, abs=0.1), "ten phrases of a document, half of the printed noise"
-    assert any("NO guarantee for a document" in warning for warning in plan["warnings"])
+    assert any("NO guarantee for a record" in warning for warning in plan["warnings"])
     assert "NO guarantee" in words.plan(plan)
