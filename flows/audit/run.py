@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,14 +88,14 @@ def _problems(config: AuditConfig) -> list[WaspError]:
     return problems_of(whole_run_config(config), state_folder()) if config.pipeline else []
 
 
+@dataclass(frozen=True, slots=True)
 class AuditRun:
     """The attacks of one audit and its manifest."""
 
-    def __init__(self, config: AuditConfig, attacks: Sequence[Attack], book: RunBook) -> None:
-        self.config = config
-        self.attacks = attacks
-        self.book = book
-        self.started = time.monotonic()
+    config: AuditConfig
+    attacks: Sequence[Attack]
+    book: RunBook
+    started: float = field(default_factory=time.monotonic)
 
     def attack_whole_run(self) -> dict[str, Any] | None:
         """Attack a whole run, in this thread, which an interruption of the flow reaches; None if not configured."""

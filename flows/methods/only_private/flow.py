@@ -6,12 +6,63 @@ shows the accuracy that the rows allow.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from connectors.ledger.state import RELEASING
 from flows.engine.lifecycle import method_flow
-from flows.engine.run import RunResults
+from flows.engine.run import Run, RunResults
+from flows.engine.spending import exposure_of
 from flows.methods.only_private.config import OnlyPrivateConfig
-from flows.methods.only_private.run import OnlyPrivateRun
+from tasks.core.refs import PLAIN_TRAINING
 from tasks.prefect.runtime import run_step
-from tasks.steps.students.plain_student import train_on_private
+from tasks.reporting.run_record import Touched
+from tasks.steps.students.plain_student import student_folder, train_on_private
+from tasks.students.spec import StudentSpec
+
+if TYPE_CHECKING:
+    from connectors.ledger.state import Entry
+
+PATIENCE = 10
+"""Passes without improvement on held-out rows after which training stops."""
+PUBLISHED_BATCH, PUBLISHED_RATE = 16, 2e-5
+
+
+class OnlyPrivateRun(Run):
+    """An OnlyPrivate run: its student, and its exposure in ledger and report."""
+
+    config: OnlyPrivateConfig
+
+    @property
+    def student_folder(self) -> str:
+        """Folder in the private zone, because the student is as private as the rows."""
+        return student_folder(self.tools.run_id)
+
+    @property
+    def touched(self) -> tuple[Touched, ...]:
+        """The training, which affects every score of the student."""
+        return (Touched("a student trained on the private rows", self.student_folder, "the flow only_private"),)
+
+    @property
+    def student_spec(self) -> StudentSpec:
+        """Early stopping with a tenth of the rows held out, or one pass over all rows (published)."""
+        student, method, seed = self.config.student, self.config.method, self.config.execution.seed
+        if method.training == "to_convergence":
+            recipe: dict[str, Any] = {"epochs": method.passes, "patience": PATIENCE}
+        else:
+            recipe = {"epochs": 1, "learning_rate": PUBLISHED_RATE, "batch": PUBLISHED_BATCH}
+            recipe |= {"validation_share": 0.0, "head": "random"}
+        return StudentSpec(student.kind, student.model, seed=seed, **(recipe | student.recipe))
+
+    def spent(self) -> list[Entry]:
+        """Return the ledger entries of this run's exposure, or of an earlier run that it reuses."""
+        name = self.tools.called
+        exposed = exposure_of(self.tools.artifacts, name.run_id)
+        entries = [entry for entry in self.tools.ledger.history(name.dataset) if entry.kind in RELEASING]
+        return [
+            entry
+            for entry in entries
+            if entry.hash in exposed or (entry.run_id, entry.slot) == (name.run_id, PLAIN_TRAINING)
+        ]
 
 
 @method_flow(OnlyPrivateConfig, OnlyPrivateRun)

@@ -10,7 +10,7 @@ from connectors.interfaces.errors import BudgetError, PrivateInputError
 from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.only_private.config import OnlyPrivateConfig
-from flows.methods.only_private.run import OnlyPrivateRun
+from flows.methods.only_private.flow import OnlyPrivateRun
 from flows.runtime.manifest import RunBook
 from tasks.private.training import plain_train
 from tasks.steps.students.plain_student import train_on_private
