@@ -8,17 +8,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from connectors.artifacts.atomic_files import file_sha256
-from connectors.artifacts.prepared_databases import prepare
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.progress import chunks
@@ -217,12 +215,7 @@ def open_client(uri: str) -> Any:
         raise MissingPackageError("mlflow", "tracking") from error
     parts = urlsplit(uri)
     if parts.scheme.startswith("sqlite"):
-        database = Path(parts.path[1:])
-        database.parent.mkdir(parents=True, exist_ok=True)
-        name = f"mlflow-{mlflow.__version__}.db"
-        if prepare(name, database, lambda: mlflow.MlflowClient(tracking_uri=uri).search_experiments()):
-            with closing(sqlite3.connect(database)) as opened, opened:
-                opened.execute("UPDATE experiments SET artifact_location = ?", [str(database.parent / "mlruns" / "0")])
+        Path(parts.path[1:]).parent.mkdir(parents=True, exist_ok=True)
     return mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 

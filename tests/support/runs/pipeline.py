@@ -14,6 +14,7 @@ import yaml
 
 from tests.support.paths import ROOT
 from tests.support.processes import command_forks
+from tests.support.servers.prepared_databases import prepare_home
 
 SMALL: dict[str, Any] = {
     "task": "support_desk",
@@ -74,6 +75,7 @@ class Pipeline:
         """Write a small configuration with `changes` of its groups; return its place."""
         chosen = values(self.method, **changes)
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        prepare_home(self.home)
         path = self.home.parent / f"{self.home.name}-config.yaml"
         path.write_text(yaml.safe_dump({name: value for name, value in chosen.items() if value is not None}))
         return path

@@ -9,14 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
 from pathlib import Path
 
-from connectors.artifacts.prepared_databases import copy_prepared, keep_prepared
 from tests.support.servers.ports import free_port
+from tests.support.servers.prepared_databases import PREFECT, copy_prepared, keep_prepared
 from tests.support.waits import responds, wait_until
-
-PREPARED = f"prefect-{version('prefect')}.db"
 
 
 @contextmanager
@@ -59,7 +56,7 @@ def _start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
         "PREFECT_LOGGING_LEVEL": "WARNING",
         "DO_NOT_TRACK": "1",
     }
-    is_new = not database.exists() and not copy_prepared(PREPARED, database)
+    is_new = not database.exists() and not copy_prepared(PREFECT, database)
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -67,7 +64,7 @@ def _start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
         health = f"http://127.0.0.1:{port}/api/health"
         wait_until(lambda: responds(health), server, (folder / "server.log").read_text, every=0.3)
         if is_new:
-            keep_prepared(PREPARED, database)
+            keep_prepared(PREFECT, database)
     except BaseException:
         server.kill()
         raise

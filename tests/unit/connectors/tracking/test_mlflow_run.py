@@ -19,7 +19,6 @@ from packaging.requirements import Requirement
 from connectors.embedders.registry import HashingEmbedder
 from connectors.interfaces.errors import ConfigError
 from connectors.tracking.mlflow_run import DESCRIPTION
-from connectors.tracking.mlflow_store import open_client
 from tasks.students.heads import save_layers
 from tasks.students.spec import StudentSpec
 from tasks.students.train import write_card
@@ -161,19 +160,6 @@ def test_a_private_dataset_leaves_its_name_and_nothing_of_its_size_or_content(st
         ((profile, schema),) = database.execute("SELECT dataset_profile, dataset_schema FROM datasets").fetchall()
     assert not profile
     assert not schema
-
-
-def test_a_new_store_copies_a_prepared_database_without_the_runs_of_others(tmp_path):
-    experiments = []
-    for folder in (tmp_path / "a", tmp_path / "b"):
-        folder.mkdir()
-        client = open_client(f"sqlite:///{folder / 'mlflow.db'}")
-        experiments.append([(entry.name, entry.artifact_location) for entry in client.search_experiments()])
-        client.create_experiment("desk", artifact_location=folder.as_uri())
-    assert [name for name, _ in experiments[1]] == ["Default"]
-    assert experiments[1][0][1] == str(tmp_path / "b" / "mlruns" / "0")
-    prepared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wasp"
-    assert list(prepared.glob("mlflow-*.db"))
 
 
 SERVED_ELSEWHERE = """
