@@ -17,7 +17,7 @@ from connectors.embedders.minilm import DIMENSION, MiniLm
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.packages import pip_install
 from connectors.interfaces.progress import chunks
-from connectors.models.transformers.hub_files import LOADING, digest_of, download, files_of
+from connectors.models.transformers.hub_files import LOADING, digest_of, download, files_of, weights_of
 from connectors.models.transformers.model_checks import (
     ENCODER_PACKAGE,
     ENTRY_FILE,
@@ -99,14 +99,11 @@ class SentenceEmbedder:
     def identity(self) -> str:
         """Connector, model, digests of weights and settings, maximum length, normalize, library's major version."""
         folder = self._folder
-        # The library prefers safetensors and ignores older .bin files next to them.
-        weights = files_of(folder, (".safetensors",)) or files_of(folder, (".bin",))
-        if not weights:
-            raise ConfigError(f"embedder.model: {folder} contains no weights (*.safetensors or *.bin).")
+        require_weights("embedder.model", folder)
         length = self.options.max_length or _configured_length(folder)
         library = LIBRARY if self.model == "embedded" else version("sentence-transformers").split(".")[0]
         return (
-            f"sentence_transformers;model={self.name};weights={digest_of(weights, folder)};"
+            f"sentence_transformers;model={self.name};weights={digest_of(weights_of(folder), folder)};"
             f"settings={digest_of(files_of(folder, _SETTINGS), folder)};max_length={length};"
             f"normalize={self.options.normalize};sentence-transformers={library}"
         )
@@ -165,9 +162,7 @@ class SentenceEmbedder:
 
     @cached_property
     def _device(self) -> Any:
-        import torch
-
-        return torch.device(self.options.device or torch.accelerator.current_accelerator(check_available=True) or "cpu")
+        return open_device("embedder.options.device", self.options.device)
 
     @cached_property
     def _loaded(self) -> Any:

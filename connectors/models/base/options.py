@@ -27,6 +27,7 @@ VENDOR_OPTIONS = {
 """Options that paid models of earlier versions had."""
 
 REMOVED_OPTIONS = {
+    "bin_weights": "Remove it; without safetensors, pytorch_model*.bin is read, only its weights",
     "chat_options": "Remove it",
     "offline": "Set the variable HF_HUB_OFFLINE=1",
     "follow_prompt": "Remove it; rows always follow the examples of a prompt",

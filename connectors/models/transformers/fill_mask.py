@@ -22,10 +22,7 @@ from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
 from connectors.models.transformers.sampling import SamplingRequest, filters
 
-OPTIONS = (
-    *("temperature", "top_p", "top_k", "max_tokens", "device", "dtype", "batch", "keep_loaded"),
-    *("revision", "bin_weights"),
-)
+OPTIONS = ("temperature", "top_p", "top_k", "max_tokens", "device", "dtype", "batch", "keep_loaded", "revision")
 """The options of `HfOptions` that apply here."""
 
 SPECIAL_TOKENS = 2

@@ -6,13 +6,14 @@ Embedders and language models use them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.errors import FinalError, TemporaryError
+from connectors.interfaces.errors import FinalError, TemporaryError, WaspError
 
 LOADING = threading.RLock()
 """Lets one thread at a time import transformers, which replaces its own module meanwhile, and load a model."""
@@ -34,15 +35,20 @@ def digest_of(files: Sequence[Path], folder: Path) -> str:
     return digest({f.relative_to(folder).as_posix(): file_sha256(f) for f in files})
 
 
-def explain_refusal(error: Exception) -> str:
-    """Return why the hub does not give a model to this user, as the end of a sentence; '' for any other error."""
-    from huggingface_hub import errors
+def weights_of(folder: Path) -> list[Path]:
+    """Return the weight files of a model: safetensors, else PyTorch's own, of which only the weights are read."""
+    older = [file for file in files_of(folder, (".bin",)) if file.name.startswith("pytorch_model")]
+    return files_of(folder, (".safetensors",)) or older
 
-    if isinstance(error, errors.GatedRepoError):
-        return "is gated. Accept its licence on the hub and set HF_TOKEN to a token with access."
-    if isinstance(error, errors.RepositoryNotFoundError | errors.RevisionNotFoundError | errors.HFValidationError):
-        return "is neither a folder nor on the hub (or HF_TOKEN lacks access). Check it."
-    return ""
+
+def cached(model: str, revision: str | None, **patterns: Any) -> Path | None:
+    """Return the folder of a model in the hub's local cache, None if it has none."""
+    from huggingface_hub import errors, snapshot_download
+
+    try:
+        return Path(snapshot_download(model, revision=revision, local_files_only=True, **patterns))
+    except (OSError, ValueError, errors.EntryNotFoundError):
+        return None
 
 
 def download(field: str, model: str, revision: str | None, **patterns: Any) -> Path:
@@ -50,19 +56,45 @@ def download(field: str, model: str, revision: str | None, **patterns: Any) -> P
 
     Raises TemporaryError if the hub is unreachable, FinalError if it does not have the model or refuses access.
     """
-    from huggingface_hub import constants, errors, snapshot_download
+    from huggingface_hub import snapshot_download
 
-    title = f"{field}: {model}" + (f" at revision {revision}" if revision else "")
     # Cache first: a run that worked once works without network, on the same weights.
-    for local_only in (True,) if constants.is_offline_mode() else (True, False):
-        try:
-            return Path(snapshot_download(model, revision=revision, local_files_only=local_only, **patterns))
-        except (OSError, ValueError, errors.EntryNotFoundError) as error:
-            if refusal := explain_refusal(error):
-                raise FinalError(f"{title} {refusal}") from error
-            if not local_only:
-                raise TemporaryError(
-                    f"{title}: the hub is unreachable ({type(error).__name__}). Check the network, or download "
-                    "the model elsewhere and use its folder."
-                ) from error
-    raise FinalError(f"{title} is neither a folder nor in the hub's local cache, and the hub is disabled (offline).")
+    if folder := cached(model, revision, **patterns):
+        return folder
+    with hub_errors(field, model, revision, FinalError, TemporaryError):
+        return Path(snapshot_download(model, revision=revision, **patterns))
+
+
+@contextmanager
+def hub_errors(
+    field: str, model: str, revision: str | None, refused: type[WaspError], unreachable: type[WaspError]
+) -> Iterator[None]:
+    """Explain why the hub does not give a model that is neither a folder nor in its local cache."""
+    from huggingface_hub import constants, errors, hf_hub_url
+
+    title = f"{field}: '{model}'" + (f" at revision {revision}" if revision else "")
+    try:
+        hf_hub_url(model, "config.json")
+    except errors.HFValidationError:
+        raise refused(f"{title} is neither a folder nor a hub id. Use one of them.") from None
+    missing = f"{title} is neither a folder nor in the hub's local cache"
+    if constants.is_offline_mode():
+        raise refused(
+            f"{missing}, and the hub is disabled (offline). Use a folder, or download the model with a network: "
+            f"hf download {model}"
+        )
+    try:
+        yield
+    except errors.GatedRepoError as error:
+        advice = "Accept its licence on the hub and set HF_TOKEN to a token with access."
+        raise refused(f"{title} is gated. {advice}") from error
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+        problem = "is neither a folder nor on the hub (or HF_TOKEN lacks access). Check it."
+        raise refused(f"{title} {problem}") from error
+    except errors.RemoteEntryNotFoundError as error:
+        raise refused(f"{title} on the hub is not for transformers. Use another.") from error
+    except Exception as error:
+        # The hub's client passes on errors of its HTTP library.
+        raise unreachable(
+            f"{missing}, and the hub is unreachable ({type(error).__name__}). Check the network, or use a folder."
+        ) from error

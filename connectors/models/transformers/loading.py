@@ -7,11 +7,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.errors import ConfigError, FinalError
+from connectors.interfaces.errors import FinalError
 from connectors.interfaces.threads import computes_bfloat16
 from connectors.models.transformers import smollm2
-from connectors.models.transformers.hub_files import LOADING, digest_of, download, files_of
-from connectors.models.transformers.model_checks import Purpose, find_model, first_line, open_device, open_settings
+from connectors.models.transformers.hub_files import LOADING, digest_of, download, files_of, weights_of
+from connectors.models.transformers.model_checks import (
+    Purpose,
+    device_name,
+    find_model,
+    first_line,
+    open_device,
+    open_settings,
+    require_weights,
+)
 from connectors.models.transformers.options import HfOptions
 
 _SETTINGS = (".json", ".txt", ".model", ".jinja")
@@ -59,10 +67,9 @@ def model_folder(name: str, model: str, options: HfOptions, home: Path | None = 
     if not folder.is_dir():
         where = (f"Model '{name}'", model, options.revision)
         folder = download(*where, allow_patterns=_PATTERNS)
-        if options.bin_weights and not files_of(folder, (".safetensors",)):
+        if not weights_of(folder):
             folder = download(*where, allow_patterns=[*_PATTERNS, "pytorch_model*.bin"])
-    if not weights_of(folder, options):
-        raise FinalError(_no_weights(name, model))
+    require_weights(f"Model '{name}'", folder, FinalError)
     return folder
 
 
@@ -76,31 +83,13 @@ def check_files(name: str, model: str, options: HfOptions, purpose: Purpose) -> 
     if model in smollm2.CONTENT:
         smollm2.check(where)
         return
-    path = str(Path(model).expanduser())
-    folder = find_model(where, path, options.revision, lambda cached: bool(weights_of(cached, options)))
-    if folder is None:
-        return
-    if not weights_of(folder, options):
-        raise ConfigError(_no_weights(name, model))
-    open_settings(where, folder, purpose)
+    folder = find_model(where, str(Path(model).expanduser()), options.revision)
+    if folder is not None:
+        require_weights(where, folder)
+        open_settings(where, folder, purpose)
 
 
-def _no_weights(name: str, model: str) -> str:
-    return (
-        f"Model '{name}': {model} has no safetensors weights. Set options.revision to a revision that has them, "
-        "or options.bin_weights: true to read pytorch_model*.bin (only weights, no code)."
-    )
-
-
-def weights_of(folder: Path, options: HfOptions) -> list[Path]:
-    """Return the weight files that would be loaded."""
-    safe_files = files_of(folder, (".safetensors",))
-    if safe_files or not options.bin_weights:
-        return safe_files
-    return [file for file in files_of(folder, (".bin",)) if file.name.startswith("pytorch_model")]
-
-
-def content_of(folder: Path | dict[str, str], options: HfOptions) -> dict[str, str]:
+def content_of(folder: Path | dict[str, str]) -> dict[str, str]:
     """Return the identity of a folder's content: hub commit, or digests of all files; a bundled model's is recorded.
 
     The digests cover weights and settings. A snapshot in the hub's cache has its commit as folder name, which avoids
@@ -111,7 +100,7 @@ def content_of(folder: Path | dict[str, str], options: HfOptions) -> dict[str, s
         return folder | {"transformers": library}
     if folder.parent.name == "snapshots" and len(folder.name) == 40:
         return {"model": folder.parent.parent.name, "commit": folder.name, "transformers": library}
-    weights, settings = weights_of(folder, options), files_of(folder, _SETTINGS)
+    weights, settings = weights_of(folder), files_of(folder, _SETTINGS)
     return {
         "weights": digest_of(weights, folder),
         "settings": digest_of(settings, folder),
@@ -125,7 +114,7 @@ def load(name: str, folder: Path, options: HfOptions, dtype: str, fills: bool) -
     `fills`: load a masked language model.
     """
     with LOADING:
-        device = open_device(f"Model '{name}'", _device_name(options), FinalError)
+        device = open_device(f"Model '{name}'", options.device, FinalError)
         try:
             model, tokenizer = _read(folder, dtype, device, fills)
         except Exception as error:
@@ -165,14 +154,6 @@ def _explain_load_error(error: Exception) -> str:
     return f"{type(error).__name__}: {first_line(error)}"
 
 
-def _device_name(options: HfOptions) -> str:
-    import torch
-
-    if options.device != "auto":
-        return options.device
-    return str(torch.accelerator.current_accelerator(check_available=True) or "cpu")
-
-
 def dtype_of(options: HfOptions, model: str) -> str:
     """Return the precision: the option, or by default the device's.
 
@@ -183,7 +164,7 @@ def dtype_of(options: HfOptions, model: str) -> str:
 
     if options.dtype != "auto":
         return options.dtype
-    device = _device_name(options).split(":")[0]
+    device = device_name(options.device).split(":")[0]
     if device == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
     if device == "mps":

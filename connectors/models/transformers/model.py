@@ -123,7 +123,7 @@ class HfModel:
 
     @property
     def _content(self) -> dict[str, str]:
-        return content_of(smollm2.CONTENT.get(self._model) or self._folder, self._options)
+        return content_of(smollm2.CONTENT.get(self._model) or self._folder)
 
     @cached_property
     def _dtype(self) -> str:

@@ -6,12 +6,11 @@ A run that lacks a model after its private rows have voted has spent the budget 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from connectors.interfaces.errors import ConfigError, MissingPackageError, WaspError
-from connectors.models.transformers.hub_files import LOADING, explain_refusal, files_of
+from connectors.models.transformers.hub_files import LOADING, cached, hub_errors, weights_of
 
 Purpose = Literal["write", "fill", "classify"]
 KINDS: dict[Purpose, tuple[str, ...]] = {
@@ -27,28 +26,20 @@ ENTRY_FILE = "config.json"
 """A file that every usable model has."""
 
 
-def has_weights(folder: Path) -> bool:
-    """Return True if a folder contains weights."""
-    return bool(files_of(folder, (".safetensors", ".bin")))
-
-
-def find_model(
-    field: str,
-    model: str,
-    revision: str | None = None,
-    is_whole: Callable[[Path], bool] = has_weights,
-) -> Path | None:
+def find_model(field: str, model: str, revision: str | None = None) -> Path | None:
     """Return the local folder of a model, None if it must be downloaded from the hub.
 
-    `is_whole` checks the content of the hub's local cache. Raises ConfigError, with `field`, if the model is not
-    available.
+    Raises ConfigError, with `field`, if the model is not available.
     """
     if Path(model).is_dir():
         return Path(model)
-    cached = _cached(field, model, revision)
-    if cached is not None and is_whole(cached):
-        return cached
-    _require_on_hub(field, model, revision)
+    if (folder := cached(model, revision)) and weights_of(folder):
+        return folder
+    with hub_errors(field, model, revision, ConfigError, ConfigError):
+        from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
+        # The size of a file shows whether this user has access.
+        get_hf_file_metadata(hf_hub_url(model, ENTRY_FILE, revision=revision), timeout=HUB_SECONDS)
     return None
 
 
@@ -65,11 +56,12 @@ def check_classifier(field: str, model: str) -> None:
         open_settings(field, folder, None if is_encoder else "classify")
 
 
-def require_weights(field: str, folder: Path) -> None:
-    """Raise ConfigError for a folder without weights."""
-    if not has_weights(folder):
-        raise ConfigError(
-            f"{field}: {folder} contains no weights (*.safetensors or *.bin). Use the folder of a saved model."
+def require_weights(field: str, folder: Path, kind: type[WaspError] = ConfigError) -> None:
+    """Raise an error of this kind for a folder without weights."""
+    if not weights_of(folder):
+        raise kind(
+            f"{field}: {folder} contains no weights (*.safetensors or pytorch_model*.bin). Use the folder of a saved "
+            "model, or set the option revision to a revision that has them."
         )
 
 
@@ -99,52 +91,26 @@ def open_settings(field: str, folder: Path, purpose: Purpose | None) -> None:
         )
 
 
-def open_device(field: str, device: str, kind: type[WaspError] = ConfigError) -> Any:
+def device_name(device: str | None) -> str:
+    """Return a device's name; for None and 'auto' this machine's accelerator, else its processor."""
+    import torch
+
+    if device not in (None, "auto"):
+        return str(device)
+    return str(torch.accelerator.current_accelerator(check_available=True) or "cpu")
+
+
+def open_device(field: str, device: str | None, kind: type[WaspError] = ConfigError) -> Any:
     """Return a device of torch; an error of this kind if this machine does not have it."""
     import torch
 
     try:
-        chosen = torch.device(device)
+        chosen = torch.device(device_name(device))
         torch.empty(1, device=chosen)
         return chosen
     except (RuntimeError, AssertionError) as error:
         raise kind(
             f"{field}: device '{device}' is not available ({first_line(error)}). Use auto, cpu or cuda."
-        ) from error
-
-
-def _cached(field: str, model: str, revision: str | None) -> Path | None:
-    from huggingface_hub import errors, snapshot_download
-
-    try:
-        return Path(snapshot_download(model, revision=revision, local_files_only=True))
-    except errors.HFValidationError:
-        raise ConfigError(f"{field}: '{model}' is neither a folder nor a hub id. Use one of them.") from None
-    except (OSError, ValueError):
-        return None
-
-
-def _require_on_hub(field: str, model: str, revision: str | None) -> None:
-    from huggingface_hub import constants, errors, get_hf_file_metadata, hf_hub_url
-
-    version = f" at revision {revision}" if revision else ""
-    problem = f"{field}: '{model}'{version} is neither a folder nor in the hub's local cache"
-    if constants.is_offline_mode():
-        raise ConfigError(
-            f"{problem}, and the hub is disabled (offline). Use a folder, or download the model with a network: "
-            f"hf download {model}"
-        )
-    try:
-        # The size of a file shows whether this user has access.
-        get_hf_file_metadata(hf_hub_url(model, ENTRY_FILE, revision=revision), timeout=HUB_SECONDS)
-    except errors.EntryNotFoundError as error:
-        raise ConfigError(f"{field}: '{model}'{version} on the hub is not for transformers. Use another.") from error
-    except Exception as error:
-        # The hub's client passes on errors of its HTTP library.
-        if refusal := explain_refusal(error):
-            raise ConfigError(f"{field}: '{model}'{version} {refusal}") from error
-        raise ConfigError(
-            f"{problem}, and the hub is unreachable ({type(error).__name__}). Check the network, or use a folder."
         ) from error
 
 

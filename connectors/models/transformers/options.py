@@ -26,8 +26,7 @@ class HfOptions:
     Execution: device (auto, cpu, cuda, cuda:1, mps), dtype (auto: bfloat16 or float16 on an accelerator, float32 on a
     CPU), batch (maximum rows), keep_loaded (false: free the memory after each round).
 
-    Files: revision, bin_weights (accept pytorch_model*.bin without safetensors; only weights are read). Code of a
-    model's authors is never run.
+    Files: revision. Code of a model's authors is never run.
     """
 
     chat: Literal["auto", "yes", "no"] = "auto"
@@ -44,7 +43,6 @@ class HfOptions:
     batch: int | None = Field(default=None, ge=1)
     keep_loaded: bool = True
     revision: str | None = None
-    bin_weights: bool = False
 
     @classmethod
     def read(cls, spec: ModelSpec) -> HfOptions:

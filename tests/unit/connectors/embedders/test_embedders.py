@@ -217,7 +217,7 @@ class TestSentences:
 
     def test_an_unknown_model_and_a_folder_without_weights_are_refused(self, tmp_path):
         embedder = open_embedder("sentence_transformers", "nobody/no-such-model")
-        with pytest.raises(FinalError, match="embedder.model: nobody/no-such-model .*offline"):
+        with pytest.raises(FinalError, match="embedder.model: 'nobody/no-such-model' .*offline"):
             embedder.embed(["x"])
         (tmp_path / "config.json").write_text("{}")
         with pytest.raises(ConfigError, match="no weights"):

@@ -137,10 +137,8 @@ def binary(tiny_models, tmp_path) -> Path:
     return folder
 
 
-def test_older_weights_are_read_only_when_asked(binary, tiny_models):
-    with pytest.raises(FinalError, match="bin_weights: true"):
-        opened(binary).complete(ASKED)
-    assert opened(binary, bin_weights=True).complete(ASKED) == opened(tiny_models["llama"]).complete(ASKED)
+def test_older_weights_are_read_without_others(binary, tiny_models):
+    assert opened(binary).complete(ASKED) == opened(tiny_models["llama"]).complete(ASKED)
 
 
 def test_code_hidden_in_older_weights_is_not_run(binary, tmp_path):
@@ -150,7 +148,7 @@ def test_code_hidden_in_older_weights_is_not_run(binary, tmp_path):
 
     (binary / "pytorch_model.bin").write_bytes(pickle.dumps({"weight": Bomb()}))
     with pytest.raises(FinalError, match="cannot be loaded"):
-        opened(binary, bin_weights=True).complete(ASKED)
+        opened(binary).complete(ASKED)
     assert not (tmp_path / "exploded").exists()
 
 

@@ -272,7 +272,7 @@ def test_wrong_options_say_what_to_write(options, message, tiny_models):
 
 
 @pytest.mark.parametrize(
-    ("model", "message"), [("", "set model"), ("./nowhere/at/all", "neither a folder"), ("tests", "no safetensors")]
+    ("model", "message"), [("", "set model"), ("./nowhere/at/all", "neither a folder"), ("tests", "no weights")]
 )
 def test_a_wrong_place_is_told_before_anything_runs(model, message, tmp_path, monkeypatch):
     (tmp_path / "tests").mkdir()
