@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
-from typing import Any
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import remember
@@ -16,23 +14,6 @@ NO_KEY = "none"
 
 CLOSED = ("WASP_", "PREFECT_", "MLFLOW_", "AWS_")
 """Beginnings of variables that no configuration can send to a model's endpoint."""
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """A key that hides itself in messages and cannot be pickled."""
-
-    _value: str = field(repr=False)
-
-    def reveal(self) -> str:
-        """Return the key, '' if none is needed."""
-        return self._value
-
-    def __str__(self) -> str:
-        return "***"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("A key must not be pickled.")
 
 
 def variable_of(reference: str, where: str = "key") -> str:
@@ -54,18 +35,18 @@ def variable_of(reference: str, where: str = "key") -> str:
     return name if kind == "env" else "WASP_SECRET_" + name.upper().replace("-", "_")
 
 
-def read_secret(reference: str, where: str = "key") -> Secret:
-    """Return the value of a reference, empty for 'none'.
+def read_secret(reference: str, where: str = "key") -> str:
+    """Return the value of a reference, empty for 'none'; from then on no message shows it (`redaction`).
 
     Raises ConfigError with the variable's name if it is not set; the error never contains a value.
     """
     variable = variable_of(reference, where)
     if not variable:
-        return Secret("")
+        return ""
     value = os.environ.get(variable, "").strip()
     if value:
         remember(value)
-        return Secret(value)
+        return value
     if reference.startswith("prefect:"):
         block = reference.partition(":")[2]
         raise ConfigError(f"{where}: the Prefect Secret block '{block}' is not loaded. Create it and start a flow run.")

@@ -23,7 +23,7 @@ from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.gate import Gate
 from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
 from connectors.models.vendors.responses import Output, completion_of, limit_of, request_bytes
-from connectors.security.secrets import NO_KEY, Secret, read_secret
+from connectors.security.secrets import NO_KEY, read_secret
 
 Options = TypeVar("Options", bound=VendorOptions)
 
@@ -167,10 +167,10 @@ class VendorModel(ABC, Generic[Options]):
 
         A call has its time limit from `Dispatch`, whose clock stops while the completion store is locked.
         """
-        sdk, secret = self.load_sdk(), self.secret(address)
+        sdk, key = self.load_sdk(), self.secret(address)
         timeout = sdk.Timeout(None, connect=min(CONNECT_SECONDS, self.options.timeout / 2))
         http = sdk.DefaultAioHttpClient(timeout=timeout, follow_redirects=False)
-        return {"api_key": secret.reveal() or NO_KEY, "timeout": timeout, "max_retries": 0, "http_client": http}
+        return {"api_key": key or NO_KEY, "timeout": timeout, "max_retries": 0, "http_client": http}
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
@@ -182,7 +182,7 @@ class VendorModel(ABC, Generic[Options]):
         response = getattr(error, "response", None)
         return Failure(getattr(error, "status_code", 0), getattr(error, "body", None), getattr(response, "headers", {}))
 
-    def secret(self, address: Address) -> Secret:
+    def secret(self, address: Address) -> str:
         """Return the key of an endpoint; ConfigError if it is missing."""
         return read_secret(address.key, f"Model '{self.name}': key")
 

@@ -51,7 +51,7 @@ class LiteLlmModel(ChatModel[VendorOptions]):
         litellm.suppress_debug_info = True
         settings: dict[str, Any] = {"timeout": self.options.timeout + AFTER_SECONDS, "num_retries": 0, "max_retries": 0}
         settings |= {} if address.url == _placeholder(self.model) else {"api_base": address.url}
-        key = self.secret(address).reveal()
+        key = self.secret(address)
         settings |= {"api_key": key} if key else {}
 
         async def post(_path: str, *, body: dict[str, Any], **_: Any) -> Any:
