@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import tempfile
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-from connectors.artifacts.atomic_files import sync_folder
+from connectors.artifacts.atomic_files import locked, write_whole
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.text_forms import normalizable
@@ -36,7 +35,10 @@ def open_key_file(path: Path, loss: str) -> bytes:
     """
     try:
         if not path.exists():
-            _create_key(path)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with locked(path.parent):
+                if not path.exists():  # else a faster process created it
+                    write_whole(path, lambda file: file.write(os.urandom(KEY_BYTES)), private=True)
         if os.name == "posix" and path.stat().st_mode & 0o077:
             raise LedgerError(f"The key {path} is open to other users. Run: chmod 600 {path}")
         secret = path.read_bytes()
@@ -48,25 +50,6 @@ def open_key_file(path: Path, loss: str) -> bytes:
             f"The key {path} has {len(secret)} bytes instead of {KEY_BYTES}. Restore it from the backup. {loss}"
         )
     return secret
-
-
-def _create_key(path: Path) -> None:
-    """Write 32 random bytes to `path` atomically, mode 0600; never replace a key."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(os.urandom(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            # Unlike a rename, a link does not replace the key of a faster process.
-            os.link(name, path)
-        except FileExistsError:
-            return
-        sync_folder(path.parent)
-    finally:
-        Path(name).unlink()
 
 
 def record_hash(secret: bytes, label: str, text: str, person: str | None = None) -> str:

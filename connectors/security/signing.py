@@ -6,6 +6,10 @@ import base64
 import hashlib
 from pathlib import Path
 
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from connectors.security.record_hashes import open_key_file
 
@@ -20,40 +24,30 @@ def open_signing_key(folder: Path, name: str = "signing") -> bytes:
 
 def public_pem(secret: bytes) -> bytes:
     """Return the public key as PEM, readable by `openssl`."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-    public = Ed25519PrivateKey.from_private_bytes(secret).public_key()
-    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return _pem(Ed25519PrivateKey.from_private_bytes(secret).public_key())
 
 
 def public_line(secret: bytes) -> str:
     """Return the public key in registry format: ed25519: and the key in base64."""
-    return LINE + base64.b64encode(_public(public_pem(secret))).decode()
+    return LINE + base64.b64encode(_public(public_pem(secret)).public_bytes_raw()).decode()
 
 
 def pem_of_line(line: str) -> bytes | None:
     """Return the key of a `public_line` as PEM, None for anything else."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
     try:
         raw = base64.b64decode(line.removeprefix(LINE), validate=True)
-        public = Ed25519PublicKey.from_public_bytes(raw)
+        return _pem(Ed25519PublicKey.from_public_bytes(raw)) if line.startswith(LINE) else None
     except ValueError:
         return None
-    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo) if line.startswith(LINE) else None
 
 
 def key_fingerprint(pem: bytes) -> str:
     """Return the fingerprint of a public key: its SHA-256, 64 hexadecimal digits."""
-    return hashlib.sha256(_public(pem)).hexdigest()
+    return hashlib.sha256(_public(pem).public_bytes_raw()).hexdigest()
 
 
 def sign(secret: bytes, content: bytes) -> bytes:
     """Return the signature of `content`, 64 bytes (RFC 8032)."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     return Ed25519PrivateKey.from_private_bytes(secret).sign(content)
 
 
@@ -62,28 +56,25 @@ def is_signed(pem: bytes, content: bytes, signature: bytes) -> bool:
 
     ArtifactError if `pem` is not an Ed25519 key.
     """
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
     try:
-        Ed25519PublicKey.from_public_bytes(_public(pem)).verify(signature, content)
+        _public(pem).verify(signature, content)
     except InvalidSignature:
         return False
     return True
 
 
-def _public(pem: bytes) -> bytes:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+def _pem(public: Ed25519PublicKey) -> bytes:
+    return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
+
+def _public(pem: bytes) -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
         raise ArtifactError("The public key is not an Ed25519 key in PEM. Request the bundle again from the sender.")
-    return key.public_bytes_raw()
+    return key
 
 
 def read_public(path: Path) -> bytes:
