@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +18,6 @@ from connectors.rows.sources import Columns, display_path, open_source
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True, slots=True)
-class RowProblem:
-    """A problem of a row.
-
-    `reason` can quote the row's label: for private rows it stays in private/.
-    """
-
-    row: int
-    field: str
-    reason: str
 
 
 def read_rows(where: RowsRef) -> pd.DataFrame:
@@ -139,42 +126,32 @@ def _choose(where: RowsRef, frame: pd.DataFrame, rows: int) -> pd.DataFrame:
     return frame.iloc[sorted(positions)].reset_index(drop=True)
 
 
-def find_problems(frame: pd.DataFrame, labels: Sequence[str]) -> list[RowProblem]:
-    """Return the problems of rows from `read_rows`, in order; duplicates are allowed."""
-    known_labels = set(labels)
-    problems = []
-    names = [name for name in ("text", "label", "person") if name in frame]
-    for row, *values in zip(frame["row"], *(frame[name] for name in names), strict=True):
-        for name, value in zip(names, values, strict=True):
-            reason = _reason(name, value, known_labels, labels)
-            if reason:
-                problems.append(RowProblem(int(row), name, reason))
-    return problems
+def check_public(where: RowsRef, frame: pd.DataFrame, labels: Sequence[str]) -> None:
+    """Raise InputError with the first five problems of test or public rows; duplicates are allowed.
+
+    Never call it with private rows.
+    """
+    named = _column_names(where)
+    columns = {name: named[name] for name in ("text", "label", "person") if name in named and name in frame}
+    problems = [
+        f"row {row}, column '{column}': {reason}"
+        for row, *values in zip(frame["row"], *(frame[name] for name in columns), strict=True)
+        for (name, column), value in zip(columns.items(), values, strict=True)
+        if (reason := _reason(name, value, labels))
+    ]
+    if problems:
+        more = [f"and {len(problems) - 5} more"] if len(problems) > 5 else []
+        raise InputError(
+            f"{display_path(where)} has {len(problems)} problem(s). Correct the rows or the task's labels:\n  "
+            + "\n  ".join(problems[:5] + more)
+        )
 
 
-def _reason(name: str, value: Any, known_labels: set[str], labels: Sequence[str]) -> str:
+def _reason(name: str, value: Any, labels: Sequence[str]) -> str:
     if not isinstance(value, str):
         return "is null"
     if not value.strip():
         return "is empty"
-    if name == "label" and value not in known_labels:
+    if name == "label" and value not in labels:
         return f"unknown label '{value}'; known labels: {', '.join(labels)}.{nearest(value, labels)}"
     return ""
-
-
-def check_public(where: RowsRef, frame: pd.DataFrame, labels: Sequence[str]) -> None:
-    """Raise InputError with the first five problems of test or public rows.
-
-    Never call it with private rows.
-    """
-    problems = find_problems(frame, labels)
-    if not problems:
-        return
-    columns = _column_names(where)
-    lines = [f"row {p.row}, column '{columns[p.field]}': {p.reason}" for p in problems[:5]]
-    more = f"\n  and {len(problems) - 5} more" if len(problems) > 5 else ""
-    raise InputError(
-        f"{display_path(where)} has {len(problems)} problem(s). Correct the rows or the task's labels:\n  "
-        + "\n  ".join(lines)
-        + more
-    )

@@ -14,7 +14,7 @@ import yaml
 from connectors.interfaces.errors import InputError, NoRowsError, PlaceError
 from connectors.interfaces.rows import RowsRef
 from connectors.interfaces.text_forms import normal_form, normalizable
-from connectors.rows.reader import RowProblem, check_public, find_problems, read_rows
+from connectors.rows.reader import check_public, read_rows
 from connectors.security.record_hashes import record_hash
 from tasks.keyphrases.phrases import plain_form
 from tests.support.paths import ROOT
@@ -310,26 +310,24 @@ class TestChoice:
 
 
 class TestProblems:
-    rows = pd.DataFrame(
-        {
-            "row": [0, 4, 5, 6, 9],
-            "text": pd.Series(["fine", " \n", None, "fine", "fine"], dtype="str"),
-            "label": pd.Series(["a", "a", "b", "A", None], dtype="str"),
-        }
-    )
-
-    def test_every_problem_has_its_row_field_and_reason(self):
-        problems = find_problems(self.rows, ["a", "b"])
-        assert [(p.row, p.field) for p in problems] == [(4, "text"), (5, "text"), (6, "label"), (9, "label")]
-        assert problems[0] == RowProblem(4, "text", "is empty")
-        assert problems[1].reason == problems[3].reason == "is null"
-        assert "unknown label 'A'; known labels: a, b" in problems[2].reason
+    def test_every_problem_has_its_row_column_and_reason(self):
+        rows = pd.DataFrame({"row": [0, 4, 5, 6, 9]})
+        rows["text"] = pd.Series(["fine", " \n", None, "fine", "fine"], dtype="str")
+        rows["label"] = pd.Series(["a", "a", "b", "A", None], dtype="str")
+        with pytest.raises(InputError) as caught:
+            check_public(where("test.csv"), rows, ["a", "b"])
+        assert str(caught.value).splitlines()[1:] == [
+            "  row 4, column 'body': is empty",
+            "  row 5, column 'body': is null",
+            "  row 6, column 'kind': unknown label 'A'; known labels: a, b.",
+            "  row 9, column 'kind': is null",
+        ]
 
     def test_a_row_of_nobody_is_a_problem_and_equal_rows_are_none(self):
-        rows = pd.DataFrame({"row": [0, 1], "text": ["x", "x"], "label": ["a", "a"]})
-        assert find_problems(rows, ["a"]) == []
+        rows = pd.DataFrame({"row": [0, 1], "text": ["x", "x"], "label": ["a", "a"], "person": ["", "p"]})
         check_public(RowsRef("test.csv"), rows, ["a"])
-        assert find_problems(rows.assign(person=["", "p"]), ["a"]) == [RowProblem(0, "person", "is empty")]
+        with pytest.raises(InputError, match="row 0, column 'who': is empty"):
+            check_public(RowsRef("test.csv", person="who"), rows, ["a"])
 
     def test_public_problems_are_told_five_at_a_time_with_the_column_of_the_file(self):
         rows = pd.DataFrame({"row": range(8), "text": ["x"] * 8, "label": ["c"] * 8})
