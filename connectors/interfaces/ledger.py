@@ -79,23 +79,6 @@ NO_MARKS: Final = Marks()
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """A computation on private rows without noise whose result somebody sees.
-
-    `what` is computed, `where` it is shown. With a `slot`, the ledger records the same look of a run once, else every
-    time.
-    """
-
-    dataset: str
-    who: str
-    flow: str
-    run_id: str
-    what: str
-    where: str
-    slot: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class StoredRelease:
     """The noisy output of a release; `reused` if it was stored before."""
 

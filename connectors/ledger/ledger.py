@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
-from connectors.interfaces.ledger import NO_MARKS, BudgetPlan, Compose, Look, Marks, ReleaseRequest, StoredRelease
+from connectors.interfaces.ledger import NO_MARKS, BudgetPlan, Compose, Marks, ReleaseRequest, StoredRelease
 from connectors.ledger.cap import Gate, admit, require_part, require_unit
 from connectors.ledger.chain import (
     append,
@@ -36,7 +36,6 @@ from connectors.ledger.identity import Registration, find_registered, register_r
 from connectors.ledger.state import (
     DEFAULT_REASON,
     EXPOSED,
-    LOOK,
     RELEASED,
     RELEASING,
     VIEW,
@@ -209,15 +208,10 @@ class PrivacyLedger:
         with self._writing(dataset) as (db, states):
             leave(states, who, partial(self._line, db))
 
-    def look(self, look: Look) -> None:
-        """Record for the whole group that private rows are read without noise. Free."""
-        detail = canonical({"what": look.what, "where": look.where})
-        self.note(Entry(look.dataset, LOOK, look.who, look.flow, look.run_id, look.slot, detail_json=detail))
-
     def note(self, draft: Entry) -> None:
-        """Record a look or an export (`state.LOOK`, `state.EXPORT`), which have no charge.
+        """Record a look at private rows without noise, for the whole group, or an export; both have no charge.
 
-        Idempotent by run, kind and slot if a slot is given.
+        Idempotent by run, kind (`state.LOOK`, `state.EXPORT`) and slot if a slot is given.
         """
         with self._writing(draft.dataset) as (db, states):
             key = (draft.kind, draft.run_id, draft.slot)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.interfaces.content_keys import digest
+from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import (
     ArtifactError,
     AuditError,
@@ -16,7 +16,7 @@ from connectors.interfaces.errors import (
     PlaceError,
     PrivateInputError,
 )
-from connectors.interfaces.ledger import Look
+from connectors.ledger.state import LOOK, Entry
 from flows.catalog import find_flow
 from flows.config.files import read_stored
 from flows.config.paths import rows_ref, terms_ref, vocabulary_of
@@ -122,9 +122,10 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
     tools = RunTools(config, home, RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], fingerprint))
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
     what, where = "whether texts repeat passages of the private rows", "answer of wasp export, manifest of the bundle"
-    names = (manifest["dataset"], who(), manifest["flow"], manifest["run_id"])
+    run = (who(), manifest["flow"], manifest["run_id"])
     slot = f"search {digest({str(sample): text for sample, text in by_id.items()})[:16]}"
-    open_ledger(home).look(Look(*names, what, where, slot))
+    detail = canonical({"what": what, "where": where})
+    open_ledger(home).note(Entry(manifest["dataset"], LOOK, *run, slot, detail_json=detail))
     try:
         overlap = search_copies(tools, fingerprint, by_id, list(_public(tools, load_task(config.task))))
     except (PlaceError, PrivateInputError) as error:
