@@ -143,13 +143,13 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         degraded=_degraded(run, results),
         warnings=(*run.prepared.warnings, *(run.discriminator.warnings if run.discriminator else ())),
         scores=scores,
-        touched=_touched(run) + run.touched,
+        touched=_touched(run),
         outgoing=outgoing(run),
         map=_map(run, results),
         places={
             **({"synthetic texts": where(results.synthetic.path)} if results.synthetic else {}),
             "all artifacts": where(folder),
-            **({"student": where(run.student_folder)} if run.prepared.card.has_classes else {}),
+            **({"student": where(results.folder or f"{folder}/student")} if run.prepared.card.has_classes else {}),
             "MLflow": _mlflow(run),
         },
         versions=versions(),
@@ -240,7 +240,16 @@ def _degraded(run: Run, results: RunResults) -> tuple[str, ...]:
         for facts in run.facts_so_far
         for plm, why in facts.down.items()
     )
-    return short + down + run.remarks
+    tuning, lost = run.config.method.tuning, sum(_lost_steps(run))
+    if tuning is None or not lost:
+        return short + down
+    reason = "training steps were lost in a crash: they are charged and not repeated"
+    return (*short, *down, f"{lost} of {tuning.steps} {reason}")
+
+
+def _lost_steps(run: Run) -> list[int]:
+    """Return the training steps that each release lost in a crash; 0 for other releases."""
+    return [int(run.tools.artifacts.info(release).get("lost", 0)) for release in run.releases]
 
 
 def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:
@@ -304,7 +313,7 @@ def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None, note: str
         files += [] if run.prepared.noise.non_private else [table]
         files += [*_write_pictures(run, report), "report.html"]
         if run.prepared.card.has_classes:
-            run.tools.artifacts.fetch(run.student_folder)
+            run.tools.artifacts.fetch(f"runs/{report.run_id}/student")
             results["model"] = serving(run.config)
     results["files"] = {f"plots/{file}" if file.endswith(".png") else file: file for file in files}
     run.tools.tracker.metrics(final, run.iterations, status="FINISHED", **results)

@@ -28,7 +28,6 @@ from tasks.core.refs import Payer, Weights, Written
 from tasks.metrics.iteration_record import Facts, facts_of, line
 from tasks.metrics.usefulness import DiscriminatorTest
 from tasks.prefect.runtime import run_step
-from tasks.reporting.run_record import Touched
 from tasks.steps.federation.coordinator import Dropped, federated_vote
 from tasks.steps.generate import WriteJob
 from tasks.steps.students.evaluation import MeasureJob, TrainJob, train_and_test
@@ -42,11 +41,15 @@ from tasks.text.usable_texts import require_usable
 
 @dataclass(frozen=True, slots=True)
 class RunResults:
-    """The student of a run and the texts of its result; a run that writes no texts has none."""
+    """The student of a run and the texts of its result; a run that writes no texts has none.
+
+    `folder`: place of a student that is not in the run's own folder, relative to the state folder.
+    """
 
     student: dict[str, Any]
     written: tuple[Written, ...] = ()
     synthetic: ArtifactRef | None = None
+    folder: str = ""
 
 
 class Run:
@@ -106,21 +109,6 @@ class Run:
     def why_missing(self) -> str:
         """Reason why the result may have fewer texts than configured."""
         return "the models gave no more valid ones"
-
-    @property
-    def student_folder(self) -> str:
-        """Folder of the student, relative to the state folder."""
-        return f"runs/{self.tools.run_id}/student"
-
-    @property
-    def touched(self) -> tuple[Touched, ...]:
-        """Values that the method computes from private records without noise, besides configured ones."""
-        return ()
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """Remarks on releases that have fewer steps than planned; a vote is complete or missing."""
-        return ()
 
     def release(self, step: Callable[..., Any], *arguments: Any) -> ArtifactRef:
         """Run a step that draws a release; the loss of the run includes it from now on."""
@@ -200,7 +188,7 @@ class Run:
         new = [table for table in written if table.iteration == iteration]
         down = [table for table in new if table.down]
         released = self.tools.artifacts.exists(f"runs/{self.tools.run_id}/iteration={iteration}/release.parquet")
-        stops = self.config.execution.on_model_down == "stop" and self.is_charged_after(iteration) and not released
+        stops = self.config.execution.on_model_down == "stop" and self.is_voted_on(iteration) and not released
         if down and (stops or len(down) == len(new)):
             error = ModelsDownError(_down_text(iteration, down, len(new)))
             in_step(error, f"generate t={iteration}")
@@ -213,10 +201,6 @@ class Run:
         except TooFewTextsError as stop:
             in_step(stop, f"generate t={iteration}")
             raise
-
-    def is_charged_after(self, iteration: int) -> bool:
-        """Return whether a release that the ledger charges follows an iteration's texts."""
-        return self.is_voted_on(iteration)
 
     def is_voted_on(self, iteration: int) -> bool:  # noqa: ARG002  (methods without votes)
         """Return whether the next step after generating an iteration's texts is a release."""

@@ -59,11 +59,3 @@ class DpSgdRun(Run):
                 "a better pretrained model, more rows, fewer weights (method.rank), or a larger epsilon. The "
                 "training is charged; its weights are stored."
             ) from None
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """A remark on steps lost in a crash: they are charged but missing from the weights."""
-        lost = sum(int(self.tools.artifacts.info(release).get("lost", 0)) for release in self.releases)
-        steps = self.config.method.steps
-        remark = f"{lost} of {steps} training steps were lost in a crash: they are charged and not repeated"
-        return (remark,) if lost else ()

@@ -16,10 +16,9 @@ from tasks.students.spec import StudentSpec
 
 
 class DpStudentRun(Run):
-    """A DP-SGD student run; `student_folder`: the trained weights, relative to the state folder."""
+    """A DP-SGD student run."""
 
     config: DpSgdStudentConfig
-    student_folder = "models"
 
     @property
     def student_spec(self) -> StudentSpec:
@@ -35,6 +34,6 @@ def dp_sgd_student(run: DpStudentRun) -> RunResults:
     paid, labels = paid_training(run, run.config.method.training), run.prepared.card.label_names
     spec = ClassifySpec(paid=paid, student=run.student_spec, labels=labels, against=0)
     trained = run_step(classify, run.tools, spec)
-    run.student_folder = trained.model.path
     run.releases.append(trained.release)
-    return RunResults(run_step(test_classifier, run.tools, spec, trained, run.prepared.test))
+    scores = run_step(test_classifier, run.tools, spec, trained, run.prepared.test)
+    return RunResults(scores, folder=trained.model.path)

@@ -15,7 +15,6 @@ from flows.engine.spending import exposure_of
 from flows.methods.only_private.config import OnlyPrivateConfig
 from tasks.core.refs import PLAIN_TRAINING
 from tasks.prefect.runtime import run_step
-from tasks.reporting.run_record import Touched
 from tasks.steps.students.plain_student import student_folder, train_on_private
 from tasks.students.spec import StudentSpec
 
@@ -31,16 +30,6 @@ class OnlyPrivateRun(Run):
     """An OnlyPrivate run: its student, and its exposure in ledger and report."""
 
     config: OnlyPrivateConfig
-
-    @property
-    def student_folder(self) -> str:
-        """Folder in the private zone, because the student is as private as the rows."""
-        return student_folder(self.tools.run_id)
-
-    @property
-    def touched(self) -> tuple[Touched, ...]:
-        """The training, which affects every score of the student."""
-        return (Touched("a student trained on the private rows", self.student_folder, "the flow only_private"),)
 
     @property
     def student_spec(self) -> StudentSpec:
@@ -68,7 +57,8 @@ class OnlyPrivateRun(Run):
 @method_flow(OnlyPrivateConfig, OnlyPrivateRun)
 def only_private(run: OnlyPrivateRun) -> RunResults:
     """Train and test a student on private records without noise. NOT PRIVATE: never share its results."""
-    # the ledger marks the dataset as exposed, then the rows are opened in the private zone
+    # the ledger marks the dataset as exposed, then the rows are opened in the private zone, where the student stays
     prepared, (exposure,) = run.prepared, run.prepared.plan.charges
     student = run.student_spec, prepared.card.label_names, prepared.test
-    return RunResults(run_step(train_on_private, run.tools, run.payer, exposure, *student))
+    scores = run_step(train_on_private, run.tools, run.payer, exposure, *student)
+    return RunResults(scores, folder=student_folder(run.tools.run_id))

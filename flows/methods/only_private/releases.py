@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from flows.engine.method import Release, Releases
 from tasks.accounting.composition import non_private_event
 from tasks.accounting.no_noise import no_noise
-from tasks.reporting.run_record import Released
+from tasks.reporting.run_record import Released, Touched
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
@@ -38,8 +38,9 @@ class ExposureRelease(Release):
         )
 
     def outcome(self) -> Released:
-        """Return the kind; the report describes a student that is not private."""
-        return Released(self.name, "exposure")
+        """Return the training, which affects every score of the student."""
+        exposed = Touched("a student trained on the private rows", "private/students", "the flow only_private")
+        return Released(self.name, "exposure", unnoised=(exposed,))
 
 
 def exposure(config: OnlyPrivateConfig) -> Releases:  # noqa: ARG001

@@ -34,7 +34,7 @@ def wasp(run: WaspRun) -> RunResults:
 
         # private records vote in every iteration except the last (its vote has no use), or their density guides;
         # rows that are too few for any release stay closed
-        if run.guided and iteration < run.iterations - 1:
+        if run.config.opens_rows and iteration < run.iterations - 1:
             release = run.guidance(iteration, written)
             number, dense = run.examples_per_prompt, run.config.releases_density
             examples = run_step(select_examples, run.tools, iteration, number, dense, release, written)

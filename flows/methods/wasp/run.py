@@ -30,16 +30,7 @@ class WaspRun(Run):
 
     def is_voted_on(self, iteration: int) -> bool:
         """Return True for every iteration except the last; with a density only for the first."""
-        return iteration < self.iterations - 1 and self.density is None and self.guided
-
-    def is_charged_after(self, iteration: int) -> bool:
-        """Return True before a vote, and for the first iteration, which precedes the release of a density."""
-        return self.is_voted_on(iteration) or (iteration == 0 and self.density is not None and self.iterations > 1)
-
-    @property
-    def guided(self) -> bool:
-        """False if `auto` keeps the private rows closed: all texts are then written without examples."""
-        return self.config.opens_rows
+        return iteration < self.iterations - 1 and self.density is None and self.config.opens_rows
 
     @property
     def needed(self) -> dict[str, int]:
