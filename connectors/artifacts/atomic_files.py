@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import glob
 import hashlib
 import os
 import secrets
@@ -20,9 +19,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from connectors.interfaces.errors import ArtifactError
-
-STALE_SECONDS = 3600.0
-"""Age at which a scratch file counts as abandoned."""
 
 _ADVICE = {
     errno.ENOSPC: "The disk is full: free space, or set WASP_HOME to a folder on another disk, then resume the run.",
@@ -92,27 +88,33 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+@contextmanager
+def _replacing(path: Path, private: bool) -> Iterator[Path]:
+    """Yield the path of a scratch file or folder, which the block moves to `path`; it is removed after any error."""
+    # Readers of Parquet folders skip names with a leading dot. `wasp clean` removes those of killed processes.
+    scratch = path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
+    with explained(path):
+        make_folder(path.parent, private)
+        try:
+            yield scratch
+        finally:
+            _remove(scratch)
+        sync_folder(path.parent)
+
+
 def write_whole(path: Path, fill: Callable[[BinaryIO], object], private: bool = False) -> tuple[str, int]:
     """Let `fill` write a scratch file and move it to `path`; return SHA-256 and bytes.
 
-    A reader sees either the old file or the complete new one, even after a crash. Disk errors become ArtifactError; the
-    scratch file is removed after any error of `fill`.
+    A reader sees either the old file or the complete new one, even after a crash. Disk errors become ArtifactError.
     """
-    scratch = _scratch(path)
-    with explained(path):
-        make_folder(path.parent, private)
-        _remove_stale(path)
-        try:
-            mode = 0o600 if private else 0o666
-            with os.fdopen(os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                fill(file)
-                file.flush()
-                os.fsync(file.fileno())
-            facts = file_sha256(scratch), scratch.stat().st_size
-            scratch.replace(path)
-        finally:
-            scratch.unlink(missing_ok=True)
-        sync_folder(path.parent)
+    with _replacing(path, private) as scratch:
+        mode = 0o600 if private else 0o666
+        with os.fdopen(os.open(scratch, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        facts = file_sha256(scratch), scratch.stat().st_size
+        scratch.replace(path)
     return facts
 
 
@@ -127,22 +129,15 @@ def write_folder_whole(path: Path, fill: Callable[[Path], None], private: bool =
     Returns hash, size in bytes and number of files. Between the removal of the old folder and the move, nothing is at
     `path`. Its manifest is then invalid, so the step is computed again.
     """
-    scratch, old = _scratch(path), _scratch(path)
-    with explained(path):
-        make_folder(path.parent, private)
-        _remove_stale(path)
-        try:
-            scratch.mkdir(mode=0o700 if private else 0o777)
-            fill(scratch)
-            files = _durable(scratch, private)
-            facts = folder_sha256(scratch), sum(f.stat().st_size for f in files), len(files)
-            if path.exists():
+    with _replacing(path, private) as scratch:
+        scratch.mkdir(mode=0o700 if private else 0o777)
+        fill(scratch)
+        files = _durable(scratch, private)
+        facts = folder_sha256(scratch), sum(f.stat().st_size for f in files), len(files)
+        if path.exists():
+            with _replacing(path, private) as old:
                 path.replace(old)
-            scratch.replace(path)
-        finally:
-            _remove(scratch)
-            _remove(old)
-        sync_folder(path.parent)
+        scratch.replace(path)
     return facts
 
 
@@ -158,11 +153,6 @@ def folder_sha256(path: Path) -> str:
     return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
 
 
-def _scratch(path: Path) -> Path:
-    # Readers of Parquet folders skip names with a leading dot.
-    return path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
-
-
 def _durable(folder: Path, private: bool) -> list[Path]:
     files = [f for f in folder.rglob("*") if f.is_file()]
     for file in files:
@@ -173,15 +163,6 @@ def _durable(folder: Path, private: bool) -> list[Path]:
     for inner in (f for f in (folder, *folder.rglob("*")) if f.is_dir()):
         sync_folder(inner)
     return files
-
-
-def _remove_stale(path: Path) -> None:
-    limit = time.time() - STALE_SECONDS
-    for scratch in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        # Another process can clean up at the same time.
-        with suppress(FileNotFoundError):
-            if scratch.stat().st_mtime < limit:
-                _remove(scratch)
 
 
 def _remove(path: Path) -> None:

@@ -18,7 +18,6 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from connectors.artifacts.atomic_files import STALE_SECONDS
 from connectors.artifacts.store import Artifacts
 from connectors.models.base.completion_store import CompletionStore
 from flows.config.form import Strict
@@ -43,6 +42,8 @@ def _check_age(age: str) -> str:
 
 Age = Annotated[str, AfterValidator(_check_age), WithJsonSchema({"type": "string", "pattern": AGE})]
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+STALE = timedelta(hours=1)
+"""Age at which a file that is not completely written counts as abandoned."""
 REMOVED = "removed.json"
 """File in a run's folder with the paths that `wasp clean` removed."""
 
@@ -168,7 +169,7 @@ def choose(home: Path, rules: Retention, now: datetime, free: bool) -> Retention
     """
     runs = run_states(home)
     intermediate, whole = rules.before("intermediate", now), rules.before("runs", now)
-    stale = now - timedelta(seconds=STALE_SECONDS)
+    stale = now - STALE
     staying = [f"run {run_id}: is running" for run_id in sorted(runs) if runs[run_id].held]
     going: dict[str, Item] = {}
     for file in state_files(home):

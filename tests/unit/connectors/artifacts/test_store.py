@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.artifacts.atomic_files import STALE_SECONDS, explain
+from connectors.artifacts.atomic_files import explain
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.errors import ArtifactError
@@ -306,17 +306,6 @@ class TestDisk:
         """
         subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
         assert files_in(tmp_path) == ["_m.parquet.json", "m.parquet"]
-
-    def test_scratch_of_a_dead_process_is_swept_and_that_of_a_living_one_stays(self, store):
-        store.write_json("runs/x.json", {}, KEY)
-        dead, alive, other = (store.home / "runs" / f".{n}.tmp" for n in ("x.json.1", "x.json.2", "y.json.1"))
-        for file in (dead, alive, other):
-            file.write_text("half")
-        long_ago = time.time() - STALE_SECONDS - 10
-        os.utime(dead, (long_ago, long_ago))
-        os.utime(other, (long_ago, long_ago))
-        store.write_json("runs/x.json", {}, KEY)
-        assert (dead.exists(), alive.exists(), other.exists()) == (False, True, True)
 
 
 def _write_for_ever(home: str) -> None:
