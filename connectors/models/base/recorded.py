@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
@@ -15,13 +13,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, InputError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.progress import chunks
 from connectors.interfaces.prompts import Prompt
+from connectors.interfaces.rows import RowsRef
 from connectors.models.base.options import CHECKED, read_options
-from connectors.rows.sources import inside_package
+from connectors.rows.headers import read_header
+from connectors.rows.reader import read_rows
+from connectors.rows.sources import column_names, inside_package
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +41,7 @@ Scores = NDArray[np.float64]
 class RecordedOptions:
     """Options of a configuration.
 
-    path: Parquet file with columns text and label, or builtin:NAME/FILE of this package (alternative to the spec's
+    path: file of rows with columns text and label, or builtin:NAME/FILE of this package (alternative to the spec's
     `model`). softness: temperature of the preference for rows similar to the good and dissimilar to the bad examples,
     p proportional to exp((similarity to good - similarity to bad) / softness).
     """
@@ -52,7 +54,7 @@ class RecordedOptions:
         """Check the options of a spec; ConfigError with the invalid one and a correction."""
         options = read_options(cls, spec, path=str(spec.options.get("path", spec.model)))
         if not options.path:
-            raise ConfigError(f"Model '{spec.name}': set `model` or `path` to a Parquet file of recorded completions.")
+            raise ConfigError(f"Model '{spec.name}': set `model` or `path` to a file of recorded completions.")
         return options
 
 
@@ -71,7 +73,9 @@ class RecordedModel:
     def __init__(self, name: str, options: RecordedOptions) -> None:
         self.name, self._options = name, options
         path = Path(inside_package(options.path))
-        table = _read_table(path)
+        if not path.is_file():
+            raise InputError(f"{path}: the file of recorded completions does not exist. Check the path.")
+        table = _read_table(str(path))
         self._texts: list[str] = table["text"].tolist()
         self._classes = {
             str(label): _Draws(group.index.tolist(), self._texts) for label, group in table.groupby("label", sort=True)
@@ -79,7 +83,7 @@ class RecordedModel:
         # Identities of earlier versions contain these; without them runs would take their rows again.
         earlier = {"follow_prompt": True, "where": {}, "labels": {}, "seed": 0, "shuffle": True}
         settings: dict[str, Any] = {"softness": options.softness, **earlier}
-        file_digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        file_digest = file_sha256(path)
         self.identity = canonical({"connector": "recorded", "version": VERSION, **settings, "file": file_digest})
         self._given: dict[str, int | None] = {}
         self._lock = RLock()
@@ -95,12 +99,12 @@ class RecordedModel:
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:
         """Check options, file and columns without reading rows. Errors as in `from_spec`."""
-        import pyarrow.parquet as pq
-
-        options = RecordedOptions.read(spec)
-        with _parquet(Path(inside_package(options.path))) as path:
-            columns = pq.read_schema(path).names
-        _require_columns(path, columns)
+        where = RowsRef(RecordedOptions.read(spec).path)
+        header = read_header(where)
+        for column in column_names(where):
+            if header is not None and column not in header.columns:
+                columns = ", ".join(header.columns)
+                raise InputError(f"{where.path} has no column '{column}'. Columns: {columns}.")
 
     def __reduce__(self) -> tuple[type[RecordedModel], tuple[str, RecordedOptions]]:
         # A copy in another process starts without memory; `remember` restores it.
@@ -227,32 +231,9 @@ class _Draws:
         return np.asarray((targets @ self._vectors.T).toarray())
 
 
-@contextmanager
-def _parquet(path: Path) -> Iterator[Path]:
-    """Turn the errors of reading a file into InputError."""
-    if not path.is_file():
-        raise InputError(f"{path}: the file of recorded completions does not exist. Check the path.")
-    try:
-        yield path
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: the recorded completions cannot be read as Parquet ({error}).") from error
-
-
-def _require_columns(path: Path, columns: Iterable[str]) -> None:
-    present = [str(column) for column in columns]
-    for column in ("text", "label"):
-        if column not in present:
-            raise InputError(f"{path} has no column '{column}'; it has {', '.join(present)}.")
-
-
-def _read_table(path: Path) -> pd.DataFrame:
+def _read_table(path: str) -> pd.DataFrame:
     """Return the distinct rows: strings text and label, index 0, 1, ..."""
-    import pandas as pd
-
-    with _parquet(path):
-        table = pd.read_parquet(path)
-    _require_columns(path, table.columns)
-    table = table[["text", "label"]].dropna().astype(str).drop_duplicates().reset_index(drop=True)
+    table = read_rows(RowsRef(path))[["text", "label"]].dropna().drop_duplicates().reset_index(drop=True)
     if table.empty:
         raise InputError(f"{path} has no row with a text and a label. Use another file.")
     return table

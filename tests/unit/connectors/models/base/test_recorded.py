@@ -162,8 +162,8 @@ def test_a_pickled_model_starts_over_with_the_same_draws(tmp_path):
         ({"text": ["a"]}, {"softness": 0}, "softness"),
         (None, {}, r"r\.parquet: .*does not exist"),
         ({"text": [None]}, {}, "no row with a text"),
-        (b"no parquet", {}, r"r\.parquet: .*cannot be read"),
-        ({"words": ["a"]}, {}, r"r\.parquet has no column 'text'; it has words, label"),
+        (b"no parquet", {}, r"r\.parquet is not a readable Parquet file"),
+        ({"words": ["a"]}, {}, r"r\.parquet has no column 'text'. Columns: 'words', 'label'"),
     ],
 )
 def test_wrong_options_and_files_are_refused_with_names(tmp_path, content, options, message):
