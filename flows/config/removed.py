@@ -16,7 +16,7 @@ from connectors.models.base.options import REMOVED_OPTIONS, VENDOR_OPTIONS
 def removed_fields() -> dict[str, dict[str, str]]:
     """Return what to write instead of a removed field, by flow and path; fields of several flows are under `any`."""
     fields = yaml.safe_load(Path(__file__).with_name("removed.yaml").read_text(encoding="utf-8"))
-    options = {"token_budget": REMOVED_OPTIONS["token_budget"], **VENDOR_OPTIONS}
+    options = {name: REMOVED_OPTIONS[name] for name in ("bin_weights", "token_budget", *VENDOR_OPTIONS)}
     return {**fields, "any": fields["any"] | {f"plms.options.{name}": options[name] for name in options}}
 
 

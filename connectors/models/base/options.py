@@ -17,6 +17,7 @@ CHECKED = ConfigDict(strict=True, extra="forbid")
 
 VENDOR_OPTIONS = {
     "limit_field": "Remove it; a server that demands max_completion_tokens gets it after one refusal",
+    "response_format": "Write it into extra, as the endpoint documents it",
     "schema": "Remove it",
     "several": "Remove it; each call requests one text",
     "pace": "Remove it; the calls in flight follow the server's refusals",

@@ -37,8 +37,6 @@ class AnthropicModel(VendorModel[VendorOptions]):
         """Return the body of a messages request."""
         options = self.options
         body = options.body("stop_sequences", system=options.system or None)
-        if options.response_format:
-            body["output_config"] = {"format": {"type": "json_schema", "schema": options.response_format}}
         messages = [{"role": "user", "content": prompt.text}]
         limit = options.max_tokens or prompt.max_tokens
         return {"model": self.model, "max_tokens": limit, "messages": messages, **body}

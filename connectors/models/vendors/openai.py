@@ -45,12 +45,8 @@ class ChatModel(VendorModel[Options]):
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the body of a request."""
-        body = self.decoding(prompt)
-        if schema := self.options.response_format:
-            named = {"name": "completion", "strict": True, "schema": schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": named}
         messages = [{"role": "system", "content": self.options.system}] if self.options.system else []
-        return {**body, "messages": [*messages, {"role": "user", "content": prompt.text}]}
+        return {**self.decoding(prompt), "messages": [*messages, {"role": "user", "content": prompt.text}]}
 
     def decoding(self, prompt: Prompt) -> dict[str, Any]:
         """Return the fields of a request besides its prompt."""
@@ -97,8 +93,6 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
     def from_spec(cls, spec: ModelSpec) -> Self:
         """Open the model of a configuration, without calls; ConfigError if invalid."""
         model = super().from_spec(spec)
-        if model.options.response_format and model.options.api == "completions":
-            raise ConfigError(f"Model '{spec.name}': response_format is for api: chat.")
         azure = model.options.azure
         if azure and (azure.keys() - {"api_version", "deployment"} or not azure.get("api_version")):
             raise ConfigError(

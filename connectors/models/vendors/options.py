@@ -74,9 +74,9 @@ class VendorOptions:
 
     temperature, top_p, top_k: decoding; None uses the endpoint's default. max_tokens: per completion; None uses the
     task's value. stop: texts that end a completion. seeded: send each prompt's seed if the API supports it. system:
-    the system message. extra: further fields of the request body, as documented by the endpoint. response_format: JSON
-    schema of an object that the endpoint enforces; the completion is then JSON. edition: any text; change it when the
-    same model name gets new weights, to request all completions again.
+    the system message. extra: further fields of the request body, as documented by the endpoint, such as a JSON schema
+    of the completion. edition: any text; change it when the same model name gets new weights, to request all
+    completions again.
 
     endpoint, endpoints: base URLs, or {url, key} each. key: reference to the key (see `secrets`). concurrency: maximum
     calls in flight per endpoint. timeout: seconds per call. tries: maximum calls per prompt. price: see `TokenPrice`.
@@ -91,7 +91,6 @@ class VendorOptions:
     seeded: bool = True
     system: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
-    response_format: dict[str, Any] = field(default_factory=dict)
     edition: str = ""
     endpoint: str = ""
     endpoints: tuple[Address, ...] = ()
@@ -104,8 +103,7 @@ class VendorOptions:
     @property
     def decoding(self) -> dict[str, Any]:
         """The settings besides prompt and model that affect a completion."""
-        names = ["temperature", "top_p", "top_k", "max_tokens", "stop", "seeded", "system", "extra", "edition"]
-        names += ["response_format"] if self.response_format else []
+        names = ("temperature", "top_p", "top_k", "max_tokens", "stop", "seeded", "system", "extra", "edition")
         # Completions that earlier versions stored have `several` in their identity.
         return {name: getattr(self, name) for name in names} | {"several": 1}
 
@@ -130,11 +128,6 @@ def read_vendor_options(kind: type[Options], spec: ModelSpec, vendor_url: str, k
         refuse_names(f"{where}: price has", price, [option.name for option in fields(TokenPrice)])
     addresses = _addresses(spec, key, vendor_url)
     checked = read_options(kind, spec, key=key, endpoints=addresses, price=price)
-    if checked.response_format and checked.response_format.get("type") != "object":
-        raise ConfigError(
-            f"{where}: response_format must be a JSON schema of an object. Write "
-            "{type: object, properties: {...}, required: [...], additionalProperties: false}."
-        )
     if not spec.model:
         raise ConfigError(f"{where}: set `model` to the vendor's name of the model.")
     return checked
