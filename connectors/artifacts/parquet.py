@@ -72,20 +72,6 @@ def read_frame(path: Path, sha256: str) -> pd.DataFrame:
     return frame
 
 
-def parse_table(data: bytes) -> pd.DataFrame:
-    """Return the table of a Parquet file in memory, read only on the calling thread.
-
-    `pandas.read_parquet` of a Python file object reads on Arrow's threads. One of them may drop the last reference to
-    that object after the caller has its table. A command that exits at that moment dies of SIGABRT ("terminate called
-    without an active exception"): the interpreter kills threads that request its lock.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    frame: pd.DataFrame = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).to_pandas(use_threads=False)
-    return frame
-
-
 def write_matrix(blocks: Iterable[Matrix], file: BinaryIO) -> tuple[int, int]:
     """Write blocks of vectors, shape (rows, dimension), in sequence; return the shape.
 
@@ -151,14 +137,6 @@ def _vectors(chunk: Any, dimension: int) -> Matrix:
     flat = np.frombuffer(chunk.buffers()[1], dtype="<f4", count=(chunk.offset + len(chunk)) * dimension)
     vectors: Matrix = flat[chunk.offset * dimension :].reshape(len(chunk), dimension)
     return vectors
-
-
-def read_json(path: Path, sha256: str) -> dict[str, Any]:
-    """Read one JSON object and check its hash."""
-    require_content(path, sha256)
-    value: dict[str, Any] = json.loads(path.read_bytes())
-    require_content(path, sha256)
-    return value
 
 
 def _arrow(path: Path, sha256: str) -> Any:

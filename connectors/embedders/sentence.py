@@ -84,11 +84,8 @@ class SentenceEmbedder:
             if not (folder / ENTRY_FILE).is_file():
                 raise ConfigError(f"embedder.model: {folder} contains no config.json. Use the folder of a saved model.")
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"model": self.model, "options": self.options}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.model, self.options)
 
     @property
     def name(self) -> str:

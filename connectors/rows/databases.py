@@ -66,7 +66,7 @@ def read_sql(address: str, query: str, name: str, lenient: bool = False) -> Colu
             rows = result.fetchall()
     except (SQLAlchemyError, ValueError, OverflowError) as error:
         problem = _public_message(error)
-        if lenient and _is_valid(address, query):
+        if lenient and _is_valid(engine, query):
             raise NoRowsError(f"{name}: the query failed on its rows ({problem}).") from None
     else:
         return {column: [row[position] for row in rows] for position, column in enumerate(columns)}
@@ -153,12 +153,11 @@ def _cast_or_text(caster: Any) -> Any:
     return cast
 
 
-def _is_valid(address: str, query: str) -> bool:
+def _is_valid(engine: Engine, query: str) -> bool:
     """Return whether a query runs without its rows: database, tables and columns are right."""
     import sqlalchemy
     from sqlalchemy.exc import SQLAlchemyError
 
-    engine = _open(address)
     alias = "wasp_rows" if engine.dialect.name == "oracle" else "AS wasp_rows"
     probe = f"SELECT * FROM ({query.strip().rstrip(';')}\n) {alias} WHERE 1 = 0"  # noqa: S608  (checked by check_query)
     try:
@@ -166,8 +165,6 @@ def _is_valid(address: str, query: str) -> bool:
             connection.execute(sqlalchemy.text(probe)).fetchall()
     except SQLAlchemyError:
         return False
-    finally:
-        engine.dispose()
     return True
 
 

@@ -217,7 +217,8 @@ def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsR
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         names = list(dict.fromkeys(file.schema_arrow.names))
-        # Only on this thread, see `connectors.artifacts.parquet.parse_table`.
+        # Only on this thread: one of Arrow's may drop the last reference to a Python object after the caller has its
+        # table, and a command that exits at that moment dies of SIGABRT.
         table = file.read(
             columns=[column for column in names if where.all_columns or column in required], use_threads=False
         )

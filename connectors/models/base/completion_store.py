@@ -159,11 +159,6 @@ class CompletionStore:
                 return completion
         return self.lookup_many(identity, [key])[key]
 
-    def count(self, identity: str) -> int:
-        """Return the number of stored completions of a model."""
-        with self._open(identity) as database:
-            return int(database.execute("SELECT count(*) FROM answers").fetchone()[0])
-
     def lengths(self, identity: str) -> Lengths:
         """Return statistics of a model's stored completions."""
         with self._open(identity) as database:

@@ -126,4 +126,4 @@ def cost(fault: Fault, open_model: Any) -> Cost:
         except WaspError as error:
             outcome = type(error).__name__
         assert bills * BILL <= purse.spent + 1e-9, f"a bill of {bills * BILL}, and {purse.spent} paid"
-        return Cost(server.count, bills, store.count(model.identity), purse.spent, outcome)
+        return Cost(server.count, bills, len(store.since(model.identity, 0)), purse.spent, outcome)
