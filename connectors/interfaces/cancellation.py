@@ -5,12 +5,9 @@ The first request stops work: nothing new starts, and paid calls in flight are w
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import Any
 
 _STOPPED = threading.Event()
 _CANCELLED = threading.Event()
@@ -43,7 +40,8 @@ def work() -> Iterator[None]:
     global _open
     with _LOCK:
         if _open == 0:
-            _clear()
+            _STOPPED.clear()
+            _CANCELLED.clear()
         _open += 1
     try:
         yield
@@ -66,39 +64,3 @@ def raise_if_stopped() -> None:
     """Raise ProcessEnds if this process must stop."""
     if _STOPPED.is_set():
         raise ProcessEnds("this process must stop")
-
-
-@contextmanager
-def signals_delayed() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM only `interrupt` the block; the first one takes its usual effect at the end.
-
-    Does nothing outside the main thread, which receives no signals.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    received: list[int] = []
-
-    def note(number: int, _: FrameType | None) -> None:
-        received.append(number)
-        interrupt()
-
-    usual: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    usual = {number: handler for number, handler in usual.items() if callable(handler)}
-    for number in usual:
-        signal.signal(number, note)
-    try:
-        yield
-    finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)
-        if received:
-            with _LOCK:
-                if _open == 0:
-                    _clear()
-            usual[received[0]](received[0], None)
-
-
-def _clear() -> None:
-    _STOPPED.clear()
-    _CANCELLED.clear()

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from connectors.interfaces import cancellation
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
@@ -124,8 +123,7 @@ class VendorModel(ABC, Generic[Options]):
         thread.
         """
         if prompts:
-            with cancellation.signals_delayed():
-                run_here(Dispatch(self, prompts, keep, claim, purse).run())
+            run_here(Dispatch(self, prompts, keep, claim, purse).run())
 
     def traffic(self) -> dict[str, Traffic]:
         """Return the calls so far by host."""

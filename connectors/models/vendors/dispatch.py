@@ -36,9 +36,18 @@ _log = logging.getLogger(__name__)
 
 
 def run_here(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine in a helper thread: an event loop, such as a notebook's, may run in this one."""
+    """Run a coroutine in a helper thread: an event loop, such as a notebook's, may run in this one.
+
+    Ctrl-C in the main thread stops the work, and is raised when the calls in flight have ended.
+    """
     with ThreadPoolExecutor(1, "wasp-calls") as threads:
-        threads.submit(contextvars.copy_context().run, asyncio.run, work).result()
+        calls = threads.submit(contextvars.copy_context().run, asyncio.run, work)
+        try:
+            calls.result()
+        except (KeyboardInterrupt, SystemExit):
+            if not calls.done():  # else the work raised it
+                cancellation.stop()
+            raise
 
 
 @dataclass(slots=True)
