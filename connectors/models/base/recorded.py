@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.interfaces.content_keys import canonical
-from connectors.interfaces.errors import ConfigError, InputError
+from connectors.interfaces.errors import InputError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
 from connectors.interfaces.progress import chunks
 from connectors.interfaces.prompts import Prompt
@@ -41,21 +41,11 @@ Scores = NDArray[np.float64]
 class RecordedOptions:
     """Options of a configuration.
 
-    path: file of rows with columns text and label, or builtin:NAME/FILE of this package (alternative to the spec's
-    `model`). softness: temperature of the preference for rows similar to the good and dissimilar to the bad examples,
-    p proportional to exp((similarity to good - similarity to bad) / softness).
+    softness: temperature of the preference for rows similar to the good and dissimilar to the bad examples, p
+    proportional to exp((similarity to good - similarity to bad) / softness).
     """
 
-    path: str = ""
     softness: Annotated[int | float, Field(gt=0)] = 0.05
-
-    @classmethod
-    def read(cls, spec: ModelSpec) -> RecordedOptions:
-        """Check the options of a spec; ConfigError with the invalid one and a correction."""
-        options = read_options(cls, spec, path=str(spec.options.get("path", spec.model)))
-        if not options.path:
-            raise ConfigError(f"Model '{spec.name}': set `model` or `path` to a file of recorded completions.")
-        return options
 
 
 class RecordedModel:
@@ -70,9 +60,9 @@ class RecordedModel:
     a fixed order of calls.
     """
 
-    def __init__(self, name: str, options: RecordedOptions) -> None:
-        self.name, self._options = name, options
-        path = Path(inside_package(options.path))
+    def __init__(self, name: str, file: str, options: RecordedOptions) -> None:
+        self.name, self._file, self._options = name, file, options
+        path = Path(inside_package(file))
         if not path.is_file():
             raise InputError(f"{path}: the file of recorded completions does not exist. Check the path.")
         table = _read_table(str(path))
@@ -90,25 +80,26 @@ class RecordedModel:
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> RecordedModel:
-        """Open the file of a configuration.
+        """Open the file of a configuration: rows with columns text and label, or builtin:NAME/FILE of this package.
 
         ConfigError for invalid options, InputError for an invalid file.
         """
-        return cls(spec.name, RecordedOptions.read(spec))
+        return cls(spec.name, spec.model, read_options(RecordedOptions, spec))
 
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:
         """Check options, file and columns without reading rows. Errors as in `from_spec`."""
-        where = RowsRef(RecordedOptions.read(spec).path)
+        read_options(RecordedOptions, spec)
+        where = RowsRef(spec.model)
         header = read_header(where)
         for column in column_names(where):
             if header is not None and column not in header.columns:
                 columns = ", ".join(header.columns)
                 raise InputError(f"{where.path} has no column '{column}'. Columns: {columns}.")
 
-    def __reduce__(self) -> tuple[type[RecordedModel], tuple[str, RecordedOptions]]:
+    def __reduce__(self) -> tuple[type[RecordedModel], tuple[str, str, RecordedOptions]]:
         # A copy in another process starts without memory; `remember` restores it.
-        return RecordedModel, (self.name, self._options)
+        return RecordedModel, (self.name, self._file, self._options)
 
     def remember(self, prompt: Prompt, completion: Completion) -> None:
         """Mark the row of an earlier completion as used, if it is a row of the file."""
@@ -143,7 +134,7 @@ class RecordedModel:
     def _answer(self, prompt: Prompt) -> Completion:
         words_in, row = len(prompt.text.split()), self._given[prompt.key]
         if row is None:
-            error = f"All rows of label '{prompt.label}' in {self._options.path} are used."
+            error = f"All rows of label '{prompt.label}' in {self._file} are used."
             return Completion("", "exhausted", tokens_in=words_in, error=error)
         text = self._texts[row]
         return Completion(text, "stop", tokens_in=words_in, tokens_out=len(text.split()))
@@ -152,7 +143,7 @@ class RecordedModel:
         draws = self._classes.get(label)
         if draws is None:
             raise InputError(
-                f"Model '{self.name}': {self._options.path} has no row with label '{label}' in column 'label'. It has "
+                f"Model '{self.name}': {self._file} has no row with label '{label}' in column 'label'. It has "
                 f"{', '.join(sorted(self._classes))}. Rename the task's labels or those of the file."
             )
         return draws

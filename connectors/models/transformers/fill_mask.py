@@ -15,7 +15,7 @@ from connectors.interfaces.errors import FinalError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Cloze, Prompt
 from connectors.interfaces.text_forms import encodable
-from connectors.models.base.options import refuse_unknown
+from connectors.models.base.options import read_options, refuse_unknown
 from connectors.models.transformers.loading import Loaded
 from connectors.models.transformers.model import HfModel
 from connectors.models.transformers.model_checks import Purpose
@@ -71,7 +71,7 @@ class FillMaskModel(HfModel):
     def from_spec(cls, spec: ModelSpec) -> FillMaskModel:
         """Describe the model of a configuration, unopened; ConfigError if invalid."""
         refuse_unknown(spec, OPTIONS)
-        options = HfOptions.read(replace(spec, options={"top_p": 1.0, **spec.options}))
+        options = read_options(HfOptions, replace(spec, options={"top_p": 1.0, **spec.options}))
         return cls(spec.name, spec.model, options, spec.home)
 
     def _load(self) -> Loaded:

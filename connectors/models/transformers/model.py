@@ -18,6 +18,7 @@ from connectors.interfaces.errors import FinalError, MissingPackageError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, Weights, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
+from connectors.models.base.options import read_options
 from connectors.models.transformers import smollm2
 from connectors.models.transformers.loading import Loaded, check_files, content_of, dtype_of, load, model_folder
 from connectors.models.transformers.model_checks import Purpose
@@ -64,7 +65,7 @@ class HfModel:
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> HfModel:
         """Describe the model of a configuration, unopened; ConfigError if invalid."""
-        return cls(spec.name, spec.model, HfOptions.read(spec), spec.home)
+        return cls(spec.name, spec.model, read_options(HfOptions, spec), spec.home)
 
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:

@@ -7,9 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from connectors.interfaces.errors import ConfigError
-from connectors.interfaces.models import ModelSpec
-from connectors.models.base.options import CHECKED, Stops, read_options
+from connectors.models.base.options import CHECKED, Stops
 
 
 @dataclass(frozen=True, config=CHECKED)
@@ -43,14 +41,6 @@ class HfOptions:
     batch: int | None = Field(default=None, ge=1)
     keep_loaded: bool = True
     revision: str | None = None
-
-    @classmethod
-    def read(cls, spec: ModelSpec) -> HfOptions:
-        """Check the options and model of a spec; ConfigError with a correction."""
-        options = read_options(cls, spec)
-        if not spec.model:
-            raise ConfigError(f"Model '{spec.name}': set model to a hub id, such as google/flan-t5-xl, or a folder.")
-        return options
 
     @model_validator(mode="after")
     def _check_template(self) -> HfOptions:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import field
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from connectors.interfaces.errors import ConfigError
@@ -49,7 +49,7 @@ class TokenPrice:
 
     input: Dollars
     output: Dollars
-    date: Annotated[str, BeforeValidator(str)] = ""
+    date: str = ""
     cached: Dollars | None = None
 
     def dollars(self, tokens_in: int, tokens_out: int, cached: int = 0, cache_written: int = 0) -> float:
@@ -122,15 +122,8 @@ def read_vendor_options(kind: type[Options], spec: ModelSpec, vendor_url: str, k
 
     `vendor_url` and `key` are the defaults. Raises ConfigError with the model, the invalid option and a correction.
     """
-    where, key = f"Model '{spec.name}'", spec.options.get("key") or key
-    price = spec.options.get("price") or TokenPrice(0.0, 0.0)
-    if isinstance(price, Mapping):
-        refuse_names(f"{where}: price has", price, [option.name for option in fields(TokenPrice)])
-    addresses = _addresses(spec, key, vendor_url)
-    checked = read_options(kind, spec, key=key, endpoints=addresses, price=price)
-    if not spec.model:
-        raise ConfigError(f"{where}: set `model` to the vendor's name of the model.")
-    return checked
+    key = spec.options.get("key") or key
+    return read_options(kind, spec, key=key, endpoints=_addresses(spec, key, vendor_url))
 
 
 def _addresses(spec: ModelSpec, key: str, vendor_url: str) -> tuple[Address, ...]:

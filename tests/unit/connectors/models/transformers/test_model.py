@@ -271,9 +271,7 @@ def test_wrong_options_say_what_to_write(options, message, tiny_models):
         opened(tiny_models["gpt2"], **options)
 
 
-@pytest.mark.parametrize(
-    ("model", "message"), [("", "set model"), ("./nowhere/at/all", "neither a folder"), ("tests", "no weights")]
-)
+@pytest.mark.parametrize(("model", "message"), [("./nowhere/at/all", "neither a folder"), ("tests", "no weights")])
 def test_a_wrong_place_is_told_before_anything_runs(model, message, tmp_path, monkeypatch):
     (tmp_path / "tests").mkdir()
     monkeypatch.chdir(tmp_path)
