@@ -18,8 +18,8 @@ from connectors.models.base.claims import Claim, leased
 from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Purse
 
-SHORTEST_WAIT, LONGEST_WAIT = 0.005, 0.25
-"""Seconds between look-ups of completions that others request."""
+POLL_SECONDS = 0.05
+"""Time between look-ups of completions that others request."""
 
 
 class Recording:
@@ -85,17 +85,15 @@ class Recording:
 
         Errors of the inner model pass through; completions that arrived before are stored.
         """
-        call, wait = _Call(prompts, keep), SHORTEST_WAIT
+        call = _Call(prompts, keep)
         self._deliver_stored(call, is_reuse=True)
         with leased(self.store, self.store_key) as claim:
             while remaining := call.open:
                 if keys := self.store.claimable(self.store_key, remaining):
                     self._request(call, keys, claim)
                 self._deliver_stored(call)
-                # Others request the rest, unless their claims end.
-                is_waiting = len(call.open) == len(remaining)
-                wait = min(2 * wait, LONGEST_WAIT) if is_waiting else SHORTEST_WAIT
-                time.sleep(wait if call.open else 0.0)
+                if call.open:  # others request the rest, unless their claims end
+                    time.sleep(POLL_SECONDS)
         return [call.answers[key] for key in call.keys]
 
     def _deliver_stored(self, call: _Call, is_reuse: bool = False) -> None:
