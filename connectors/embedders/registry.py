@@ -24,7 +24,7 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
     """Return the embedder of a configuration; heavy imports wait until it embeds.
 
     `sentence_transformers`: `model` is a hub id, a folder, or `embedded` (the installed all-MiniLM-L6-v2); options
-    `device` (auto), `normalize` (true), `max_length`, `revision`. `hashing`: option `dimension` (512). Raises
+    `device` (auto), `max_length`, `revision`. `hashing`: option `dimension` (512). Raises
     ConfigError for unknown options, MissingPackageError without the package.
     """
     settings = dict(options or {})

@@ -48,7 +48,6 @@ class SentenceOptions:
     """Options of a sentence embedder."""
 
     device: str | None = None
-    normalize: bool = True
     max_length: int | None = None
     revision: str | None = None
 
@@ -94,7 +93,7 @@ class SentenceEmbedder:
 
     @cached_property
     def identity(self) -> str:
-        """Connector, model, digests of weights and settings, maximum length, normalize, library's major version."""
+        """Connector, model, digests of weights and settings, maximum length, library's major version."""
         folder = self._folder
         require_weights("embedder.model", folder)
         length = self.options.max_length or _configured_length(folder)
@@ -102,7 +101,7 @@ class SentenceEmbedder:
         return (
             f"sentence_transformers;model={self.name};weights={digest_of(weights_of(folder), folder)};"
             f"settings={digest_of(files_of(folder, _SETTINGS), folder)};max_length={length};"
-            f"normalize={self.options.normalize};sentence-transformers={library}"
+            f"normalize=True;sentence-transformers={library}"
         )
 
     @cached_property
@@ -144,7 +143,7 @@ class SentenceEmbedder:
             vectors = model.encode(
                 list(texts),
                 batch_size=1 if alone else BATCH,
-                normalize_embeddings=self.options.normalize,
+                normalize_embeddings=True,
                 show_progress_bar=False,
             )
         return np.asarray(vectors, dtype=np.float32)

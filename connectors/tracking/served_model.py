@@ -68,8 +68,7 @@ def encoder(embedder: dict[str, Any]) -> Rows:
         name = str(Path(str(package.origin if package else "")).parent / "model")
     model = SentenceTransformer(name, revision=options.get("revision"), trust_remote_code=False)
     model.max_seq_length = options.get("max_length") or model.max_seq_length
-    settings = {"normalize_embeddings": options.get("normalize", True), "show_progress_bar": False}
-    return lambda texts: model.encode(texts, **settings)
+    return lambda texts: model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
 
 
 def hashing(dimension: int) -> Rows:
