@@ -84,7 +84,7 @@ def write_matrix(blocks: Iterable[Matrix], file: BinaryIO) -> tuple[int, int]:
     rows, dimension, writer = 0, 0, None
     try:
         for block in blocks:
-            table = _column(block, dimension)
+            table = _column(block)
             if writer is None:
                 dimension = block.shape[1]
                 plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
@@ -100,14 +100,10 @@ def write_matrix(blocks: Iterable[Matrix], file: BinaryIO) -> tuple[int, int]:
     return rows, dimension
 
 
-def _column(matrix: Matrix, dimension: int) -> Any:
+def _column(matrix: Matrix) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    if matrix.ndim != 2 or matrix.shape[1] == 0 or matrix.dtype != np.float32:
-        raise ArtifactError(f"Vectors must be float32 of shape (rows, dimension), not {matrix.dtype} {matrix.shape}.")
-    if dimension not in (0, matrix.shape[1]):
-        raise ArtifactError(f"A block has vectors of {matrix.shape[1]} dimensions, those before it of {dimension}.")
     rows, dimension = matrix.shape
     contiguous = np.ascontiguousarray(matrix, dtype="<f4")
     column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4 * dimension), rows, [None, pa.py_buffer(contiguous)])

@@ -251,10 +251,7 @@ class Artifacts:
         """Write arrays below private/ atomically, as npz without pickle, mode 0600."""
         import numpy as np
 
-        if any(np.asarray(array).dtype.hasobject for array in arrays.values()):
-            raise ArtifactError("Private arrays contain Python objects. Pass arrays of numbers or of fixed-width text.")
-        plain = {name: np.asarray(array) for name, array in arrays.items()}
-        write_whole(self._private(path), lambda file: np.savez(file, allow_pickle=False, **plain), private=True)
+        write_whole(self._private(path), lambda file: np.savez(file, allow_pickle=False, **arrays), private=True)
 
     def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:
         """Return the arrays at `path` below private/, None if there are none.

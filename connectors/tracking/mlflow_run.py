@@ -19,7 +19,7 @@ from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.tracking.address import PROBE_SECONDS, check_uri, page, reachable, redact, scrub
-from connectors.tracking.mlflow_store import RUN_TAG, MlflowStore, clean_name, limited
+from connectors.tracking.mlflow_store import MlflowStore, clean_name, limited
 
 DESCRIPTION = "mlflow.json"
 CALL_SECONDS, LOST_SECONDS, PUSH_SECONDS = 6.0, 9.0, 60.0
@@ -73,8 +73,6 @@ class MlflowRun:
         self, experiment: str, name: str, tags: Mapping[str, str], params: Mapping[str, Any], **more: Any
     ) -> None:
         """Describe a run that starts or resumes; MLflow keeps the first value of a parameter."""
-        if not tags.get(RUN_TAG) or "'" in tags[RUN_TAG]:
-            raise ConfigError(f"A tracked run needs the tag '{RUN_TAG}' (without quotes) to identify it.")
         texts = {clean_name(key): str(value) for key, value in params.items()}
         named = {"experiment": experiment, "name": name, "tags": dict(tags), "params": texts, "status": "RUNNING"}
         self.update(started=self._values.get("started", _now()), **named, **more)
