@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Table, func, insert, select
 
 from connectors.interfaces.content_keys import canonical, digest
-from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import Marks
 from connectors.interfaces.progress import chunks
 from connectors.ledger.chain import load, start_chain
@@ -37,10 +37,6 @@ class Registration:
     who: str
     key: str
     marks: Marks
-
-    def __post_init__(self) -> None:
-        if not self.name or not self.fingerprint:
-            raise ConfigError("A private dataset needs a name and a fingerprint. Set the field task or private.name.")
 
 
 def find_registered(db: Connection, request: Registration) -> str | None:

@@ -12,14 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from connectors.artifacts.atomic_files import (
-    file_sha256,
-    folder_sha256,
-    locked,
-    make_folder,
-    write_folder_whole,
-    write_text_whole,
-)
+from connectors.artifacts.atomic_files import file_sha256, folder_sha256, locked, make_folder, write_folder_whole
 from connectors.interfaces.errors import ConfigError, FinalError, MissingPackageError
 from connectors.models.transformers.hub_files import LOADING
 
@@ -50,20 +43,18 @@ def check(where: str) -> None:
 
 
 def converted(home: Path, model: str = NAME) -> Path:
-    """Return the folder of a bundled model below the state folder `home`, converted unless its copy is complete.
+    """Return the folder of a bundled model below the state folder `home`, converted on first use.
 
     One process converts, others wait. Raises ConfigError without the package, FinalError for other weights than those
     recorded here.
     """
     sha256 = ADAPTER_SHA256 if model == TUNED else SHA256
     folder = home / "models" / f"{model}-{sha256[:12]}"
-    mark = folder.with_suffix(".sha256")
     make_folder(folder.parent)
     with locked(folder.with_suffix(".lock")):
-        if not (folder.is_dir() and mark.is_file() and mark.read_text() == folder_sha256(folder)):
+        if not folder.is_dir():
             write = partial(_tune, converted(home)) if model == TUNED else partial(_convert, _source())
-            content, _, _ = write_folder_whole(folder, write)
-            write_text_whole(mark, content)
+            write_folder_whole(folder, write)
     return folder
 
 
