@@ -74,7 +74,9 @@ def _first_line(start: bytes, where: RowsRef, separator: str) -> Header | None:
         )
     lines = io.StringIO(text, newline="")
     try:
-        reader = csv.reader(lines, delimiter=separator or separator_of(text, column_names(where)), strict=True)
+        reader = csv.reader(
+            lines, delimiter=separator or separator_of(text, [*column_names(where).values()]), strict=True
+        )
         columns = next((tuple(fields) for fields in reader if fields), None)
     except csv.Error:
         return None

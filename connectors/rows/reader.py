@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.errors import InputError, NoRowsError, nearest
 from connectors.interfaces.rows import NO_CLASS, OTHERS, RowsRef
 from connectors.interfaces.text_forms import encodable, plain_text
-from connectors.rows.sources import Columns, display_path, open_source
+from connectors.rows.sources import Columns, column_names, display_path, open_source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
     import pandas as pd
 
     source = open_source(where)
-    names = _column_names(where)
+    names = column_names(where)
     columns = {name: _texts(where, column, source) for name, column in names.items()}
     count = len(columns["text"])
     if count == 0:
@@ -75,11 +75,6 @@ def _assign_classes(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
     if selected.empty:
         raise NoRowsError(f"{display_path(where)} has no row whose '{where.label}' starts with a prefix of `classes`.")
     return selected
-
-
-def _column_names(where: RowsRef) -> dict[str, str]:
-    named = {"text": where.text, "label": where.label, "attribute": where.attribute, "person": where.person}
-    return {name: column for name, column in named.items() if column}
 
 
 def _texts(where: RowsRef, column: str, source: Columns) -> list[str | None]:
@@ -131,7 +126,7 @@ def check_public(where: RowsRef, frame: pd.DataFrame, labels: Sequence[str]) -> 
 
     Never call it with private rows.
     """
-    named = _column_names(where)
+    named = column_names(where)
     columns = {name: named[name] for name in ("text", "label", "person") if name in named and name in frame}
     problems = [
         f"row {row}, column '{column}': {reason}"

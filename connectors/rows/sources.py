@@ -67,9 +67,10 @@ def open_source(where: RowsRef) -> Columns:
     return _from_files(inside_package(where.path), where)
 
 
-def column_names(where: RowsRef) -> list[str]:
-    """Return the column names of a reference."""
-    return [column for column in (where.text, where.label, where.attribute, where.person) if column]
+def column_names(where: RowsRef) -> dict[str, str]:
+    """Return the columns of a reference by what they contain: text, label, attribute, person."""
+    named = {"text": where.text, "label": where.label, "attribute": where.attribute, "person": where.person}
+    return {name: column for name, column in named.items() if column}
 
 
 def inside_package(path: str) -> str:
@@ -99,7 +100,7 @@ def address_of(path: str) -> str:
 
 # --- files and folders, local or remote
 def _from_files(path: str, where: RowsRef) -> Columns:
-    name, required = display_path(where), column_names(where)
+    name, required = display_path(where), [*column_names(where).values()]
     system, files, folder = list_files(path, name)
     parts = []
     for file in files:
@@ -186,7 +187,7 @@ def ending_of(file: str) -> str:
 
 
 def _read_file(system: Any, file: str, name: str, where: RowsRef) -> Columns:
-    ending, required = ending_of(file), column_names(where)
+    ending, required = ending_of(file), [*column_names(where).values()]
     with _reachable(name), system.open(file, "rb", compression=packing_of(file)) as opened:
         data = opened.read()
     if not data.strip():
@@ -312,7 +313,7 @@ def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns
             raise InputError(f"{name}, {unit} {number}: contains {type(row).__name__}, not an object with columns.")
     names = dict.fromkeys(column for _, row in rows for column in row)
     if lenient and not names:  # no line is an object: as if the file were empty
-        names = dict.fromkeys(column_names(where))
+        names = dict.fromkeys(column_names(where).values())
     return {column: [row.get(column) for _, row in rows] for column in names}
 
 

@@ -92,7 +92,7 @@ class RecordedModel:
         read_options(RecordedOptions, spec)
         where = RowsRef(spec.model)
         header = read_header(where)
-        for column in column_names(where):
+        for column in column_names(where).values():
             if header is not None and column not in header.columns:
                 columns = ", ".join(header.columns)
                 raise InputError(f"{where.path} has no column '{column}'. Columns: {columns}.")
