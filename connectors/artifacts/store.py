@@ -132,7 +132,7 @@ class Artifacts:
         import numpy as np
 
         blocks: Iterable[Matrix] = (matrix,) if isinstance(matrix, np.ndarray) else matrix
-        name, location = self._writable(path)
+        name, location = self._resolve(path)
         shape: list[int] = []
         facts = write_whole(location, lambda file: shape.extend(parquet.write_matrix(blocks, file)), is_private(name))
         return self._finish(name, make_manifest(key, facts, shape[0], {"dimension": shape[1]}))
@@ -157,7 +157,7 @@ class Artifacts:
 
     def write_folder(self, path: str, fill: Callable[[Path], None], key: StepKey) -> ArtifactRef:
         """Let `fill` write a scratch folder, then move it to `path`; `rows` counts files."""
-        name, location = self._writable(path)
+        name, location = self._resolve(path)
         sha256, size, files = write_folder_whole(location, fill, is_private(name))
         return self._finish(name, make_manifest(key, (sha256, size), files, {}))
 
@@ -198,7 +198,7 @@ class Artifacts:
 
     def write_bytes(self, path: str, data: bytes) -> Path:
         """Write a file atomically, without a manifest; return its local path."""
-        name, location = self._writable(path)
+        name, location = self._resolve(path)
         write_whole(location, _writer(data), is_private(name))
         self._upload(name)
         return location
@@ -280,7 +280,7 @@ class Artifacts:
         rows: int,
         info: Mapping[str, Any] | None,
     ) -> ArtifactRef:
-        name, location = self._writable(path)
+        name, location = self._resolve(path)
         facts = write_whole(location, fill, is_private(name))
         return self._finish(name, make_manifest(key, facts, rows, info or {}))
 
@@ -353,15 +353,9 @@ class Artifacts:
             raise ArtifactError(f"'{path}' is outside the state folder {self.home}. Use a path relative to it.")
         return str(pure), self.home / pure
 
-    def _writable(self, path: str) -> tuple[str, Path]:
-        name, location = self._resolve(path)
-        if location.name.startswith((".", "_")):
-            raise ArtifactError(f"'{path}': names with a leading dot or underscore are reserved for manifests.")
-        return name, location
-
     def _private(self, path: str) -> Path:
         pure = PurePosixPath(path)
-        return self._writable(str(pure if pure.parts[:1] == (PRIVATE,) else PurePosixPath(PRIVATE) / pure))[1]
+        return self._resolve(str(pure if pure.parts[:1] == (PRIVATE,) else PurePosixPath(PRIVATE) / pure))[1]
 
 
 def is_private(name: str) -> bool:

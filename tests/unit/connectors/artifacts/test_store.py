@@ -83,19 +83,9 @@ def test_a_folder_comes_back_whole_and_replaces_the_old_one(store):
     assert store.find("runs/r/student", KEY) is not None
 
 
-OUTSIDE = ("../a.json", "/etc/a.json", "runs/../../a.json", "", ".")
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        *((path, "is outside the state folder") for path in OUTSIDE),
-        ("runs/_a.json", "underscore"),
-        (".x", "underscore"),
-    ],
-)
-def test_paths_outside_the_state_folder_and_names_of_manifests_are_refused(store, path, message):
-    with pytest.raises(ArtifactError, match=message):
+@pytest.mark.parametrize("path", ["../a.json", "/etc/a.json", "runs/../../a.json", "", "."])
+def test_paths_outside_the_state_folder_are_refused(store, path):
+    with pytest.raises(ArtifactError, match="is outside the state folder"):
         store.write_json(path, {}, KEY)
 
 
