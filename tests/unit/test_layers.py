@@ -81,41 +81,29 @@ def test_every_public_function_is_documented() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("statement", ["import flows", "import flows.cli.main", "import flows.config.base"])
-def test_imports_stay_light(statement: str) -> None:
-    code = f"{statement}\nimport sys\nprint(' '.join(m for m in {HEAVY!r} if m in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
+# Prefect reads its settings (where its files lie, telemetry) while it is imported, and never again.
+BEFORE_PREFECT = ("flows.cli.start", "flows.cli.stored_runs", "flows.cli.dataset", "flows.publish.ledger_page")
+PLAN = """from flows.cli.main import app
+from typer.testing import CliRunner
+result = CliRunner().invoke(app, ["plan", "demo"])
+assert result.exit_code == 0, result.output"""
 
 
 @pytest.mark.parametrize(
-    "module",
-    ["flows.cli.start", "flows.cli.stored_runs", "flows.cli.dataset", "flows.publish.ledger_page"],
-)
-def test_commands_prepare_the_environment_before_prefect_is_imported(module: str) -> None:
-    # Prefect reads its settings (where its files lie, telemetry) while it is imported, and never again.
-    code = f"import {module}, sys\nprint('prefect' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "unused"),
+    ("code", "unused"),
     [
-        (["--help"], (*HEAVY, "prefect", "pandas", "numpy", "pydantic", "sqlalchemy")),
-        (["plan", "demo"], (*HEAVY, "prefect", "matplotlib", "sklearn")),
+        ("import flows.config.base", HEAVY),
+        ("import wasp.extend", ("prefect", "torch", "sqlalchemy", "sklearn")),
+        *((f"import {module}", ("prefect",)) for module in BEFORE_PREFECT),
+        (PLAN, (*HEAVY, "prefect", "matplotlib", "sklearn")),
     ],
+    ids=lambda code: code[:40] if isinstance(code, str) else "",
 )
-def test_commands_that_start_no_run_load_little(arguments: list[str], unused: tuple[str, ...], tmp_path: Path) -> None:
-    code = (
-        "import sys\nfrom flows.cli.main import app\nfrom typer.testing import CliRunner\n"
-        f"r = CliRunner().invoke(app, {arguments!r})\nassert r.exit_code == 0, r.output\n"
-        f"print(' '.join(m for m in {unused!r} if m in sys.modules))"
-    )
+def test_imports_and_commands_that_start_no_run_load_little(code: str, unused: tuple[str, ...], tmp_path: Path) -> None:
+    code = f"{code}\nimport sys\nprint(*[name for name in {unused!r} if name in sys.modules])"
     environment = os.environ | {"WASP_HOME": str(tmp_path / "home")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
 
 
@@ -148,10 +136,6 @@ def test_state_is_never_pickled() -> None:
     pattern = re.compile(r"\bpickle\.(load|loads)\b|allow_pickle=True|joblib\.load|torch\.load")
     for path in FILES:
         assert not pattern.search(path.read_text()), path
-
-
-def test_the_environment_of_the_tests_is_clean() -> None:
-    assert not [name for name in os.environ if name.startswith("WASP_")]
 
 
 def test_the_tables_of_suites_name_tests_that_exist() -> None:
