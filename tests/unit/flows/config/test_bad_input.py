@@ -2,7 +2,6 @@
 
 import json
 import re
-import traceback
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, LedgerError, ProblemsError, WaspError
+from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, LedgerError, WaspError
 from flows.catalog import find_flow
 from flows.cli.start import plan
 from flows.compare.config import CompareConfig
@@ -63,18 +62,12 @@ def test_a_removed_field_says_what_to_write(flow: str, field: str, advice: str) 
 
 @pytest.mark.parametrize(("place", "value"), list(REMOVED_VALUES))
 def test_a_removed_value_says_what_to_write(place: str, value: str) -> None:
-    changed = {
-        "plms.connector": {"plms": [{"name": "a", "connector": value}]},
-        "method.guidance": {"method": {"guidance": value}},
-        "embedder.connector": {"embedder": {"connector": value}},
-        "execution.task_runner": {"execution": {"task_runner": value}},
-        "evaluation.fid_reference": {"evaluation": {"fid_reference": value}},
-        "student.adaptation": {"student": {"adaptation": value}},
-    }
+    group, field = place.split(".")
+    written = [{"name": "a", field: value}] if group == "plms" else {field: value}
     with pytest.raises(
         ConfigError, match=rf"{place}: '{value}' was removed in 0\.3\. {REMOVED_VALUES[place, value][:5]}"
     ):
-        check_config(WaspConfig, values(**changed[place]), "run.yaml")
+        check_config(WaspConfig, values(**{group: written}), "run.yaml")
 
 
 def test_a_run_of_an_earlier_version_opens_without_its_removed_fields() -> None:
@@ -105,33 +98,6 @@ def test_fewer_texts_than_models_and_classes_are_refused(home: Path) -> None:
 def test_an_unknown_connector_lists_the_known_ones(home: Path) -> None:
     with pytest.raises(ConfigError, match=r"no connector 'recordet'. Did you mean 'recorded'\? Connectors: .*ngram"):
         start(home, plms=[{"name": "a", "connector": "recordet"}])
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.csv", f"{PLANTED},login_problem\nother,login_problem\n"),
-        ("b.csv", "text,label\n" + "words,login_problem\n" * 17 + f"{PLANTED},x,y\n"),
-        ("c.jsonl", '{"text": "words", "label": "login_problem"}\n' * 18 + PLANTED),
-        (
-            "d.jsonl",
-            '{"text": "words", "label": "login_problem"}\n' * 18 + '{"text": null, "label": "login_problem"}\n',
-        ),
-    ],
-)
-def test_private_rows_that_cannot_be_read_leave_neither_words_nor_numbers(
-    home: Path, tmp_path: Path, name: str, content: str
-) -> None:
-    (tmp_path / name).write_text(content)
-    if name != "a.csv":
-        start(home, private={"path": str(tmp_path / name), "name": "odd"})
-        assert {problem["row"] for problem in told(home, "odd") if "row" in problem} == {17 if name == "b.csv" else 18}
-        return
-    # the first line of a table without header is a row of it: what is missing there is named, what is there is not
-    with pytest.raises(ProblemsError) as refused:
-        start(home, private={"path": str(tmp_path / name)})
-    assert PLANTED not in "".join(traceback.format_exception(refused.value))
-    assert_nothing_spent(home)
 
 
 def test_public_rows_that_are_private_ones_change_nothing_that_is_public(home: Path, tmp_path: Path) -> None:
@@ -181,25 +147,32 @@ def test_bad_test_rows_are_named_by_row_and_field(home: Path, tmp_path: Path, ro
     assert_nothing_spent(home)
 
 
-@pytest.mark.parametrize(
-    ("rows", "reason"),
-    [
-        ([("   ", "login_problem")], "empty"),
-        ([(PLANTED, "no_such_label")], "label"),
-        ([("the test row number 0 about login_problem", "login_problem")], "test"),
-    ],
-)
-def test_bad_private_rows_are_shown_to_their_owner_alone(
-    home: Path, tmp_path: Path, rows: list[tuple[str, str]], reason: str
-) -> None:
-    private = table(tmp_path / "private.parquet", good_rows("private") + rows)
+LINE = '{"text": "words", "label": "login_problem"}\n'
+ODD: dict[str, tuple[str | list[tuple[str, str]], int | None, str]] = {
+    "line.csv": ("text,label\n" + "words,login_problem\n" * 17 + f"{PLANTED},x,y\n", 17, ""),
+    "line.jsonl": (LINE * 18 + PLANTED, 18, ""),
+    "null.jsonl": (LINE * 18 + '{"text": null, "label": "login_problem"}\n', 18, ""),
+    "blank": ([*good_rows("private"), ("   ", "login_problem")], 18, "empty"),
+    "label": ([*good_rows("private"), (PLANTED, "no_such_label")], 18, "label"),
+    "a test row": ([*good_rows("private"), good_rows("test")[0]], 18, "test"),
+    "no letters": ([*good_rows("private"), ("2024-05-01", "login_problem")], 18, "the text has no letters"),
+    "no class": ([row for row in good_rows("private") if row[1] != "slow_internet"], None, "label 'slow_internet'"),
+    "one text": (good_rows("private") + good_rows("private")[:1] * 60, None, "one text is in 61 of 78 rows"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_private_rows_are_shown_to_their_owner_alone(home: Path, tmp_path: Path, name: str) -> None:
+    rows, row, reason = ODD[name]
+    path = tmp_path / (name if isinstance(rows, str) else "private.parquet")
+    path.write_text(rows) if isinstance(rows, str) else table(path, rows)
     test = table(tmp_path / "test.parquet", good_rows("test"))
-    prepared = start(home, private={"path": private, "name": "odd"}, test={"path": test, "rows": None})
+    prepared = start(home, private={"path": str(path), "name": "odd"}, test={"path": test, "rows": None})
     assert PLANTED not in f"{prepared.plan} {prepared.warnings}"
     assert (home / "private" / "problems" / "odd.json").stat().st_mode & 0o077 == 0
-    (problem,) = told(home, "odd")
-    assert problem["row"] == 18
-    assert reason in problem["reason"]
+    problems = told(home, "odd")
+    assert {problem["row"] for problem in problems if "row" in problem} == ({row} if row else set())
+    assert any(reason in problem["reason"] for problem in problems)
 
 
 def told(home: Path, name: str) -> list[dict[str, Any]]:
@@ -227,22 +200,6 @@ def test_the_plan_of_a_run_is_the_same_whatever_the_rows_are(home: Path, tmp_pat
         plans.append((prepared.plan.charges, prepared.plan.delta, prepared.noise, prepared.warnings))
     assert plans[0] == plans[1]
     assert {entry.kind for entry in open_ledger(home).history("desk")} <= {"register", "version", "cap"}
-
-
-@pytest.mark.parametrize(
-    ("rows", "reason"),
-    [
-        ([row for row in good_rows("private") if row[1] != "slow_internet"], "no row has the label 'slow_internet'"),
-        (good_rows("private") + good_rows("private")[:1] * 60, "one text is in 61 of 78 rows"),
-        ([*good_rows("private"), ("2024-05-01", "login_problem")], "the text has no letters"),
-    ],
-)
-def test_suspicious_rows_are_used_and_listed_for_their_owner(
-    home: Path, tmp_path: Path, rows: list[tuple[str, str]], reason: str
-) -> None:
-    start(home, private={"path": table(tmp_path / "private.parquet", rows), "name": "odd"})
-    (problem,) = told(home, "odd")
-    assert reason in problem["reason"]
 
 
 @pytest.mark.parametrize(

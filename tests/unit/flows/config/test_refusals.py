@@ -58,7 +58,6 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         # guidance
         ({"private": {"declared_rows": 120}, "method": {"guidance": "auto", "iterations": 1}}, "Set iterations to 2"),
         ({"private": None}, "private: set either the private rows"),
-        ({"student": {"kind": "linear", "adaptation": "density"}}, "Write text_labels: soft"),
         ({"method": KERNEL | {"iterations": 1}}, "Set iterations to 2 or more"),
         ({"method": KERNEL | {"votes": 1}}, "votes: 1 has no effect with guidance: kernel"),
         ({"method": KERNEL, "privacy": {"calibration": "paper"}}, "Set method.guidance: votes"),
@@ -73,16 +72,10 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         # persons
         ({"privacy": {"protects": "person"}}, "private.person"),
         ({"privacy": {"protects": "person"}, "private": {"person": "patient", "rows": 60}}, "private.of"),
-        # label counts and teachers are kd_tutor
-        ({"filter": "discriminator"}, "filter: removed in 0.3"),
-        ({"discriminator": {"teachers": 3}}, "discriminator: removed in 0.3"),
-        ({"class_balance": "tutor"}, "class_balance: removed in 0.3"),
-        ({"privacy": {"filter_epsilon": 1.0}}, "filter_epsilon: removed in 0.3"),
         # parties
         ({"parties": BOTH}, "that hold them"),
         (FEDERATED | {"method": KERNEL}, "does not support several parties"),
         (FEDERATED | {"method": {"iterations": 1}}, "no party is asked"),
-        (FEDERATED | {"parties": BOTH | {"embeddings": "float16"}}, "vectors are sent as float32"),
         # the student
         ({"student": {"kind": "linear", "learning_rate": 0.001}}, "has no effect on a student of kind linear"),
     ],
@@ -97,7 +90,6 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "fusegen": [
         ({"private": {"path": "rows.csv"}}, "private: this flow uses no private data"),
         ({"privacy": {"epsilon": 4}}, "its epsilon is 0"),
-        ({"evaluation": {"fid_reference": "private"}}, "'private' was removed in 0.3. Write test"),
         ({"plms_used": ["clark"]}, "there is no PLM 'clark'. Choose from clerk, novelist"),
     ],
     "only_private": [
@@ -131,7 +123,6 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"method": {"samples": 73}}, "must be at least samples"),
         ({"privacy": {"protects": "person"}}, "privacy.protects"),
         ({"privacy": {"tutor_epsilon": 4.0}}, "must be below epsilon"),
-        ({"filter": "discriminator"}, "filter: removed in 0.3"),
         ({"class_balance": "balanced", "privacy": {"tutor_epsilon": 0.1}}, "privacy.tutor_epsilon is 0.1"),
         ({"privacy": {"calibration": "paper"}, "discriminator": {"noise": "laplace"}}, "Set tight"),
     ],

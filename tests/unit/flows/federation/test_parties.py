@@ -12,22 +12,13 @@ from flows.cli import stored_runs
 from flows.config.files import check_config
 from flows.engine.federation import federation_of, read_registry
 from flows.federation.local_parties import partition
-from flows.federation.party import PartyConfig, load_party, serve_party
+from flows.federation.party import load_party, serve_party
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.manifest import open_book, read_book
 from tasks.federation.partition import Partition
 from tasks.steps.federation.party import register_rows
 from tests.support.runs.federation import open_federated, write_rows
 from tests.support.runs.pipeline import values
-
-BOTH = {"registry": "parties.yaml", "exchange": "exchange"}
-
-
-def test_a_party_file_of_an_earlier_version_is_told_what_to_remove() -> None:
-    values = {"name": "a", "private": {"path": "rows.csv"}, "cap": {"epsilon": 1}, **BOTH}
-    assert check_config(PartyConfig, values, "the test").minimum == 2
-    with pytest.raises(ConfigError, match=r"api: removed in 0\.3. Remove it; parties meet in the exchange"):
-        check_config(PartyConfig, values | {"api": "http://server/api", "poll_seconds": 2}, "the test")
 
 
 @pytest.mark.parametrize(
