@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.served_flow import ask
 
@@ -19,20 +18,18 @@ GOOD = {"name": "clerk", "connector": "ngram", "model": "helpdesk"}
 @pytest.fixture
 def pipeline(api: str, tmp_path: Path) -> Pipeline:
     """Let the model 'novelist' refuse every call until a file says that it is back."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(
-        "import pathlib\n"
-        "import connectors.models.ngram.model as m\n"
-        "from connectors.interfaces.errors import FinalError\n"
-        "whole = m.NgramModel.complete\n"
-        "def complete(self, prompts, *rest):\n"
-        f"    if self.name == 'novelist' and not pathlib.Path({str(folder / 'back')!r}).exists():\n"
-        "        raise FinalError('novelist: the key is not valid')\n"
-        "    return whole(self, prompts, *rest)\n"
-        "m.NgramModel.complete = complete\n"
-    )
-    return Pipeline(tmp_path / "home", api, {"PYTHONPATH": f"{folder}:{ROOT}"})
+    code = f"""
+import pathlib
+import connectors.models.ngram.model as m
+from connectors.interfaces.errors import FinalError
+whole = m.NgramModel.complete
+def complete(self, prompts, *rest):
+    if self.name == 'novelist' and not pathlib.Path({str(tmp_path / "back")!r}).exists():
+        raise FinalError('novelist: the key is not valid')
+    return whole(self, prompts, *rest)
+m.NgramModel.complete = complete
+"""
+    return Pipeline(tmp_path / "home", api).patched(code)
 
 
 def step_states(api: str, run: str) -> dict[str, tuple[str, str]]:
@@ -71,7 +68,7 @@ def test_a_model_that_is_back_writes_again_where_no_vote_has_been_cast(pipeline:
     plms = [GOOD, {"name": "novelist", "connector": "ngram", "model": "stories"}]
     first = pipeline.run(plms=plms, method=ENOUGH, **CONTINUE)
     before = pipeline.releases(first["run_id"])
-    (tmp_path / "site" / "back").touch()
+    (tmp_path / "back").touch()
     again = pipeline.run(plms=plms, method=ENOUGH, **CONTINUE)
     assert again["run_id"] == first["run_id"]
     assert pipeline.releases(first["run_id"]) == before, "what was voted on stays as it was"
@@ -85,5 +82,5 @@ def test_a_run_whose_other_models_write_too_little_for_a_vote_stops_and_goes_on_
     assert stopped.returncode == 1
     assert "'login_problem' has 2 of 4 (clerk: 2 usable, novelist: no answers)" in stopped.stderr
     assert "novelist is down: novelist: the key is not valid. Nothing was released" in stopped.stderr
-    (tmp_path / "site" / "back").touch()
+    (tmp_path / "back").touch()
     assert pipeline.run()["n_synthetic"] == 72

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from tests.support.data.planted_strings import PLANTED, found_outside, planted_rows
-from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline, last_json
 
 
@@ -92,13 +91,11 @@ def test_an_error_inside_the_private_zone_keeps_its_words(
     """An embedder that chokes on a private text quotes it in its error; the quote stays in the zone."""
     api, prefect = own_server
     pipeline = Pipeline(tmp_path / "home", api)
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(
+    pipeline.patched(
         "import connectors.embedders.registry as e\n"
         "def choke(self, texts):\n    raise ValueError('cannot encode ' + ' '.join(texts))\n"
         "e.HashingEmbedder.embed_alone = choke\n"
     )
-    pipeline.extra["PYTHONPATH"] = f"{tmp_path / 'site'}:{ROOT}"
     done = pipeline.call("run", "wasp", "--config", str(pipeline.config(private={"path": str(owner / "rows.parquet")})))
     assert done.returncode == 2, done.stderr[-2000:]
     assert "PRIVATE-STEP" in done.stderr

@@ -129,19 +129,6 @@ class Browser:
 
         self.wait(f"a box that takes {value}", typed)
 
-    def choose(self, value: str, *labels: str) -> list[str]:
-        """Pick one of the choices of a field; return all of them."""
-        self.press(f"{self.field(*labels)}/fieldset//button[@aria-haspopup='listbox']", " > ".join(labels))
-        choices = self.wait(f"choices of {labels[-1]} with {value}", lambda: self.offered(value))
-        self.click(value, "option")
-        return list(choices)
-
-    def offered(self, value: str) -> list[str]:
-        """Return the choices of the list that is open; none while it does not offer `value` yet."""
-        listed = self.driver.find_elements(By.XPATH, "//*[@role='option']")
-        choices = [str(option.get_attribute("textContent")).strip() for option in listed]
-        return choices if value in choices else []
-
     def value(self, *labels: str) -> str:
         """Return what a field holds: a text, a number, a choice, 'true' or 'false' of a switch."""
         fieldset = f"{self.field(*labels)}/fieldset"

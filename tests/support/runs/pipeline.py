@@ -80,6 +80,14 @@ class Pipeline:
         path.write_text(yaml.safe_dump({name: value for name, value in chosen.items() if value is not None}))
         return path
 
+    def patched(self, code: str) -> "Pipeline":
+        """Let every process of the command run some code when it starts."""
+        folder = self.home.parent / "site"
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(code)
+        self.extra["PYTHONPATH"] = f"{folder}:{ROOT}"
+        return self
+
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "flows.cli.main", *arguments]
         return subprocess.Popen(

@@ -30,7 +30,7 @@ class VendorServer:
         self.latency, self.plan = latency, plan
         self.script: deque[Reply | Plan] = deque()
         self.requests: list[Request] = []
-        self.in_flight = self.most_in_flight = self.connections = 0
+        self.in_flight = self.most_in_flight = 0
         self.port = 0
         self._ready = threading.Event()
 
@@ -94,7 +94,6 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self.server.connections += 1
         self.waiting = 0
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -112,11 +111,9 @@ class Connection(asyncio.Protocol):
         if len(rest) < length:
             return
         self.buffer = rest[length:]
-        raw = rest[:length]
-        body = json.loads(raw) if headers.get("content-type", "").startswith("application/json") and raw else {}
-        method, path, _ = lines[0].split(" ", 2)
-        headers[":method"] = method
-        self.take(Request(path, headers, body, time.monotonic(), raw))
+        is_json = length and headers.get("content-type", "").startswith("application/json")
+        body = json.loads(rest[:length]) if is_json else {}
+        self.take(Request(lines[0].split(" ")[1], headers, body, time.monotonic()))
 
     def take(self, request: Request) -> None:
         server = self.server

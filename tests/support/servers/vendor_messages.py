@@ -32,7 +32,6 @@ class Request:
     headers: dict[str, str]
     body: Any
     at: float = 0.0
-    raw: bytes = b""
 
     @property
     def anthropic(self) -> bool:
