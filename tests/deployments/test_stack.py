@@ -4,12 +4,10 @@ import json
 import os
 import signal
 import time
-import urllib.error
-import urllib.request
-from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
@@ -17,7 +15,7 @@ from deployments.stack.supervisor import Supervisor
 from flows.engine.server import FILE
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import SMALL, last_json, values
-from tests.support.runs.served_flow import ask
+from tests.support.runs.served_flow import artifacts, ask
 from tests.support.servers.stack import RunningStack, stack
 from tests.support.waits import WAIT_SECONDS, wait_until
 
@@ -35,9 +33,7 @@ def running(tmp_path_factory: pytest.TempPathFactory):
 
 def start_run(running: RunningStack, **changes: Any) -> str:
     """Start a small run through the server, as the UI does; return its id."""
-    deployment = ask(running.api, "/deployments/name/wasp/demo")["id"]
-    body = {"parameters": {"config": values(**changes)}}
-    return str(ask(running.api, f"/deployments/{deployment}/create_flow_run", body)["id"])
+    return running.start("wasp/demo", values(**changes))
 
 
 def run_in_shell(running: RunningStack, folder: Path) -> dict[str, Any]:
@@ -51,7 +47,7 @@ def run_in_shell(running: RunningStack, folder: Path) -> dict[str, Any]:
 
 def wait_for_state(running: RunningStack, run: str, *states: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
     def state() -> dict[str, Any]:
-        return dict(ask(running.api, f"/flow_runs/{run}")["state"])
+        return dict(running.flow_run(run)["state"])
 
     log = (running.home / "stack/logs/worker.log").read_text
     wait_until(lambda: state()["name"] in states, log=lambda: (state(), log()[-3000:]), seconds=seconds, every=0.5)
@@ -95,11 +91,7 @@ def test_a_run_from_the_server_with_paths_of_the_data_folder(running) -> None:
     rows.to_csv(Path(running.environment["WASP_DATA"]) / "notes.csv", index=False)
     run = start_run(running, private={"path": "notes.csv", "name": "notes"})
     assert wait_for_state(running, run, "Completed", "Failed", "Crashed")["name"] == "Completed"
-    summary = json.loads(next((running.home / "runs").glob("*/summary.json")).read_text())
-    assert summary["prefect_run_id"] == run
-    address = f"{running.mlflow}/api/2.0/mlflow/runs/get?run_id={summary['mlflow_run_id']}"
-    with urllib.request.urlopen(address, timeout=30) as answer:
-        info = json.load(answer)["run"]["info"]
+    info = running.mlflow_run(running.manifest(run)["summary"]["mlflow_run_id"])["info"]
     assert info["status"] == "FINISHED"
     assert info["artifact_uri"].startswith("mlflow-artifacts:/")
     assert list((running.home / "mlartifacts").rglob("*.html")), "the report went through the server"
@@ -147,10 +139,6 @@ def test_a_program_that_dies_is_started_again(running) -> None:
 LONG: dict[str, Any] = {"method": {"iterations": 40, "samples": 20_000}}
 
 
-def manifests(running: RunningStack) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in (running.home / "runs").glob("*/manifest.json")]
-
-
 def wait_for_task(running: RunningStack, run: str, state: str) -> list[dict[str, Any]]:
     """Wait until a task run of a flow run has a state; return all of this state."""
     asked = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"state": {"type": {"any_": [state]}}}}
@@ -160,8 +148,7 @@ def wait_for_task(running: RunningStack, run: str, state: str) -> list[dict[str,
 def test_the_crash_of_a_run_is_seen_within_a_minute(running) -> None:
     run = start_run(running, **LONG, execution={"max_workers": 2, "seed": 5})
     wait_for_task(running, run, "RUNNING")
-    (pid,) = [book["process"] for book in manifests(running) if book["prefect_run_id"] == run]
-    os.kill(pid, signal.SIGKILL)  # its worker lives
+    os.kill(running.manifest(run)["process"], signal.SIGKILL)  # its worker lives
     assert wait_for_state(running, run, "Crashed", seconds=60)
 
 
@@ -174,14 +161,11 @@ def test_a_cancelled_run_shows_what_it_reserves_and_how_to_give_it_back(running)
         {"state": {"type": "CANCELLING", "name": "Cancelling"}, "force": True},
     )
     wait_for_state(running, run, "Cancelled")
-    (artifact,) = ask(
-        running.api, "/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"any_": ["stopped"]}}}
-    )
-    (book,) = [book for book in manifests(running) if book["prefect_run_id"] == run]
+    shown, book = artifacts(running.api, run)["stopped"]["data"], running.manifest(run)
     name = book["run_id"]
     assert book["state"] == "interrupted"
-    assert f"wasp abandon {name}" in artifact["data"]
-    assert "reserve" in artifact["data"]
+    assert f"wasp abandon {name}" in shown
+    assert "reserve" in shown
     abandoned = running.command("flows.cli.main", "abandon", name)
     assert abandoned.returncode == 0, abandoned.stderr
 
@@ -242,12 +226,8 @@ def locked(tmp_path_factory: pytest.TempPathFactory):
 
 
 def status(address: str, auth: str = "") -> int:
-    headers = {"Authorization": f"Basic {b64encode(auth.encode()).decode()}"} if auth else {}
-    try:
-        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=30) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        return error.code
+    name, _, password = auth.partition(":")
+    return httpx.get(address, auth=(name, password) if auth else None, timeout=30).status_code
 
 
 def test_a_stack_with_a_password_accepts_registered_datasets_only(locked, running) -> None:
@@ -255,8 +235,12 @@ def test_a_stack_with_a_password_accepts_registered_datasets_only(locked, runnin
     assert not (running.home / FILE).exists()
 
 
+def addresses(locked: RunningStack) -> tuple[str, str]:
+    return f"{locked.api}/version", f"{locked.mlflow}/api/2.0/mlflow/experiments/get?experiment_id=0"
+
+
 def test_both_servers_ask_for_the_password(locked) -> None:
-    for address in (f"{locked.api}/version", f"{locked.mlflow}/api/2.0/mlflow/experiments/get?experiment_id=0"):
+    for address in addresses(locked):
         assert status(address) == 401
         assert status(address, "keeper:another password") == 401
         assert status(address, AUTH) == 200
@@ -274,7 +258,7 @@ def test_the_password_can_be_changed_between_down_and_up(locked) -> None:
     assert locked.word("down").returncode == 0
     done = locked.word("up", WASP_AUTH=other)
     assert done.returncode == 0, done.stderr
-    for address in (f"{locked.api}/version", f"{locked.mlflow}/api/2.0/mlflow/experiments/get?experiment_id=0"):
+    for address in addresses(locked):
         assert status(address, AUTH) == 401
         assert status(address, other) == 200
     logs = "".join(path.read_text(errors="replace") for path in (locked.home / "stack" / "logs").iterdir())

@@ -11,10 +11,10 @@ from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
 from tests.support.browser.browser import HEIGHT, WIDTH, Browser
-from tests.support.browser.site import Site, running_site
 from tests.support.browser.story import DEMO, DEPLOYMENT, Story
 from tests.support.paths import OUTPUT
 from tests.support.runs.pipeline import merged
+from tests.support.servers.stack import RunningStack, stack
 
 SHOTS = OUTPUT / "screenshots"
 
@@ -27,8 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with running_site(tmp_path_factory.mktemp("site") / "home") as running:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    with stack(tmp_path_factory.mktemp("site") / "home", PREFECT_WORKER_QUERY_SECONDS="1") as running:
         yield running
 
 
@@ -41,7 +41,7 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def story(site: Site, window: Browser) -> Story:
+def story(site: RunningStack, window: Browser) -> Story:
     filled = site.deployment(DEPLOYMENT)["parameters"]["config"]
     site.fill_form_with(DEPLOYMENT, merged(filled, DEMO))
     return Story(site, window)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.browser.site import Site
 from tests.support.browser.story import DEPLOYMENT, Story
 from tests.support.runs.pipeline import SMALL
+from tests.support.servers.stack import RunningStack
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import Reply, Request, failure
 
@@ -45,9 +45,8 @@ def vendor(outage: Outage) -> Iterator[VendorServer]:
 @pytest.fixture(scope="module")
 def failed(story: Story, vendor: VendorServer) -> str:
     """A run whose only language model goes down in the second iteration; its id."""
-    plm = {"name": "gpt", "connector": "openai", "model": "some-model", "endpoint": f"{vendor.url}/v1", "key": "none"}
     config = SMALL | {
-        "plms": [plm | {"options": {"tries": 2}}],
+        "plms": [vendor.plm(key="none", options={"tries": 2})],
         "method": SMALL["method"] | {"iterations": ROUNDS, "samples": SAMPLES},
     }
     flow_run = story.site.start(DEPLOYMENT, config)
@@ -56,7 +55,7 @@ def failed(story: Story, vendor: VendorServer) -> str:
     return flow_run
 
 
-def releases(site: Site, flow_run: str) -> dict[str, str]:
+def releases(site: RunningStack, flow_run: str) -> dict[str, str]:
     """Return the hash of every release of a run by its slot."""
     run = site.manifest(flow_run)
     entries = site.pipeline.entries(run["dataset"])

@@ -6,7 +6,7 @@ from typing import Any
 from selenium.webdriver.common.by import By
 
 from tests.support.browser.browser import Browser
-from tests.support.browser.site import Site
+from tests.support.servers.stack import RunningStack
 
 DEPLOYMENT = "wasp/demo"
 DEMO: dict[str, Any] = {
@@ -26,7 +26,7 @@ DIALOG = "//*[@role='dialog' or @role='alertdialog']"
 class Story:
     """A person in front of the browser."""
 
-    site: Site
+    site: RunningStack
     window: Browser
 
     def open_form(self) -> None:
