@@ -149,14 +149,17 @@ ONE = {"output": ["a", "random 1"], "plan.json": ["x"]}
 AGAIN = {"output": ["a", "random 2"], "plan.json": ["x"]}
 
 
-def test_what_differs_between_equal_runs_is_chance() -> None:
-    assert blamed(ONE, AGAIN, {"output": ["a", "random 3"], "plan.json": ["x"]}) == []
-
-
-def test_a_line_that_both_equal_runs_have_is_no_chance() -> None:
-    assert blamed(ONE, AGAIN, {"output": ["b", "random 3"], "plan.json": ["x"]}) == ["output: a"]
-
-
-def test_every_difference_in_a_file_without_chance_is_blamed() -> None:
-    found = blamed(ONE, AGAIN, {"output": ["a", "random 3"], "plan.json": ["x", "y"], "new": []})
-    assert found == ["new: only one run has this file", "plan.json: y"]
+@pytest.mark.parametrize(
+    ("other", "differences"),
+    [
+        ({"output": ["a", "random 3"], "plan.json": ["x"]}, []),
+        ({"output": ["b", "random 3"], "plan.json": ["x"]}, ["output: a"]),
+        (
+            {"output": ["a", "random 3"], "plan.json": ["x", "y"], "new": []},
+            ["new: only one run has this file", "plan.json: y"],
+        ),
+    ],
+    ids=["chance", "a line that both equal runs have", "files without chance"],
+)
+def test_what_differs_between_equal_runs_alone_is_chance(other: dict[str, list[str]], differences: list[str]) -> None:
+    assert blamed(ONE, AGAIN, other) == differences
