@@ -50,14 +50,6 @@ def test_four_commands_lead_from_a_file_to_a_bundle(folder: Path) -> None:
     assert wasp("show", "latest")["run_id"] == run["run_id"]
 
 
-def test_files_that_exist_are_kept(folder: Path) -> None:
-    (folder / "triage_task.yaml").write_text("mine")
-    refused = Pipeline(folder / "home").call("init", "triage", "--data", "notes.csv", folder=folder)
-    assert refused.returncode == 2
-    assert "triage_task.yaml: this file exists" in refused.stderr
-    assert (folder / "triage_task.yaml").read_text() == "mine"
-
-
 @pytest.mark.parametrize("name", ["demo", "wasp_here", "imdb_recorded", "person_here", "federated_here"])
 def test_the_schema_for_editors_accepts_configurations_and_names_unknown_keys(name: str, tmp_path: Path) -> None:
     schema = json.loads(Pipeline(tmp_path / "home").call("schema", "wasp").stdout)

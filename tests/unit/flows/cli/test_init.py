@@ -2,7 +2,9 @@
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import pytest
@@ -25,24 +27,42 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def called(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    """Call the command in this process, in the folder; return its exit code."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("WASP_HOME", str(folder / "home"))
-    monkeypatch.setattr("sys.argv", ["wasp", *words])
-    try:
-        main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
-
-
 class Terminal(io.StringIO):
     """Standard input of a person."""
 
     def isatty(self) -> bool:
         """Return True."""
         return True
+
+
+class Done(NamedTuple):
+    """Exit code of a command, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Wasp = Callable[..., Done]
+
+
+@pytest.fixture
+def wasp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Wasp:
+    """Return the command in this process, in the folder; `typed`: by a person at a terminal."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+
+    def call(*words: str, typed: str | None = None) -> Done:
+        monkeypatch.setattr("sys.argv", ["wasp", *words])
+        monkeypatch.setattr("sys.stdin", io.StringIO() if typed is None else Terminal(typed))
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return Done(code, *capsys.readouterr())
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -64,29 +84,32 @@ class Terminal(io.StringIO):
         (["--model", "ngram:letters", "--endpoint", "http://127.0.0.1:9/v1"], "endpoint"),
     ],
 )
-def test_a_wrong_option_registers_and_writes_nothing(
-    folder: Path, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    refused = called(folder, monkeypatch, "init", "triage", "--data", "notes.csv", "--yes", *words)
-    assert refused == 2
-    assert message in capsys.readouterr().err
+def test_a_wrong_option_registers_and_writes_nothing(folder: Path, wasp: Wasp, words: list[str], message: str) -> None:
+    refused = wasp("init", "triage", "--data", "notes.csv", "--yes", *words)
+    assert refused.code == 2
+    assert message in refused.err
     assert [file.name for file in folder.iterdir() if file.name != "home"] == ["notes.csv"]
     assert open_ledger(folder / "home").datasets() == []
 
 
-def test_an_init_that_fails_at_its_last_step_leaves_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_exist_are_kept(folder: Path, wasp: Wasp) -> None:
+    (folder / "triage_task.yaml").write_text("mine")
+    refused = wasp("init", "triage", "--data", "notes.csv", "--yes")
+    assert (refused.code, "triage_task.yaml: this file exists" in refused.err) == (2, True)
+    assert (folder / "triage_task.yaml").read_text() == "mine"
+
+
+def test_an_init_that_fails_at_its_last_step_leaves_nothing(folder: Path, wasp: Wasp) -> None:
     (folder / "home").mkdir(mode=0o700)
     (folder / "home" / "schema").write_text("a file where a folder should be")
     words = ("init", "triage", "--data", "notes.csv", "--yes", "--test-share", "0.2")
-    assert called(folder, monkeypatch, *words) == 1
-    assert "schema" in capsys.readouterr().err
+    failed = wasp(*words)
+    assert (failed.code, "schema" in failed.err) == (1, True)
     assert sorted(file.name for file in folder.iterdir()) == ["home", "notes.csv"]
     assert not list((folder / "home/private").rglob("*.parquet"))
     (folder / "home" / "schema").unlink()
-    assert called(folder, monkeypatch, *words) == 0
-    assert "triage_test.parquet" in capsys.readouterr().out
+    done = wasp(*words)
+    assert (done.code, "triage_test.parquet" in done.out) == (0, True)
 
 
 NAMES = ("Zoë", "José", "Günter")
@@ -103,22 +126,20 @@ def clinic(tmp_path: Path) -> Path:
 INIT = ("init", "triage", "--data", "notes.csv", "--text", "note", "--label", "kind", "--yes")
 
 
-def test_a_column_of_persons_needs_a_decision(
-    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert called(clinic, monkeypatch, *INIT) == 2
-    assert "'patient' has 20 values in 60 rows. If each value is a person" in capsys.readouterr().err
-    assert called(clinic, monkeypatch, *INIT, "--person", "none") == 0
+def test_a_column_of_persons_needs_a_decision(clinic: Path, wasp: Wasp) -> None:
+    refused = wasp(*INIT)
+    assert refused.code == 2
+    assert "'patient' has 20 values in 60 rows. If each value is a person" in refused.err
+    assert wasp(*INIT, "--person", "none").code == 0
     values = yaml.safe_load((clinic / "triage.yaml").read_text())
     assert values["privacy"] == {"epsilon": 4.0, "delta": 1e-5}
 
 
 @pytest.mark.parametrize(("answer", "protects"), [("", "person"), ("none", None)])
 def test_a_column_of_persons_is_a_question_on_a_terminal(
-    clinic: Path, monkeypatch: pytest.MonkeyPatch, answer: str, protects: str | None
+    clinic: Path, wasp: Wasp, answer: str, protects: str | None
 ) -> None:
-    monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
-    assert called(clinic, monkeypatch, *INIT) == 0
+    assert wasp(*INIT, typed=f"{answer}\n").code == 0
     assert yaml.safe_load((clinic / "triage.yaml").read_text())["privacy"].get("protects") == protects
 
 
@@ -127,53 +148,45 @@ UNCONFIRMED = (*INIT[:-1], "--person", "none")
 
 @pytest.mark.parametrize("words", [(), ("--class", "a", "--class", "b"), ("--declared-rows", "50", "--language", "en")])
 def test_a_script_declares_classes_number_and_language_or_learns_nothing(
-    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    clinic: Path, wasp: Wasp, words: tuple[str, ...]
 ) -> None:
-    assert called(clinic, monkeypatch, *UNCONFIRMED, "--json", *words) == 2
-    out, error = capsys.readouterr()
-    assert "become public, so the owner of the rows declares them" in error
-    assert not any(secret in out + error for secret in ("60", "20", "a, b"))
+    refused = wasp(*UNCONFIRMED, "--json", *words)
+    assert refused.code == 2
+    assert "become public, so the owner of the rows declares them" in refused.err
+    assert not any(secret in refused.out + refused.err for secret in ("60", "20", "a, b"))
     assert not (clinic / "triage.yaml").exists()
     full = ("--class", "a", "--class", "b", "--declared-rows", "50", "--language", "de")
-    assert called(clinic, monkeypatch, *UNCONFIRMED, "--json", *full) == 0
-    assert not {"rows", "left_out", "persons"} & json.loads(capsys.readouterr().out).keys()
+    done = wasp(*UNCONFIRMED, "--json", *full)
+    assert done.code == 0
+    assert not {"rows", "left_out", "persons"} & json.loads(done.out).keys()
     assert yaml.safe_load((clinic / "triage_task.yaml").read_text())["language"] == "de"
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 2), ("y", 0)])
-def test_a_proposal_is_written_after_the_owners_yes(
-    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str, code: int
-) -> None:
-    monkeypatch.setattr("sys.stdin", Terminal(f"{answer}\n"))
-    assert called(clinic, monkeypatch, *UNCONFIRMED) == code
-    assert "classes   a, b" in capsys.readouterr().out
+def test_a_proposal_is_written_after_the_owners_yes(clinic: Path, wasp: Wasp, answer: str, code: int) -> None:
+    done = wasp(*UNCONFIRMED, typed=f"{answer}\n")
+    assert (done.code, "classes   a, b" in done.out) == (code, True)
     assert (clinic / "triage.yaml").exists() == (code == 0)
     assert bool(open_ledger(clinic / "home").datasets()) == (code == 0)
 
 
-def test_a_person_column_protects_and_declares_persons(
-    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert called(clinic, monkeypatch, *INIT, "--person", "patient") == 0
-    out = capsys.readouterr().out
-    assert "60 rows of 20 persons, declared as 20" in out
-    assert "line 2 is not UTF-8" in out
+def test_a_person_column_protects_and_declares_persons(clinic: Path, wasp: Wasp) -> None:
+    made = wasp(*INIT, "--person", "patient")
+    assert made.code == 0
+    assert "60 rows of 20 persons, declared as 20" in made.out
+    assert "line 2 is not UTF-8" in made.out
     words = ("plan", "triage", *FAST, "--set", "method.guidance=kernel")
-    assert called(clinic, monkeypatch, *words) == 0
-    assert "one person (at most 8 rows of each, joined by mean)" in capsys.readouterr().out
-    assert called(clinic, monkeypatch, *words, "--set", "privacy.protects=record") == 0
-    assert "only single rows are protected" in capsys.readouterr().out
+    assert "one person (at most 8 rows of each, joined by mean)" in wasp(*words).out
+    assert "only single rows are protected" in wasp(*words, "--set", "privacy.protects=record").out
 
 
-def test_the_held_out_rows_are_chosen_by_content_and_by_person(
-    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_held_out_rows_are_chosen_by_content_and_by_person(clinic: Path, wasp: Wasp) -> None:
     head, *rows = (clinic / "notes.csv").read_bytes().splitlines(keepends=True)
     sides = []
     for name, lines in (("triage", rows), ("again", rows[::-1])):
         (clinic / "notes.csv").write_bytes(b"".join([head, *lines]))
-        words = ("init", name, *INIT[2:], "--person", "patient", "--test-share", "0.3")
-        assert called(clinic, monkeypatch, *words) == 0
+        made = wasp("init", name, *INIT[2:], "--person", "patient", "--test-share", "0.3")
+        assert (made.code, "pain" in made.out) == (0, False)
         files = (clinic / "home/private/datasets" / f"{name}.parquet", clinic / f"{name}_test.parquet")
         assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o600]
         private, test = (pd.read_parquet(file) for file in files)
@@ -182,43 +195,24 @@ def test_the_held_out_rows_are_chosen_by_content_and_by_person(
         assert 3 <= test["person"].nunique() <= 9
         sides.append(sorted(test["text"]))
     assert sides[0] == sides[1]
-    assert "pain" not in capsys.readouterr().out
-    assert called(clinic, monkeypatch, "plan", "triage", *FAST) == 0
-    assert "no test rows" not in capsys.readouterr().out
+    planned = wasp("plan", "triage", *FAST)
+    assert (planned.code, "no test rows" in planned.out) == (0, False)
 
 
-def test_a_conversation_on_a_terminal_ends_with_plan_and_preview(
-    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers = (
-        "nosuch.csv",
-        "notes.csv",
-        "triage",
-        "",
-        "kind",
-        "clinical note",
-        "0.9",
-        "0.2",
-        "gpt-4o",
-        "ngram:letters",
-        "-1",
-        "3",
-    )
-    monkeypatch.setattr("sys.stdin", Terminal("\n".join([*answers, "patient", "y", "y", "y", ""])))
-    assert called(clinic, monkeypatch, "init") == 0
-    out = capsys.readouterr().out
+def test_a_conversation_on_a_terminal_ends_with_plan_and_preview(clinic: Path, wasp: Wasp) -> None:
+    answers = "nosuch.csv, notes.csv, triage, , kind, clinical note, 0.9, 0.2, gpt-4o, ngram:letters, -1, 3, patient"
+    made = wasp("init", typed="\n".join([*answers.split(", "), "y", "y", "y", ""]))
+    assert made.code == 0
     for reason in ("nosuch.csv", "0.9 is not between", "'gpt-4o' is not CONNECTOR:MODEL", "-1 is not greater than 0"):
-        assert reason in out
+        assert reason in made.out
     order = ("dataset   triage", "protects  each person", "opening       index", "epsilon spent: 0", "wasp run triage")
-    assert sorted(order, key=out.rindex) == list(order)
+    assert sorted(order, key=made.out.rindex) == list(order)
     values = yaml.safe_load((clinic / "triage.yaml").read_text())
     assert values["privacy"] == {"epsilon": 3.0, "delta": 1e-5, "protects": "person"}
     assert values["test"] == {"path": "triage_test.parquet"}
     assert yaml.safe_load((clinic / "triage_task.yaml").read_text())["item"] == "clinical note"
 
 
-def test_a_script_without_name_or_data_is_told_both(
-    clinic: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert called(clinic, monkeypatch, "init") == 2
-    assert "NAME, --data: one is not set. Write both" in capsys.readouterr().err
+def test_a_script_without_name_or_data_is_told_both(clinic: Path, wasp: Wasp) -> None:
+    refused = wasp("init")
+    assert (refused.code, "NAME, --data: one is not set. Write both" in refused.err) == (2, True)
