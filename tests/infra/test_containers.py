@@ -90,8 +90,10 @@ def instructions() -> list[tuple[str, str]]:
     return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in joined.splitlines() if line.strip()]
 
 
-def test_hadolint_finds_nothing():
-    done = subprocess.run([beside_python("hadolint"), str(DOCKERFILE)], capture_output=True, text=True)
+@pytest.mark.parametrize(("linter", "files"), [("hadolint", [DOCKERFILE]), ("shellcheck", sorted(INFRA.rglob("*.sh")))])
+def test_linters_find_nothing(linter, files):
+    assert files
+    done = subprocess.run([beside_python(linter), *map(str, files)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
@@ -173,12 +175,15 @@ def shown(done):
     return json.loads(done.stdout)
 
 
-def test_a_client_gets_the_access_data_of_both_servers(start):
+def test_prefects_client_gets_the_access_data_of_both_servers_and_its_server_asks_for_them(start):
     found = shown(start("prefect", "worker", "start", **AUTH))["environment"]
     assert found["PREFECT_API_AUTH_STRING"] == "nurse:colon:in-password"
     assert found["MLFLOW_TRACKING_USERNAME"] == "nurse"
     assert found["MLFLOW_TRACKING_PASSWORD"] == "colon:in-password"
     assert "PREFECT_SERVER_API_AUTH_STRING" not in found
+    server = shown(start("prefect", "server", "start", **AUTH))
+    assert server["environment"]["PREFECT_SERVER_API_AUTH_STRING"] == "nurse:colon:in-password"
+    assert server["arguments"] == ["server", "start"]
 
 
 def test_the_key_of_the_ledger_comes_from_a_secret_and_never_replaces_one(start, tmp_path):
@@ -188,12 +193,6 @@ def test_the_key_of_the_ledger_comes_from_a_secret_and_never_replaces_one(start,
         shown(start("prefect", "worker", "start", WASP_HOME=str(tmp_path / "home"), LEDGER_KEY_FILE=str(secret)))
     assert (key.read_bytes(), key.stat().st_mode & 0o777) == (b"a" * 32, 0o600)
     assert key.parent.stat().st_mode & 0o777 == (tmp_path / "home").stat().st_mode & 0o777 == 0o700
-
-
-def test_the_prefect_server_asks_for_the_password(start):
-    found = shown(start("prefect", "server", "start", **AUTH))
-    assert found["environment"]["PREFECT_SERVER_API_AUTH_STRING"] == "nurse:colon:in-password"
-    assert found["arguments"] == ["server", "start"]
 
 
 def test_the_mlflow_server_asks_for_the_password_of_this_start(start):
@@ -209,16 +208,13 @@ def test_the_mlflow_server_asks_for_the_password_of_this_start(start):
         assert f"database_uri = sqlite:///{place.removesuffix('.ini')}.db" in Path(place).read_text()
 
 
-def test_without_the_variable_nobody_is_asked(start):
+def test_without_the_variable_nobody_is_asked_and_empty_ones_count_as_unset(start):
+    empty = {"PREFECT_SERVER_ENCRYPTION_KEY": "", "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": ""}
     for arguments in (("prefect", "server", "start"), ("mlflow", "server")):
-        found = shown(start(*arguments, WASP_AUTH="", WASP_BIND="127.0.0.1"))
+        found = shown(start(*arguments, WASP_AUTH="", WASP_BIND="127.0.0.1", **empty))
         assert found["arguments"] == list(arguments[1:])
         assert not [name for name in found["environment"] if name.endswith(("AUTH_STRING", "PASSWORD", "USERNAME"))]
-
-
-def test_empty_variables_of_compose_count_as_unset(start):
-    found = shown(start("prefect", "server", PREFECT_SERVER_ENCRYPTION_KEY="", MLFLOW_SERVER_CORS_ALLOWED_ORIGINS=""))
-    assert not {"PREFECT_SERVER_ENCRYPTION_KEY", "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS"} & set(found["environment"])
+        assert not empty.keys() & found["environment"].keys()
 
 
 @pytest.mark.parametrize(
@@ -240,10 +236,3 @@ def test_an_open_door_or_a_bad_password_stops_the_container(start, variables, me
     secret = variables.get("WASP_AUTH", "").partition(":")[2]
     assert not secret or secret not in refused.stderr
     assert refused.stdout == ""
-
-
-def test_the_shell_scripts_pass_shellcheck():
-    scripts = sorted(INFRA.rglob("*.sh"))
-    assert len(scripts) == 4
-    done = subprocess.run([beside_python("shellcheck"), *map(str, scripts)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout

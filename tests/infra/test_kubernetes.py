@@ -35,8 +35,7 @@ print(json.dumps(job.job_manifest))
 
 
 def values(chart: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((HELM / f"{chart}.yaml").read_text())
-    return found
+    return yaml.safe_load((HELM / f"{chart}.yaml").read_text())
 
 
 def manifests(*names: str) -> list[dict[str, Any]]:
@@ -111,8 +110,7 @@ def test_no_file_holds_a_password():
 
 # --- the work pools
 def template(kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(POOLS[kind].read_text())
-    return found
+    return json.loads(POOLS[kind].read_text())
 
 
 def rendered(kind: str, home: Path, **chosen: Any) -> dict[str, Any]:
@@ -122,8 +120,7 @@ def rendered(kind: str, home: Path, **chosen: Any) -> dict[str, Any]:
     command = [sys.executable, "-c", RENDER, str(POOLS[kind]), json.dumps(chosen)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
-    made: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return made
+    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 @pytest.mark.parametrize("kind", sorted(POOLS))
