@@ -6,6 +6,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,10 +37,10 @@ def _only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def guarded(self: socket.socket, address: object) -> None:
         if self.family in (socket.AF_INET, socket.AF_INET6):
-            host = str(address[0])  # type: ignore[index]
+            host = str(address[0])
             if host not in {"127.0.0.1", "::1", "localhost"}:
                 raise AssertionError(f"a test reached for the network: {host}")
-        connect(self, address)  # type: ignore[arg-type]
+        connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
 
@@ -71,8 +72,24 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
 
 
 @pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new state folder that the variable WASP_HOME names."""
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("WASP_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
 def pipeline(api: str, tmp_path: Path) -> Pipeline:
     return Pipeline(tmp_path / "home", api)
+
+
+@pytest.fixture(scope="session")
+def whole_run(api: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, dict[str, Any]]:
+    """One run of WASP and its summary, for all tests that only look at it; others change a copy."""
+    pipeline = Pipeline(tmp_path_factory.mktemp("whole") / "home", api)
+    return pipeline, pipeline.run()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -199,8 +199,7 @@ def world(api: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[
     home = tmp_path / "home"
     pipeline = Pipeline(home, api, {"VENDOR_KEY": "sk-none"})
     with VendorServer() as server:
-        there = {"connector": "openai", "endpoint": f"{server.url}/v1", "key": "env:VENDOR_KEY", "max_tokens": 60}
-        plms = [{"name": name, "model": name, "options": {"tries": 2}} | there for name in ("gpt", "other")]
+        plms = [server.plm(name=name, model=name, options={"tries": 2}) for name in ("gpt", "other")]
         if "disk_full" in request.node.name:
             request.getfixturevalue("disk")
         with served(pipeline, f"chaos-{tmp_path.name}", values(plms=plms)) as deployment:

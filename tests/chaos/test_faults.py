@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -66,16 +65,14 @@ def to_the_end(opened: Callable[[], Recording], count: int) -> tuple[Recording, 
     raise AssertionError("there is no end to it")
 
 
-def storm(vendor: str, count: int, share: float, folder: Path, **options: Any) -> None:
-    """Write `count` texts through the faults of every kind, and check what is promised."""
-    moody = Moody(share, seed=3)
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_a_few_hundred_answers_survive_random_faults_of_every_kind(vendor: str, tmp_path: Path) -> None:
+    count, moody = 300, Moody(0.2, seed=3)
     with VendorServer(plan=moody) as server:
-        model, answers, starts = to_the_end(
-            lambda: recording(vendor, server.url, folder, timeout=TIMEOUT, **options), count
-        )
+        model, answers, starts = to_the_end(lambda: recording(vendor, server.url, tmp_path, timeout=TIMEOUT), count)
         assert server.count == count + moody.faults.total(), "every call is an answer or a fault"
         assert [[answer.text] for answer in answers] == [moody.given[one.text] for one in writings(count)]
-        again = recording(vendor, server.url, folder)
+        again = recording(vendor, server.url, tmp_path)
         assert again.complete(writings(count)) == answers
         assert server.count == count + moody.faults.total(), "nothing is left to ask"
     store = model.store
@@ -85,13 +82,3 @@ def storm(vendor: str, count: int, share: float, folder: Path, **options: Any) -
     assert (len(asked), set(asked.values())) == (count, {1})
     assert set(moody.faults) == set(KINDS), "every kind of fault came up"
     assert 1 < starts <= 1 + sum(moody.faults[kind] for kind in ENDING)
-
-
-@pytest.mark.parametrize("vendor", VENDORS)
-def test_a_few_hundred_answers_survive_random_faults_of_every_kind(vendor: str, tmp_path: Path) -> None:
-    storm(vendor, 300, 0.2, tmp_path)
-
-
-@pytest.mark.slow
-def test_ten_thousand_answers_survive_random_faults_of_every_kind(tmp_path: Path) -> None:
-    storm("openai", 10_000, 0.05, tmp_path, concurrency=32)

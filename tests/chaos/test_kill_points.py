@@ -59,8 +59,6 @@ class Nursery:
         )  # fmt: skip
 
     def life(self, home: Path, line: int | None = None, after: float | None = None, places: str = "") -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         command = {"path": self.journey.module, "home": str(home), "rows": self.rows}
         command |= {"line": line, "after": after, "places": places}
         self.process.stdin.write(json.dumps(command) + "\n")
@@ -71,7 +69,6 @@ class Nursery:
         return answer
 
     def close(self) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(60)
         self.log.close()

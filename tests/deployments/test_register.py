@@ -88,4 +88,5 @@ def test_edits_stay_until_the_form_changes_and_schedules_always(client: SyncPref
     assert "updated: wasp/demo, compare/compare. Values that were edited on the server are replaced" in lines[1]
     after = client.read_deployment_by_name("wasp/demo")
     assert (after.parameters, after.paused) == (demo.parameters, True)
-    assert [(one.schedule.cron, one.active) for one in after.schedules] == [("5 4 * * *", True)]  # type: ignore[union-attr]
+    assert [(one.schedule.cron, one.active) for one in after.schedules] == [("5 4 * * *", True)]
+    assert client.read_deployment_by_name("compare/compare").work_pool_name == "wasp"

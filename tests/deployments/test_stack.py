@@ -9,12 +9,11 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 from deployments.stack.supervisor import Supervisor
 from flows.engine.server import FILE
-from tests.support.paths import ROOT
-from tests.support.runs.pipeline import SMALL, last_json, values
+from tests.support.paths import DESK
+from tests.support.runs.pipeline import SMALL, last_json, values, written
 from tests.support.runs.served_flow import artifacts, ask
 from tests.support.servers.stack import RunningStack, stack
 from tests.support.waits import WAIT_SECONDS, wait_until
@@ -38,8 +37,7 @@ def start_run(running: RunningStack, **changes: Any) -> str:
 
 def run_in_shell(running: RunningStack, folder: Path) -> dict[str, Any]:
     """Run a small configuration by the command, in a shell that read the env file; return its summary."""
-    file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump(SMALL | {"execution": {"max_workers": 2, "seed": 7}}))
+    file = written(folder / "config.yaml", SMALL | {"execution": {"max_workers": 2, "seed": 7}})
     done = running.command("flows.cli.main", "run", "wasp", "--config", str(file), "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     return last_json(done.stdout)
@@ -87,7 +85,7 @@ def test_no_secret_is_seen_in_the_list_of_processes(running) -> None:
 def test_a_run_from_the_server_with_paths_of_the_data_folder(running) -> None:
     import pandas as pd
 
-    rows = pd.read_parquet(ROOT / "connectors/data/support_desk/private.parquet")
+    rows = pd.read_parquet(DESK / "private.parquet")
     rows.to_csv(Path(running.environment["WASP_DATA"]) / "notes.csv", index=False)
     run = start_run(running, private={"path": "notes.csv", "name": "notes"})
     assert wait_for_state(running, run, "Completed", "Failed", "Crashed")["name"] == "Completed"
@@ -104,20 +102,6 @@ def test_a_shell_that_read_the_env_file_works_with_the_stack(running, tmp_path) 
     plain = {name: value for name, value in running.environment.items() if name != "WASP_LEDGER_URL"}
     other = RunningStack(running.home, "", "", plain)
     assert last_json(other.command("flows.cli.main", "budget", "show", "--json").stdout) == shown
-
-
-def test_a_refused_run_says_why(running) -> None:
-    datasets = last_json(running.command("flows.cli.main", "budget", "show", "--json").stdout)["datasets"]
-    # Other tests may have run on the same rows before this one, or not.
-    dataset, spent = (datasets[0]["dataset"], datasets[0]["spent"]) if datasets else (SMALL["private"]["name"], 0.0)
-    declare = [] if datasets else ["--declare"]
-    done = running.command("flows.cli.main", "budget", "cap", dataset, "--epsilon", str(spent + 1.2), *declare)
-    assert done.returncode == 0, done.stderr
-    refused = start_run(running, privacy={"epsilon": 30.0})
-    assert "BudgetError" in wait_for_state(running, refused, "Failed", "Completed")["message"]
-    # The runs of later tests must not be refused.
-    raised = running.command("flows.cli.main", "budget", "cap", dataset, "--epsilon", "1000")
-    assert raised.returncode == 0, raised.stderr
 
 
 def test_a_program_that_dies_is_started_again(running) -> None:

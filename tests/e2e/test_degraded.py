@@ -43,8 +43,7 @@ def step_states(api: str, run: str) -> dict[str, tuple[str, str]]:
 
 
 def test_the_rest_writes_all_texts_and_the_run_says_who_was_down(pipeline: Pipeline, api: str, tmp_path: Path) -> None:
-    stopped = pipeline.call("run", "wasp", "--config", str(pipeline.config(method=ENOUGH)))
-    assert stopped.returncode == 1
+    stopped = pipeline.call("run", "wasp", "--config", str(pipeline.config(method=ENOUGH)), code=1)
     assert "1 of 2 PLMs are down in iteration 0, before a release that would be charged" in stopped.stderr
     assert "novelist: novelist: the key is not valid. To continue without them, run again with" in stopped.stderr
     assert "The reserved budget was returned" in stopped.stderr
@@ -78,8 +77,7 @@ def test_a_model_that_is_back_writes_again_where_no_vote_has_been_cast(pipeline:
 def test_a_run_whose_other_models_write_too_little_for_a_vote_stops_and_goes_on_later(
     pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    stopped = pipeline.call("run", "wasp", "--config", str(pipeline.config(**CONTINUE)))
-    assert stopped.returncode == 1
+    stopped = pipeline.call("run", "wasp", "--config", str(pipeline.config(**CONTINUE)), code=1)
     assert "'login_problem' has 2 of 4 (clerk: 2 usable, novelist: no answers)" in stopped.stderr
     assert "novelist is down: novelist: the key is not valid. Nothing was released" in stopped.stderr
     (tmp_path / "back").touch()

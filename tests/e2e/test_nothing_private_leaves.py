@@ -54,11 +54,9 @@ def test_nothing_of_a_private_row_is_found_after_a_run(
     config = pipeline.config(
         private={"path": str(owner / "rows.parquet"), "name": "planted", "person": "whose"}, privacy=privacy
     )
-    done = pipeline.call("run", pipeline.flow, "--config", str(config), "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = pipeline.call("run", pipeline.flow, "--config", str(config), "--json", code=0)
     run_id = last_json(done.stdout)["run_id"]
-    exported = pipeline.call("export", run_id, str(tmp_path / "bundle"))
-    assert exported.returncode == 0, exported.stderr
+    exported = pipeline.call("export", run_id, str(tmp_path / "bundle"), code=0)
     printed = done.stdout + done.stderr + exported.stdout + exported.stderr
     assert_found_nowhere(pipeline.home, prefect, tmp_path / "bundle", printed=printed)
     with sqlite3.connect(pipeline.home / "mlflow.db") as database:
@@ -76,8 +74,9 @@ def test_an_odd_row_changes_no_outcome_and_is_found_nowhere(
     rows = pd.read_parquet(path)
     rows.loc[5, "label"] = "crimsonpelican-label"
     rows.to_parquet(path)
-    done = pipeline.call("run", "wasp", "--config", str(pipeline.config(private={"path": str(path), "name": "odd"})))
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = pipeline.call(
+        "run", "wasp", "--config", str(pipeline.config(private={"path": str(path), "name": "odd"})), code=0
+    )
     assert "crimsonpelican-label" not in done.stdout + done.stderr
     assert [
         problem["row"] for problem in json.loads((pipeline.home / "private/problems/odd.json").read_text())["problems"]
@@ -96,10 +95,55 @@ def test_an_error_inside_the_private_zone_keeps_its_words(
         "def choke(self, texts):\n    raise ValueError('cannot encode ' + ' '.join(texts))\n"
         "e.HashingEmbedder.embed_alone = choke\n"
     )
-    done = pipeline.call("run", "wasp", "--config", str(pipeline.config(private={"path": str(owner / "rows.parquet")})))
-    assert done.returncode == 2, done.stderr[-2000:]
+    done = pipeline.call(
+        "run", "wasp", "--config", str(pipeline.config(private={"path": str(owner / "rows.parquet")})), code=2
+    )
     assert "PRIVATE-STEP" in done.stderr
     told = [file.read_text() for file in (pipeline.home / "private" / "problems").glob("failure-*")]
     assert told
     assert PLANTED[0] in told[0]
     assert_found_nowhere(pipeline.home, prefect, printed=done.stdout + done.stderr)
+
+
+# --- rows of persons and of a registered dataset: noise, ledger and report say so
+PERSON = {"protects": "person", "rows_per_person": 4}
+
+
+def test_a_person_is_protected_with_all_rows(pipeline: Pipeline, tmp_path: Path) -> None:
+    private = {"path": planted_rows(tmp_path / "rows.parquet"), "name": "ward", "person": "whose"}
+    pipeline.answer("budget", "cap", "ward", "--epsilon", "4", "--declare", "--protects", "person")
+    done = pipeline.run(private=private, privacy=PERSON)
+    assert done["epsilon_spent"] == pytest.approx(4.0, abs=1e-3)
+    book = pipeline.entries("ward")
+    released = [entry for entry in book if entry["kind"] == "release"]
+    assert {entry["protects"] for entry in released} == {"person"}
+    one_row = (8 / 3 * (1 - 4**-8)) ** 0.5
+    assert {round(entry["sensitivity"], 6) for entry in released} == {round(2 * one_row, 6)}
+    report = Path(done["report"]).read_text(encoding="utf-8")
+    assert "one person with all of their used rows" in report
+    pipeline.answer("export", done["run_id"], str(tmp_path / "bundle"))
+    assert "one person (at most 4 rows of each, joined by max)" in (tmp_path / "bundle" / "README.md").read_text()
+    records = pipeline.call("run", "wasp", "--config", str(pipeline.config(private=private)), code=2)
+    assert "privacy.protects: person" in records.stderr
+
+
+# --- a whole run on a registered dataset: it knows the name, and nothing outside the zone knows the location
+@pytest.mark.runs
+def test_a_run_names_its_dataset_and_no_file_of_it_has_the_location(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home")
+    (tmp_path / "owners_folder").mkdir()
+    path = planted_rows(tmp_path / "owners_folder" / "rows.parquet")
+    config = str(pipeline.config(private="clinic"))
+    unknown = pipeline.call("run", "wasp", "--config", config, "--json")
+    assert (unknown.returncode, "wasp dataset add clinic" in unknown.stderr) == (2, True)
+    pipeline.answer("dataset", "add", "clinic", "--path", path, "--person", "whose", "--epsilon-cap", "4")
+    plan = pipeline.call("plan", "wasp", "--config", config)
+    assert "registered dataset clinic" in plan.stdout
+    summary = pipeline.answer("run", "wasp", "--config", config)
+    assert summary["epsilon_spent"] == pytest.approx(4.0, rel=1e-6)
+    files = [file for file in (pipeline.home / "runs" / summary["run_id"]).rglob("*") if file.is_file()]
+    assert len(files) > 5
+    assert not [file for file in files if b"owners_folder" in file.read_bytes()]
+    # The cap of the owner is spent.
+    pipeline.call("run", "wasp", "--config", str(pipeline.config(private="clinic", execution={"seed": 7})), code=3)
+    pipeline.answer("resume", summary["run_id"])

@@ -12,10 +12,17 @@ import pytest
 
 from connectors.interfaces.money import format_dollars
 from tests.support.paths import ROOT
-from tests.support.runs.paid_models import KEY, SHORT, paid
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import failure, ok, with_usage
+
+KEY = "sk-planted-7h3k3y-must-not-appear"
+PAID = {"price": {"input": 1000.0, "output": 1000.0, "date": "2026-11-01"}, "options": {"tries": 2}}
+CLAUDE = PAID | {"name": "claude", "connector": "anthropic"}
+SHORT = {"method": {"iterations": 2, "samples": 24}}
+BLOCK = "sk-in-a-block-never-in-a-file"
+ENOUGH = {"method": {"iterations": 2, "samples": 96}}
+"""Enough texts of each class for a vote where one of two models writes none."""
 
 
 @pytest.fixture
@@ -23,15 +30,10 @@ def pipeline(api: str, tmp_path: Path) -> Pipeline:
     return Pipeline(tmp_path / "home", api, {"VENDOR_KEY": KEY})
 
 
-BLOCK = "sk-in-a-block-never-in-a-file"
-ENOUGH = {"method": {"iterations": 2, "samples": 96}}
-"""Enough texts of each class for a vote where one of two models writes none."""
-
-
 def test_two_vendors_write_and_everything_is_paid_once(pipeline: Pipeline) -> None:
     numbers = itertools.count()  # a request without a seed has another answer each time, as of the vendor itself
     with VendorServer(plan=lambda request: ok(request, f"A text numbered {next(numbers)} with some words.")) as server:
-        plms = [paid("gpt", "openai", server.url), paid("claude", "anthropic", server.url)]
+        plms = [server.plm(**PAID), server.plm(**CLAUDE)]
         summary = pipeline.run(plms=plms, **SHORT)
         assert summary["n_synthetic"] == 24
         assert set(pipeline.synthetic(summary["run_id"])["plm"]) == {"gpt", "claude"}
@@ -47,13 +49,12 @@ def test_two_vendors_write_and_everything_is_paid_once(pipeline: Pipeline) -> No
 
 def test_the_money_cap_stops_before_the_call_that_would_pass_it(pipeline: Pipeline) -> None:
     with VendorServer() as server:
-        plms = [paid("gpt", "openai", server.url)]
+        plms = [server.plm(**PAID)]
         plan = pipeline.answer("plan", "wasp", "-c", str(pipeline.config(plms=plms, **SHORT)))
         assert plan["dollars_about"] > 0
         assert plan["minutes_of_writing"] is None
         config = pipeline.config(plms=plms, limits={"max_dollars": 1.1}, **SHORT)
-        stopped = pipeline.call("run", "wasp", "--config", str(config), "--json")
-        assert stopped.returncode == 4, stopped.stderr[-1500:]
+        stopped = pipeline.call("run", "wasp", "--config", str(config), "--json", code=4)
         assert "limits.max_dollars" in stopped.stderr
         first = server.count
         assert 0 < first < 24
@@ -65,7 +66,7 @@ def test_the_money_cap_stops_before_the_call_that_would_pass_it(pipeline: Pipeli
 
 def test_money_at_a_server_without_usage_is_estimated_and_marked(pipeline: Pipeline) -> None:
     with VendorServer(plan=lambda request: with_usage(request, None)) as server:
-        plms = [paid("gpt", "openai", server.url)]
+        plms = [server.plm(**PAID)]
         config = pipeline.config(plms=plms, limits={"max_dollars": 500.0}, **SHORT)
         summary = pipeline.answer("run", "wasp", "--config", str(config))
         plan = pipeline.answer("plan", "wasp", "--config", str(config))
@@ -92,7 +93,7 @@ def files_with(word: str, folder: Path) -> list[Path]:
 
 def test_the_key_is_written_nowhere(pipeline: Pipeline) -> None:
     with VendorServer() as server, VendorServer(plan=lambda request: failure(401, KEY, code="invalid_api_key")) as bad:
-        plms = [paid("gpt", "openai", server.url), paid("claude", "anthropic", bad.url)]
+        plms = [server.plm(**PAID), bad.plm(**CLAUDE)]
         config = pipeline.config(plms=plms, execution={"on_model_down": "continue"}, **ENOUGH)
         done = pipeline.call("run", "wasp", "--config", str(config), "--json")
     assert done.returncode == 0, done.stderr[-1500:]
@@ -108,20 +109,19 @@ def test_a_key_may_lie_in_a_secret_block_of_prefect(pipeline: Pipeline) -> None:
     environment = os.environ | {"PREFECT_API_URL": pipeline.api}
     subprocess.run([sys.executable, "-c", save], env=environment, cwd=ROOT, check=True, capture_output=True)
     with VendorServer() as server:
-        plms = [paid("gpt", "openai", server.url, key="prefect:vendor-key")]
+        plms = [server.plm(**PAID, key="prefect:vendor-key")]
         summary = pipeline.run(plms=plms, **SHORT)
         assert {request.key for request in server.requests} == {BLOCK}
     assert summary["n_synthetic"] == 24
     assert files_with(BLOCK, pipeline.home) == []
-    missing = [paid("gpt", "openai", server.url, key="prefect:no-such-block")]
-    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config(plms=missing, **SHORT)))
-    assert refused.returncode == 2
+    missing = [server.plm(**PAID, key="prefect:no-such-block")]
+    refused = pipeline.call("run", "wasp", "--config", str(pipeline.config(plms=missing, **SHORT)), code=2)
     assert "no Secret block 'no-such-block'" in refused.stderr
 
 
 def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline) -> None:
     with VendorServer() as server:
-        config = str(pipeline.config(plms=[paid("gpt", "openai", server.url)], **SHORT))
+        config = str(pipeline.config(plms=[server.plm(**PAID)], **SHORT))
         shown = pipeline.answer("preview", "--config", config, "--rows", "2")
         assert shown["calls"] == server.count == 12
         assert shown["dollars"] == pytest.approx(12 * 18 / 1000)
@@ -133,14 +133,3 @@ def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline
         told = {check["what"]: check for check in found["checks"]}
         assert told["PLM gpt"]["ok"], told["PLM gpt"]
         assert server.count == 12, "the previewed answer was kept"
-
-
-@pytest.mark.slow
-def test_the_texts_of_a_run_are_a_recorded_model(pipeline: Pipeline, tmp_path: Path) -> None:
-    with VendorServer() as server:
-        summary = pipeline.run(plms=[paid("gpt", "openai", server.url)], **SHORT)
-    kept = pipeline.home / "runs" / summary["run_id"] / "synthetic.parquet"
-    other = Pipeline(tmp_path / "other", pipeline.api)
-    plms = [{"name": "archive", "connector": "recorded", "model": str(kept)}]
-    again = other.run(plms=plms, method={"iterations": 1, "samples": 12})
-    assert again["n_synthetic"] == 12

@@ -95,8 +95,7 @@ def test_an_unfinished_run_that_lost_its_texts_stops_before_anything_is_asked_or
         pipeline.answer("clean", *EVERYTHING, "--runs-older-than", "0m", "--yes")
         asked, book = server.count, lines_of_the_book(pipeline)
         for arguments in (("resume", run_id), ("run", "wasp", "--config", config)):
-            stopped = pipeline.call(*arguments)
-            assert stopped.returncode == 1
+            stopped = pipeline.call(*arguments, code=1)
             assert "wasp clean removed 24 texts by gpt on" in stopped.stderr
             assert "Nothing was generated or spent" in stopped.stderr
         assert server.count == asked

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.vendors.openai import OpenAIModel
 from tests.support.models.tiny import save_llama
 from tests.support.servers.ports import free_port
-from tests.support.waits import responds, wait_until
+from tests.support.waits import serving
 
 for package in ("torch", "openai", "uvicorn"):
     pytest.importorskip(package)
@@ -31,17 +30,11 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     shutil.copytree(model, cached / "snapshots" / COMMIT)
     (cached / "refs").mkdir()
     (cached / "refs/main").write_text(COMMIT)
-    program, log = str(Path(sys.executable).with_name("transformers")), home / "server.log"
+    program = str(Path(sys.executable).with_name("transformers"))
     command = [program, "serve", str(model), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
     environment = {**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1"}
-    with log.open("w") as output:
-        process = subprocess.Popen(command, env=environment, cwd=home, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        wait_until(lambda: responds(f"http://127.0.0.1:{port}/health"), process, log.read_text)
+    with serving(command, f"http://127.0.0.1:{port}/health", home / "server.log", environment):
         yield model, f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 def test_a_served_model_answers_every_prompt_and_its_tokens_are_counted(served: tuple[Path, str]) -> None:

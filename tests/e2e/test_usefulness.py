@@ -6,33 +6,21 @@ from pathlib import Path
 
 import pandas as pd
 
-from tests.support.paths import ROOT
+from tests.support.paths import DESK
 from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.served_flow import artifacts, ask
 from tests.support.waits import wait_until
 
-ROWS = ROOT / "connectors" / "data" / "support_desk" / "test.parquet"
 WARNING = "is not above chance"
 
 
 def replaying(pipeline: Pipeline) -> dict[str, object]:
     """Run WASP with a model that replays texts of the next class."""
-    rows = pd.read_parquet(ROWS)
+    rows = pd.read_parquet(DESK / "test.parquet")
     labels = sorted(rows["label"].unique())
     answers = pipeline.home.parent / "answers.parquet"
     rows.assign(label=rows["label"].map(dict(zip(labels, [*labels[1:], labels[0]], strict=True)))).to_parquet(answers)
     return pipeline.run(plms=[{"name": "replay", "connector": "recorded", "model": str(answers)}])
-
-
-def state_message(api: str, flow_run: object) -> str:
-    state = ask(api, f"/flow_runs/{flow_run}")["state"]
-    assert (state["type"], state["name"]) == ("COMPLETED", "Completed")
-    return str(state["message"])
-
-
-def metrics_of(pipeline: Pipeline, run: object) -> dict[str, float]:
-    with sqlite3.connect(pipeline.home / "mlflow.db") as database:
-        return dict(database.execute("select key, value from latest_metrics where run_uuid = ?", (run,)).fetchall())
 
 
 def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline, api: str, tmp_path: Path) -> None:
@@ -61,12 +49,15 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     assert "same models without private data <small>" in page
     assert "wasp export" not in page
 
-    message = state_message(api, summary["prefect_run_id"])
-    assert useful["line"] in message
-    assert WARNING in message
+    state = ask(api, f"/flow_runs/{summary['prefect_run_id']}")["state"]
+    assert (state["type"], state["name"]) == ("COMPLETED", "Completed")
+    assert useful["line"] in state["message"]
+    assert WARNING in state["message"]
     assert "warning     student accuracy" in artifacts(api, str(summary["prefect_run_id"]))["report"]["data"]
 
-    tracked = metrics_of(pipeline, summary["mlflow_run_id"])
+    with sqlite3.connect(pipeline.home / "mlflow.db") as database:
+        query = "select key, value from latest_metrics where run_uuid = ?"
+        tracked = dict(database.execute(query, (summary["mlflow_run_id"],)).fetchall())
     assert tracked["baseline/chance"] == useful["chance"]
     assert tracked["student/accuracy_low"] == useful["accuracy"]["low"]
     better = max(useful["zero_shot"]["value"], useful["zero_shot_soft"]["value"])
@@ -74,8 +65,7 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     assert summary["adapted_accuracy"] is summary["release_accuracy"] is None
     assert tracked["baseline/texts"] == 24
 
-    exported = pipeline.call("export", run_id, str(tmp_path / "bundle"), "--no-overlap-check")
-    assert exported.returncode == 0
+    exported = pipeline.call("export", run_id, str(tmp_path / "bundle"), "--no-overlap-check", code=0)
     assert f"warning: {useful['warnings'][0]}" in exported.stdout
     readme = (tmp_path / "bundle" / "README.md").read_text()
     assert "## Usefulness" in readme

@@ -28,8 +28,7 @@ class MissingVariable(Exception):
 
 def compose(variables: dict[str, str] | None = None) -> dict[str, Any]:
     """Return compose.yaml as Docker would read it with these variables."""
-    values: dict[str, Any] = filled(yaml.safe_load((INFRA / "compose.yaml").read_text()), variables or SECRETS)
-    return values
+    return filled(yaml.safe_load((INFRA / "compose.yaml").read_text()), variables or SECRETS)
 
 
 def filled(value: Any, variables: dict[str, str]) -> Any:

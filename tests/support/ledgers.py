@@ -119,10 +119,8 @@ def child(url: str, code: str, *arguments: str) -> subprocess.Popen[str]:
 def answers(children: Sequence[subprocess.Popen[str]]) -> list[str]:
     """Wait until all children say 'ready', let them go together and return the last line of each."""
     for each in children:
-        assert each.stdout is not None
         assert each.stdout.readline().strip() == "ready"
     for each in children:
-        assert each.stdin is not None
         each.stdin.write("go\n")
         each.stdin.flush()
     outputs = [each.communicate(timeout=120)[0] for each in children]

@@ -4,9 +4,6 @@ import importlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from tests.support.runs.pipeline import Pipeline
 
@@ -25,9 +22,3 @@ def install(folder: Path, module: str, source: str, points: Mapping[str, Mapping
 def with_packages(folder: Path, home: Path) -> Pipeline:
     """Return the command with the packages of a folder."""
     return Pipeline(home, extra={"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])})
-
-
-def written(path: Path, values: dict[str, Any]) -> str:
-    """Write a configuration; return its path."""
-    path.write_text(yaml.safe_dump(values))
-    return str(path)

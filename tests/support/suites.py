@@ -80,7 +80,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[dp_",
         "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[kd_tutor",
         "e2e/test_nothing_private_leaves.py::test_nothing_of_a_private_row_is_found_after_a_run[wasp-privacy1",
-        "e2e/test_persons.py::test_a_run_names_its_dataset",
+        "e2e/test_nothing_private_leaves.py::test_a_run_names_its_dataset",
         "unit/flows/audit/test_audit.py::test_a_sabotaged_mechanism",
         "unit/flows/publish/test_audits.py::test_an_export_without",
         "unit/tasks/audit/test_attacks.py::test_a_sabotaged_mechanism",
@@ -106,7 +106,6 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
     ),
     "approvals, failures and retries on Prefect's pages": (
         "e2e/browser/test_a_run.py",
-        "e2e/browser/test_approval.py",
         "e2e/browser/test_failures.py",
     ),
     "bundles, their cards and classifiers, metrics of other packages": (

@@ -3,7 +3,9 @@
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 WAIT_SECONDS = 400.0
@@ -37,3 +39,18 @@ def responds(url: str) -> bool:
             return True
     except OSError:
         return False
+
+
+@contextmanager
+def serving(
+    command: Sequence[str], url: str, log: Path, environment: dict[str, str]
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a server from the time at which it answers at an address until the block ends."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, cwd=log.parent, stdout=output, stderr=output)
+    try:
+        wait_until(lambda: responds(url), process, log.read_text)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(timeout=30)

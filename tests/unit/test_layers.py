@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.suites import FURTHER, NIGHTLY, TESTS
+from wasp import extend
 
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
@@ -32,23 +33,9 @@ ALLOWED = {
 }  # fmt: skip
 
 
-def functions() -> list[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    found = []
-    for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                found.append((path, node))
-    return found
-
-
-def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return (node.end_lineno or node.lineno) - node.lineno + 1
-
-
 @pytest.mark.parametrize("package", PACKAGES)
 def test_packages_are_those_of_this_repository(package: str) -> None:
     module = importlib.import_module(package)
-    assert module.__file__ is not None
     assert Path(module.__file__).resolve().is_relative_to(ROOT)
 
 
@@ -59,7 +46,9 @@ def test_the_top_level_is_fixed() -> None:
 
 
 def test_functions_are_short() -> None:
-    sizes = sorted(length(node) for _, node in functions())
+    nodes = [node for path in FILES for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    sizes = sorted(node.end_lineno - node.lineno + 1 for node in functions)
     assert max(sizes) <= 60
     assert sizes[len(sizes) // 2] <= 12
     assert sizes[int(len(sizes) * 0.9)] <= 35
@@ -135,6 +124,19 @@ def test_the_tables_of_suites_name_tests_that_exist() -> None:
         path = TESTS / file
         assert path.exists(), beginning
         assert not name or re.search(rf"(def|class) {name.split('[')[0]}", path.read_text(encoding="utf-8")), beginning
+
+
+# --- what other packages import: removing or renaming an export breaks them
+EXPORTS = """
+AnyConfig AnyMethod ArtifactRef Casting Changes Completion ConfigError LabelledRows LanguageModel Method Metric
+MetricInput MissingPackageError ModelSpec OwnRowsConfig Prompt Releases RoundsMethod Run RunConfig Section WaspError
+Written embedded generate keep_nothing measure_iteration method_flow no_release read_options run_step vote_releases
+"""
+
+
+def test_the_exports_are_these_and_exist() -> None:
+    assert sorted(extend.__all__) == EXPORTS.split()
+    assert [name for name in extend.__all__ if getattr(extend, name) is None] == []
 
 
 # --- the promise's table of threats names tests that exist

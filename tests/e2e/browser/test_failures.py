@@ -1,7 +1,6 @@
 """A run that failed says why, and Retry goes on where it stopped."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 
@@ -9,36 +8,18 @@ from tests.support.browser.story import DEPLOYMENT, Story
 from tests.support.runs.pipeline import SMALL
 from tests.support.servers.stack import RunningStack
 from tests.support.servers.vendor import VendorServer
-from tests.support.servers.vendor_messages import Reply, Request, failure
+from tests.support.servers.vendor_messages import failure
 
 ROUNDS, SAMPLES = 3, 36
-FIRST_ROUND = SAMPLES // ROUNDS
+ANSWERED = SAMPLES // ROUNDS + 4
 REUSED = "//main//*[@data-slot='badge' and normalize-space(.)='Reused']"
 
 
-@dataclass
-class Outage:
-    """A language model that answers `left` prompts and then refuses its key, until somebody sets `left` higher."""
-
-    left: int
-    answered: int = 0
-
-    def plan(self, request: Request) -> Reply | None:
-        if self.left <= 0:
-            return failure(401, "the key was revoked", code="invalid_api_key")
-        self.left -= 1
-        self.answered += 1
-        return None
-
-
 @pytest.fixture(scope="module")
-def outage() -> Outage:
-    return Outage(FIRST_ROUND + 4)
-
-
-@pytest.fixture(scope="module")
-def vendor(outage: Outage) -> Iterator[VendorServer]:
-    with VendorServer(plan=outage.plan) as server:
+def vendor() -> Iterator[VendorServer]:
+    """A language model that answers some prompts and then refuses its key, until somebody changes the plan."""
+    refusal = failure(401, "the key was revoked", code="invalid_api_key")
+    with VendorServer(plan=lambda request: refusal if server.count > ANSWERED else None) as server:
         yield server
 
 
@@ -72,14 +53,14 @@ def test_a_failed_run_shows_the_reason_and_the_next_move(story: Story, failed: s
     story.window.shot("retry-1-failed", whole=True)
 
 
-def test_retry_reuses_finished_steps_and_asks_nothing_twice(story: Story, failed: str, outage: Outage) -> None:
+def test_retry_reuses_finished_steps_and_asks_nothing_twice(story: Story, failed: str, vendor: VendorServer) -> None:
     kept = releases(story.site, failed)
-    before, outage.left = outage.answered, 10_000
+    before, vendor.plan = vendor.count, lambda request: None
     story.open_run(failed)
     story.retry()
     story.see_state("Completed")
     story.window.shot("retry-4-completed")
-    assert 0 < before < outage.answered == SAMPLES, "only what was missing was asked"
+    assert vendor.count - before == SAMPLES - ANSWERED, "only what was missing was asked"
     assert len(kept) == 1
     assert releases(story.site, failed).items() > kept.items(), "what was drawn was not drawn again"
     steps = story.site.steps(failed)

@@ -20,12 +20,6 @@ def form(story: Story) -> Story:
     return story
 
 
-def schema(story: Story) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of the configuration as the server knows them, and the definitions of groups."""
-    whole = story.site.deployment(DEPLOYMENT)["parameter_openapi_schema"]
-    return whole["definitions"]["WaspConfig"]["properties"], whole["definitions"]
-
-
 def group_of(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the definition of the box that a field is; an empty one for a field that is none."""
     places = [one["$ref"] for one in [field, *field.get("allOf", ()), *field.get("anyOf", ())] if "$ref" in one]
@@ -33,8 +27,9 @@ def group_of(field: dict[str, Any], definitions: dict[str, Any]) -> dict[str, An
 
 
 def test_every_box_and_field_has_a_title_and_an_explanation(form: Story) -> None:
-    fields, definitions = schema(form)
-    filled = form.site.deployment(DEPLOYMENT)["parameters"]["config"]
+    deployment = form.site.deployment(DEPLOYMENT)
+    filled, definitions = deployment["parameters"]["config"], deployment["parameter_openapi_schema"]["definitions"]
+    fields = definitions["WaspConfig"]["properties"]
     titles, explanations = [], []
     for name, field in fields.items():
         group = group_of(field, definitions)

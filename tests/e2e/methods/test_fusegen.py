@@ -84,7 +84,7 @@ def test_nothing_private_is_opened_charged_or_claimed(finished: Done, tmp_path: 
     manifest = json.loads((bundle / "manifest.json").read_text())
     assert manifest["privacy"]["epsilon_spent"] == 0.0
     assert manifest["overlap_check"] == {"done": False, "why": "this run opened no private row"}
-    assert pipeline.call("verify-bundle", str(bundle)).returncode == 0
+    pipeline.call("verify-bundle", str(bundle), code=0)
 
 
 def test_killed_and_resumed_it_gives_the_same_result(finished: Done, api: str, tmp_path: Path) -> None:

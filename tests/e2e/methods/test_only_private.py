@@ -24,11 +24,10 @@ def finished(own_server: tuple[str, Path], tmp_path_factory: pytest.TempPathFact
     (folder / "owner").mkdir()
     path = planted_rows(folder / "owner" / "rows.parquet")
     config = pipeline.config(private={"path": path, "name": "planted"})
-    refused = pipeline.call("run", "only_private", "--config", str(config), "--json")
-    assert refused.returncode == 3, "nobody capped the rows, so they have the default cap"
+    # Nobody capped the rows, so they have the default cap.
+    pipeline.call("run", "only_private", "--config", str(config), "--json", code=3)
     pipeline.answer("budget", "cap", "planted", "--epsilon", "inf", "--reason", "a comparison")
-    done = pipeline.call("run", "only_private", "--config", str(config), "--json")
-    assert done.returncode == 0, done.stderr[-4000:]
+    done = pipeline.call("run", "only_private", "--config", str(config), "--json", code=0)
     return pipeline, last_json(done.stdout), done.stdout + done.stderr
 
 
@@ -81,6 +80,7 @@ def test_the_book_and_the_page_of_the_officer_list_the_exposure(
     told = [(one["kind"], one["slot"]) for one in pipeline.entries("planted") if one["run_id"] == summary["run_id"]]
     assert told.count(("expose", "train-0")) == 1
     told = pipeline.answer("budget", "report", "planted")
+    assert [one["what"] for one in told["touched"]] == ["train-0 without noise"]
     page = Path(told["page"]).read_text()
     assert "WITHOUT NOISE" in page
     assert "a student trained on the private rows as they are" in page
@@ -89,8 +89,7 @@ def test_the_book_and_the_page_of_the_officer_list_the_exposure(
 
 def test_nothing_of_it_can_be_exported(finished: Done, tmp_path: Path) -> None:
     pipeline, summary, _ = finished
-    refused = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"))
-    assert refused.returncode == 2
+    refused = pipeline.call("export", summary["run_id"], str(tmp_path / "bundle"), code=2)
     assert "NOT PRIVATE" in refused.stderr
     assert not (tmp_path / "bundle").exists()
 

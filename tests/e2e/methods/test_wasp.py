@@ -17,15 +17,9 @@ PROMISED = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, dict[str, object]]:
-    pipeline = Pipeline(tmp_path_factory.mktemp("wasp") / "home", api)
-    return pipeline, pipeline.run()
-
-
 @pytest.mark.core
-def test_the_answer_holds_what_is_promised(finished) -> None:
-    _, summary = finished
+def test_the_answer_holds_what_is_promised(whole_run) -> None:
+    _, summary = whole_run
     assert set(summary) >= PROMISED
     assert summary["state"] == "done"
     assert summary["n_synthetic"] == 72
@@ -36,8 +30,8 @@ def test_the_answer_holds_what_is_promised(finished) -> None:
 
 
 @pytest.mark.core
-def test_the_answer_tells_what_the_student_did_with_every_class(finished) -> None:
-    _, summary = finished
+def test_the_answer_tells_what_the_student_did_with_every_class(whole_run) -> None:
+    _, summary = whole_run
     confusion = summary["confusion"]
     assert list(summary["per_class"]) == summary["classes"]
     assert sum(map(sum, confusion)) == sum(one["rows"] for one in summary["per_class"].values()) == 90
@@ -50,8 +44,8 @@ def test_the_answer_tells_what_the_student_did_with_every_class(finished) -> Non
 
 
 @pytest.mark.core
-def test_synthetic_rows_are_balanced_distinct_and_numbered(finished) -> None:
-    pipeline, summary = finished
+def test_synthetic_rows_are_balanced_distinct_and_numbered(whole_run) -> None:
+    pipeline, summary = whole_run
     rows = pipeline.synthetic(summary["run_id"])
     assert len(rows) == rows["sample_id"].nunique() == 72
     assert not rows.duplicated(["text", "label"]).any()
@@ -60,8 +54,8 @@ def test_synthetic_rows_are_balanced_distinct_and_numbered(finished) -> None:
 
 
 @pytest.mark.core
-def test_the_release_covers_every_candidate_with_noise(finished) -> None:
-    pipeline, summary = finished
+def test_the_release_covers_every_candidate_with_noise(whole_run) -> None:
+    pipeline, summary = whole_run
     folder = pipeline.home / "runs" / summary["run_id"]
     release = pd.read_parquet(folder / "iteration=1/release.parquet")
     assert len(release) == 48
@@ -70,9 +64,9 @@ def test_the_release_covers_every_candidate_with_noise(finished) -> None:
 
 
 @pytest.fixture(scope="module")
-def repeated(finished) -> dict[str, object]:
+def repeated(whole_run) -> dict[str, object]:
     """Run the finished configuration again; return its summary."""
-    pipeline, summary = finished
+    pipeline, summary = whole_run
     pages = [*(pipeline.home / "runs" / summary["run_id"]).glob("*.png"), Path(summary["report"])]
     releases, written = pipeline.releases(summary["run_id"]), [page.stat().st_mtime_ns for page in pages]
     again = pipeline.run()
@@ -82,8 +76,8 @@ def repeated(finished) -> dict[str, object]:
 
 
 @pytest.mark.core
-def test_a_second_run_reuses_everything_and_spends_nothing(finished, repeated) -> None:
-    pipeline, summary = finished
+def test_a_second_run_reuses_everything_and_spends_nothing(whole_run, repeated) -> None:
+    pipeline, summary = whole_run
     for name in ("run_id", "epsilon_spent", "mlflow_run_id"):
         assert repeated[name] == summary[name]
     assert pipeline.released() == ["vote-0", "vote-1"]
@@ -98,8 +92,8 @@ def test_prefect_shows_named_steps_and_what_was_reused(repeated, api: str) -> No
 
 
 @pytest.mark.core
-def test_mlflow_holds_each_iteration_once(finished) -> None:
-    pipeline, summary = finished
+def test_mlflow_holds_each_iteration_once(whole_run) -> None:
+    pipeline, summary = whole_run
     with sqlite3.connect(pipeline.home / "mlflow.db") as database:
         rows = database.execute(
             "select key, step, count(*) from metrics where run_uuid = ? group by key, step", (summary["mlflow_run_id"],)
@@ -114,18 +108,13 @@ def test_mlflow_holds_each_iteration_once(finished) -> None:
     assert not {key for key in named if key.startswith(("dollars", "down", "shortfall")) or "/" not in key}
 
 
-def test_show_runs_report_and_export_answer(finished, tmp_path: Path) -> None:
-    pipeline, summary = finished
+def test_show_runs_and_report_answer(whole_run) -> None:
+    pipeline, summary = whole_run
     run_id = summary["run_id"]
     listed = pipeline.answer("runs")["runs"]
     assert [run["state"] for run in listed] == ["done"]
     assert pipeline.answer("show", run_id)["summary"]["run_id"] == run_id
     assert pipeline.answer("report", run_id)["report"] == summary["report"]
-    exported = pipeline.answer("export", run_id, str(tmp_path / "bundle"))
-    assert {"synthetic.parquet", "synthetic.jsonl", "README.md", "summary.json"} <= set(exported["files"])
-    statement = (tmp_path / "bundle" / "README.md").read_text()
-    assert "discrete Gaussian" in statement
-    assert "4.0000" in statement
     assert pipeline.answer("budget", "verify") == {"problems": []}
 
 
@@ -140,16 +129,15 @@ def test_show_runs_report_and_export_answer(finished, tmp_path: Path) -> None:
         (("budget", "verify"), ["the privacy ledger is sound"]),
     ],
 )
-def test_answers_are_readable_without_json(finished, command: tuple[str, ...], words: list[str]) -> None:
-    done = finished[0].call(*command)
-    assert done.returncode == 0, done.stderr
+def test_answers_are_readable_without_json(whole_run, command: tuple[str, ...], words: list[str]) -> None:
+    done = whole_run[0].call(*command, code=0)
     for word in words:
         assert word in done.stdout
 
 
 @pytest.mark.core
-def test_show_prints_the_table_of_iterations_and_what_to_type_next(finished) -> None:
-    pipeline, summary = finished
+def test_show_prints_the_table_of_iterations_and_what_to_type_next(whole_run) -> None:
+    pipeline, summary = whole_run
     shown = pipeline.call("show", summary["run_id"]).stdout
     for word in (
         "new texts (weight)",
@@ -165,8 +153,8 @@ def test_show_prints_the_table_of_iterations_and_what_to_type_next(finished) -> 
 
 
 @pytest.mark.core
-def test_the_classifier_labels_texts_and_stores_none(finished) -> None:
-    pipeline, summary = finished
+def test_the_classifier_labels_texts_and_stores_none(whole_run) -> None:
+    pipeline, summary = whole_run
     stored = sorted(pipeline.home.glob("embeddings/**/*"))
     rows = pipeline.synthetic(summary["run_id"]).head(20)
     guessed = pipeline.answer("predict", summary["run_id"], *(f"Hello, {text}" for text in rows["text"]))
@@ -176,8 +164,8 @@ def test_the_classifier_labels_texts_and_stores_none(finished) -> None:
 
 
 @pytest.mark.core
-def test_a_user_error_is_one_line_and_no_traceback(finished) -> None:
-    pipeline, _ = finished
+def test_a_user_error_is_one_line_and_no_traceback(whole_run) -> None:
+    pipeline, _ = whole_run
     for arguments in (("show", "nonsense"), ("budget", "history", "nonsense"), ("run", "wsp", "--config", "x.yaml")):
         done = pipeline.call(*arguments)
         assert done.returncode in (1, 2)
@@ -218,8 +206,12 @@ def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) ->
     model = save_roberta(tmp_path / "broken-model")
     (model / "model.safetensors").write_bytes(b"no weights")  # found where the student is trained, after the votes
     config = pipeline.config(student={"kind": "finetune", "model": str(model)})
+    (tmp_path / "person").mkdir()
+    pipeline.extra = {"HOME": str(tmp_path / "person")}
     failed = pipeline.call("run", "wasp", "--config", str(config))
     assert failed.returncode != 0
+    assert f"if any, are listed in {pipeline.home / 'private' / 'problems' / 'desk.json'}" in failed.stderr
+    assert not (tmp_path / "person" / ".prefect").exists(), "Prefect stores its files in the state folder"
     run = pipeline.answer("runs")["runs"][0]
     assert run["state"] == "failed"
     assert "wasp resume" in run["error"]
@@ -227,11 +219,32 @@ def test_what_a_failed_run_reserved_can_be_returned(api: str, tmp_path: Path) ->
     assert pipeline.answer("budget", "show")["datasets"][0]["reserved"] == 0
 
 
-def test_prefect_keeps_its_files_in_the_state_folder_and_tells_nobody(pipeline: Pipeline, tmp_path: Path) -> None:
-    person = tmp_path / "person"
-    person.mkdir()
-    pipeline.extra = {"HOME": str(person)}
-    done = pipeline.call("run", "wasp", "--config", str(pipeline.config()), "--json")
-    assert done.returncode == 0, done.stderr
-    assert f"if any, are listed in {pipeline.home / 'private' / 'problems' / 'desk.json'}" in done.stderr
-    assert not (person / ".prefect").exists()
+# --- two runs that share their first vote: no place states less than the privacy loss of a run's own output
+def test_a_run_that_reuses_a_vote_states_what_its_output_loses_and_what_it_added(whole_run, tmp_path: Path) -> None:
+    pipeline = whole_run[0].copied(tmp_path / "home")
+    summary = pipeline.run(method={"examples": 2})  # prompts differ only after the first vote
+    assert (summary["releases"], summary["releases_charged"]) == (2, 1)
+    assert summary["epsilon_spent"] == pytest.approx(4.0, abs=1e-3)
+    assert summary["epsilon_added"] == pytest.approx(2.694, abs=1e-2)
+    shown = pipeline.call("show", summary["run_id"]).stdout
+    assert "privacy loss of the output: epsilon 4.0000 at delta 1e-05 per record in 2 releases" in shown
+    assert "added: epsilon 2.6945 (releases: 1 charged, 1 reused from earlier runs)" in shown
+    listed = next(line for line in pipeline.call("runs").stdout.splitlines() if summary["run_id"] in line)
+    assert "2.6945" in listed
+    assert "4.0000" in listed
+    officer = Path(pipeline.answer("budget", "report", "desk")["page"]).read_text(encoding="utf-8")
+    assert "98.2 % / 35.5 %" in officer
+    assert "93.7 %" not in officer
+    page = Path(summary["report"]).read_text(encoding="utf-8")
+    assert "releases: 1 charged, 1 reused" in page
+    assert "at most 98.2 % sure" in page
+    with sqlite3.connect(pipeline.home / "mlflow.db") as database:
+        query = "select key, value from metrics where key like 'privacy/epsilon_%' and run_uuid = ?"
+        tracked = dict(database.execute(query, (summary["mlflow_run_id"],)).fetchall())
+    assert tracked["privacy/epsilon_total"] == summary["epsilon_spent"]
+    assert tracked["privacy/epsilon_added"] == summary["epsilon_added"]
+    pipeline.answer("export", summary["run_id"], str(tmp_path / "bundle"))
+    card = (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
+    assert "Privacy loss of these texts: epsilon 4.0000" in card
+    assert "Added to the budget of the dataset by this run: epsilon 2.694" in card
+    assert "Releases: 2 (1 charged, 1 reused)" in card

@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 import psutil
 import pytest
-import yaml
 
 from connectors.interfaces.errors import AuditError, ConfigError
 from flows.audit import text, whole_run
@@ -20,11 +19,10 @@ from flows.cli import start
 from flows.config.files import load_config
 from flows.engine.prepare import releases_of
 from flows.methods.wasp.config import WaspConfig
-from tests.support.paths import ROOT
-from tests.support.runs.pipeline import SMALL, Pipeline
+from tests.support.paths import DESK, ROOT
+from tests.support.runs.pipeline import SMALL, Pipeline, written
 from tests.support.runs.served_flow import artifacts
 
-DESK = ROOT / "connectors" / "data" / "support_desk"
 WHOLE = PipelineAttack(canaries=600)
 
 
@@ -36,8 +34,7 @@ def small(tmp_path: Path) -> AuditConfig:
 
 
 def config_of(folder: Path, values: dict[str, Any]) -> AuditConfig:
-    (folder / "small.yaml").write_text(yaml.safe_dump(values))
-    return AuditConfig(config=str(folder / "small.yaml"))
+    return AuditConfig(config=str(written(folder / "small.yaml", values)))
 
 
 def replaced(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
@@ -152,8 +149,7 @@ def test_the_environment_leads_to_nothing_of_the_user(
     assert str(tmp_path / "home" / "private") in environment["WASP_HOME"]
 
 
-def test_the_plan_says_what_so_many_canaries_can_prove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+def test_the_plan_says_what_so_many_canaries_can_prove(home: Path, tmp_path: Path) -> None:
     plan = start.plan("audit", ROOT / "deployments" / "configs" / "audit_pipeline_here.yaml", [])
     whole = plan["pipeline"]
     assert whole["epsilon_most"] == pytest.approx(4.19, abs=0.01)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
 from connectors.interfaces.errors import LedgerError
 from connectors.ledger.ledger import PrivacyLedger
@@ -18,7 +18,7 @@ from tests.support.contracts.ledger.groups import Grouping
 from tests.support.contracts.ledger.processes import Killing, Racing
 from tests.support.contracts.ledger.releases import Releasing
 from tests.support.contracts.ledger.reservations import Registering, Reserving
-from tests.support.contracts.ledger.storage import Keeping, alter
+from tests.support.contracts.ledger.storage import Keeping, alter, connected
 from tests.support.ledgers import DELTA, events, never, new_book, plan, request, zcdp
 from tests.support.servers.postgres import execute, postgres_server
 
@@ -128,9 +128,8 @@ class TestServer:
         alter(url, "DELETE FROM ledger_entries WHERE number = 3")
         assert ledger_backup.restore(tmp_path / "new.dump")["datasets"] == ["desk"]
         assert [entry.kind for entry in open_ledger(tmp_path).history("desk")] == ["register", "cap", "cap"]
-        engine = create_engine(url)
-        METADATA.drop_all(engine)  # a new machine, with its key and its head
-        engine.dispose()
+        with connected(url) as db:
+            METADATA.drop_all(db)  # a new machine, with its key and its head
         with pytest.raises(LedgerError, match=r"old.dump was not restored"):
             ledger_backup.restore(tmp_path / "old.dump")
         assert ledger_backup.restore(tmp_path / "new.dump")["datasets"] == ["desk"]

@@ -46,10 +46,9 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_the_settings_of_a_guide_are_accepted_by_the_plan(
-    settings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
     for name in ("notes.csv", "held_out.csv"):
         (tmp_path / name).write_text("note,category,patient\nmy bill is wrong,billing_question,p1\n")
     (tmp_path / "triage.yaml").write_text((TASKS / "support_desk.yaml").read_text())

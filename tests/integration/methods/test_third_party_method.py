@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from flows.catalog import find_flow, flow_names
-from tests.support.packages import install, with_packages, written
+from tests.support.packages import install, with_packages
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import SMALL
+from tests.support.runs.pipeline import SMALL, written
 
 TEXT = (ROOT / "docs" / "add_a_method.md").read_text(encoding="utf-8")
 CONFIG = SMALL | {"method": {"samples": 36}}
@@ -59,7 +59,7 @@ def test_it_is_in_the_catalogue_and_its_form_has_its_fields() -> None:
 
 @pytest.mark.runs
 def test_it_runs_is_audited_and_compared(installed: Path, tmp_path: Path) -> None:
-    home, config = tmp_path / "home", written(tmp_path / "poll.yaml", CONFIG)
+    home, config = tmp_path / "home", str(written(tmp_path / "poll.yaml", CONFIG))
     wasp = with_packages(installed, home)
     plan = wasp.answer("plan", "poll", "--config", config)
     assert (plan["epsilon_stated"], plan["sensitivity"]) == (4.0, 1.0)
@@ -76,7 +76,7 @@ def test_it_runs_is_audited_and_compared(installed: Path, tmp_path: Path) -> Non
     assert 0 < finding["epsilon_proven"] <= finding["epsilon_claimed"]
     rows = [{"name": "poll", "flow": "poll", "config": config}]
     table = {"title": "Poll", "rows": rows, "metrics": ["accuracy"]}
-    compared = wasp.answer("run", "compare", "--config", written(tmp_path / "c.yaml", table))
+    compared = wasp.answer("run", "compare", "--config", str(written(tmp_path / "c.yaml", table)))
     assert [(cell["row"], cell["error"]) for cell in compared["cells"]] == [("poll", "")]
     wasp.answer("export", run["run_id"], str(tmp_path / "bundle"))
     assert "poll" in (tmp_path / "bundle" / "README.md").read_text()

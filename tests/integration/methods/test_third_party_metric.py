@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.support.packages import install, with_packages, written
-from tests.support.runs.pipeline import SMALL
+from tests.support.packages import install, with_packages
+from tests.support.runs.pipeline import SMALL, written
 from wasp.extend import Metric
 from wasp.testing import MetricContract
 
@@ -31,13 +31,12 @@ class TestItsContract(MetricContract):
     def metric(self) -> Metric:
         names: dict[str, Any] = {}
         exec(SOURCE, names)
-        metric: Metric = names["METRIC"]
-        return metric
+        return names["METRIC"]
 
 
 @pytest.mark.runs
 def test_it_is_in_summary_tracking_report_and_comparison(tmp_path: Path) -> None:
-    home, folder, config = tmp_path / "home", tmp_path / "site", written(tmp_path / "wasp.yaml", CONFIG)
+    home, folder, config = tmp_path / "home", tmp_path / "site", str(written(tmp_path / "wasp.yaml", CONFIG))
     wasp = with_packages(folder, home)
     before = wasp.answer("run", "wasp", "--config", config)
     assert "mean_words" not in before
@@ -61,7 +60,7 @@ def test_it_is_in_summary_tracking_report_and_comparison(tmp_path: Path) -> None
         assert database.execute(query, (run["mlflow_run_id"],)).fetchall() == [(run["mean_words"],)]
     assert '<th scope="col">words</th>' in (run_folder / "report.html").read_text()
     table = {"title": "Words", "rows": [{"name": "W", "config": config}], "metrics": ["mean_words"]}
-    compared = wasp.answer("run", "compare", "--config", written(tmp_path / "c.yaml", table))
+    compared = wasp.answer("run", "compare", "--config", str(written(tmp_path / "c.yaml", table)))
     assert [cell["values"]["mean_words"] for cell in compared["cells"]] == [run["mean_words"]]
     assert f"{run['mean_words']:.3f}" in Path(compared["table"]).read_text()
     refused = with_packages(tmp_path / "none", home).call("plan", "compare", "--config", str(tmp_path / "c.yaml"))

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,20 +9,20 @@ from prefect import flow, runtime
 from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
 
 from connectors.interfaces.errors import ConfigError, WaspError
+from flows.cli.clean_flow import clean
 from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
 from flows.methods.wasp.flow import wasp
 from flows.runtime.failure import Story, told
+from flows.storage.retention import Retention
 from tasks.prefect.runtime import task_step
-from tests.support.paths import ROOT
 from tests.support.registered import DEMO
-from tests.support.runs.pipeline import Pipeline, last_json
+from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.served_flow import ask
 from tests.support.waits import wait_until
 
 
-def test_a_wrong_change_is_a_failed_run_with_its_sentence(api: str, tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+def test_a_wrong_change_is_a_failed_run_with_its_sentence(api: str, home: Path) -> None:
     config = load_config(WaspConfig, DEMO)
     with temporary_settings({PREFECT_API_URL: api, PREFECT_LOGGING_TO_API_ENABLED: False}):
         with pytest.raises(ConfigError, match="privacy.epsilon"):
@@ -77,39 +75,22 @@ def test_a_key_in_an_error_that_nobody_foresaw(api: str, tmp_path: Path, monkeyp
     "words", [("plan", "wasp", "-c", str(DEMO)), ("advise", "--rows", "100", "--classes", "10", "--epsilon", "1")]
 )
 def test_a_first_command_prints_no_warning(tmp_path: Path, words: tuple[str, ...]) -> None:
-    own = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
-    own |= {"WASP_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "flows.cli.main", *words]
-    done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    assert done.stdout
-    assert "Warning" not in done.stderr
+    process = Pipeline(tmp_path / "home", extra={"HOME": str(tmp_path)}).start(*words)
+    printed, errors = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert printed
+    assert "Warning" not in errors
 
 
 # --- retention as a flow: told first, removed when asked to, on a real server
-PROGRAM = """
-import json, sys
-from flows.cli.clean_flow import clean
-from flows.storage.retention import Retention
-print()
-print(json.dumps(clean(Retention(intermediate_older_than="30d"), remove=sys.argv[1] == "remove")))
-"""
-
-
-def test_a_scheduled_cleaning_tells_first_and_removes_when_asked_to(pipeline: Pipeline) -> None:
-    left = pipeline.home / "embeddings" / ".x.parquet.00.tmp"
-    left.parent.mkdir(parents=True, mode=0o700)
+def test_a_scheduled_cleaning_tells_first_and_removes_when_asked_to(api: str, home: Path) -> None:
+    left, rules = home / "embeddings" / ".x.parquet.00.tmp", Retention(intermediate_older_than="30d")
+    left.parent.mkdir(mode=0o700)
     left.write_bytes(b"half")
     os.utime(left, (1, 1))
-
-    def clean(how: str) -> dict[str, object]:
-        command = [sys.executable, "-c", PROGRAM, how]
-        done = subprocess.run(command, cwd=ROOT, env=pipeline.environment, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return last_json(done.stdout)
-
-    told = clean("tell")
-    assert (told["applied"], [one["path"] for one in told["going"]]) == (False, ["embeddings/.x.parquet.00.tmp"])
-    assert left.exists()
-    assert clean("remove")["applied"] is True
+    with temporary_settings({PREFECT_API_URL: api, PREFECT_LOGGING_TO_API_ENABLED: False}):
+        told = clean(rules, remove=False)
+        assert (told["applied"], [one["path"] for one in told["going"]]) == (False, ["embeddings/.x.parquet.00.tmp"])
+        assert left.exists()
+        assert clean(rules, remove=True)["applied"] is True
     assert not left.exists()

@@ -15,8 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import connectors.data
-from tests.support.paths import ROOT
+from tests.support.paths import DESK, ROOT
 from tests.support.processes.fixed_releases import LEAKS, LINGERS
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.runs.public_traces import blamed, durations, traces
@@ -33,7 +32,7 @@ FLOWS: dict[str, tuple[str, dict[str, Any]]] = {
     "dp_kps": ("dp_kps", {}),
     "kd_tutor": ("kd_tutor", {}),
 }
-ROWS = pd.read_parquet(Path(connectors.data.__file__).parent / "support_desk" / "private.parquet")
+ROWS = pd.read_parquet(DESK / "private.parquet")
 ODD = pd.DataFrame({"text": ["", "what is this"], "label": ["login_problem", "no class"]})
 """A row without text and one of an unknown class."""
 

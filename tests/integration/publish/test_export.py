@@ -17,7 +17,6 @@ from datasets import load_dataset
 from huggingface_hub import DatasetCard
 from mlflow import MlflowClient
 
-import connectors.data
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces.errors import ArtifactError
@@ -27,10 +26,10 @@ from flows.publish.bundle import format_verification, verify_bundle
 from flows.publish.export import check_student
 from tasks.students.train import load_student
 from tests.support.models.tiny import save_roberta
+from tests.support.paths import DESK
 from tests.support.runs.pipeline import Pipeline
 
 Finished = tuple[Pipeline, str]
-PRIVATE = Path(connectors.data.__file__).parent / "support_desk" / "private.parquet"
 NAMES = {
     "README.md", "croissant.json", "manifest.json", "manifest.sig", "public_key.pem", "student/head.npz",
     "student/student.json", "summary.json", "synthetic.jsonl", "synthetic.parquet",
@@ -38,9 +37,8 @@ NAMES = {
 
 
 @pytest.fixture(scope="module")
-def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    pipeline = Pipeline(tmp_path_factory.mktemp("gate") / "home", api)
-    return pipeline, str(pipeline.run()["run_id"])
+def finished(whole_run: tuple[Pipeline, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    return whole_run[0].copied(tmp_path_factory.mktemp("gate") / "home"), str(whole_run[1]["run_id"])
 
 
 def registered(pipeline: Pipeline) -> list[str]:
@@ -62,9 +60,7 @@ def bundle(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.fixture
 def copy(finished: Finished, tmp_path: Path) -> Pipeline:
     """The state folder of the finished run, to be spoilt."""
-    home = tmp_path / "home"
-    shutil.copytree(finished[0].home, home)
-    return Pipeline(home, finished[0].api)
+    return finished[0].copied(tmp_path / "home")
 
 
 def plant(pipeline: Pipeline, run_id: str, words: str) -> None:
@@ -80,8 +76,9 @@ def plant(pipeline: Pipeline, run_id: str, words: str) -> None:
 
 def own_words(count: int) -> str:
     """Return the first words of a private row that no test row begins with or holds."""
-    public = pd.read_parquet(PRIVATE.with_name("test.parquet"))["text"].tolist()
-    begun = (" ".join(text.split()[:count]) for text in pd.read_parquet(PRIVATE)["text"] if len(text.split()) > count)
+    public = pd.read_parquet(DESK / "test.parquet")["text"].tolist()
+    private = (text.split() for text in pd.read_parquet(DESK / "private.parquet")["text"])
+    begun = (" ".join(words[:count]) for words in private if len(words) > count)
     return next(words for words in begun if not any(words in text for text in public))
 
 
@@ -198,8 +195,7 @@ def test_another_key_than_the_senders_is_noticed(finished: Finished, bundle: Pat
     assert public_pem(thief) != (bundle / "public_key.pem").read_bytes()
     seal(forged, thief, {"run_id": finished[1]})
     assert verify_bundle(forged, finished[0].home)["key_known"] is False
-    done = finished[0].call("verify-bundle", str(forged), "--key", str(bundle / "public_key.pem"))
-    assert done.returncode == 1
+    done = finished[0].call("verify-bundle", str(forged), "--key", str(bundle / "public_key.pem"), code=1)
     assert "public_key.pem: differs from the key" in done.stdout
 
 
@@ -208,8 +204,7 @@ def test_twelve_words_of_a_private_row_stop_the_export_and_only_the_owner_reads_
 ) -> None:
     words = own_words(12)
     plant(copy, finished[1], words)
-    refused = copy.call("export", finished[1], str(tmp_path / "out"))
-    assert refused.returncode == 2
+    refused = copy.call("export", finished[1], str(tmp_path / "out"), code=2)
     assert "PRIVATE-OVERLAP; this result is not private" in refused.stderr
     assert words not in refused.stdout + refused.stderr
     assert not (tmp_path / "out").exists()
@@ -288,29 +283,26 @@ def printed(bundle: Path, code: str, **used: str) -> str:
 
 
 @pytest.mark.runs
-@pytest.mark.parametrize(("text_labels", "embedder"), [("written", "hashing"), ("soft", "sentence_transformers")])
-def test_the_lines_of_the_card_reach_what_the_card_states(
-    api: str, tmp_path: Path, text_labels: str, embedder: str
-) -> None:
-    pipeline = Pipeline(tmp_path / "home", api)
-    choice = {"connector": embedder, "model": "" if embedder == "hashing" else "embedded", "options": {}}
-    run = pipeline.run(text_labels=text_labels, embedder=choice)["run_id"]
-    assert pipeline.call("export", str(run), str(tmp_path / "out"), "--license", "cc-by-4.0").returncode == 0
+@pytest.mark.parametrize("text_labels", ["written", "soft"])
+def test_the_lines_of_the_card_reach_what_the_card_states(copy: Pipeline, tmp_path: Path, text_labels: str) -> None:
+    encoded = {"connector": "sentence_transformers", "model": "embedded", "options": {}}
+    soft = {"text_labels": "soft", "embedder": encoded} if text_labels == "soft" else {}
+    copy.call("export", copy.run(**soft)["run_id"], str(tmp_path / "out"), "--license", "cc-by-4.0", code=0)
     card = DatasetCard.load(tmp_path / "out" / "README.md").text
     code = card.split("```python\n")[1].split("```")[0]
-    assert ("label_soft" in code) == (text_labels == "soft")
+    assert ("label_soft" in code) == bool(soft)
     assert len(code.splitlines()) <= 14
     assert "Written by stubs (clerk, novelist): not for use" in card
     code = code.replace("sentence-transformers/all-MiniLM-L6-v2", ENCODER)
     read_rows(RowsRef("builtin:support_desk/test.parquet", rows=90)).to_parquet(tmp_path / "test.parquet")
     features = "words.transform(test['text'])"
-    if embedder != "hashing":
+    if soft:
         features = "encoder.encode(test['text'].tolist(), normalize_embeddings=True)"
     code += f"test = pd.read_parquet({str(tmp_path / 'test.parquet')!r})\n"
     code += f"print(100 * student.score({features}, test['label']))"
     guessed, reached = printed(tmp_path / "out", code, HF_HOME=str(tmp_path / "cache")).splitlines()
     assert guessed.strip("[]'") in pd.read_parquet(tmp_path / "out" / "synthetic.parquet")["label"].unique()
-    kind = "TF-IDF of words" if embedder == "hashing" else "vectors of the sentence encoder"
+    kind = "vectors of the sentence encoder" if soft else "TF-IDF of words"
     assert f"on {kind} {float(reached):.1f} % (" in card
 
 
@@ -326,7 +318,7 @@ def test_the_lines_of_the_card_use_the_classifier(kind: str, api: str, tmp_path:
     embedder = {"connector": "sentence_transformers", "model": "embedded", "options": {}}
     run = pipeline.run(student=student, embedder=embedder, private=None, test=None, method={"guidance": "auto"})
     out = tmp_path / "out"
-    assert pipeline.call("export", run["run_id"], str(out)).returncode == 0
+    pipeline.call("export", run["run_id"], str(out), code=0)
     code = DatasetCard.load(out / "README.md").text.split("```python\n")[2].split("```")[0]
     code = code.replace('SentenceTransformer(student["encoder"])', f"SentenceTransformer({ENCODER!r})")
     shown = printed(out, code)
@@ -337,15 +329,3 @@ def test_the_lines_of_the_card_use_the_classifier(kind: str, api: str, tmp_path:
     assert label in shown
     rows = load_dataset(str(out), split="train", cache_dir=str(tmp_path / "cache"))
     assert rows.features["label"].names == classes
-
-
-# --- what touched private rows without noise stands in the budget book and on the officer's page
-def page(pipeline: Pipeline) -> dict:
-    return pipeline.answer("budget", "report", "desk")
-
-
-def test_a_run_without_noise_is_listed(pipeline: Pipeline) -> None:
-    pipeline.run(privacy={"epsilon": "inf"}, method={"iterations": 2, "samples": 48})
-    told = page(pipeline)
-    assert [one["what"] for one in told["touched"]] == ["vote-0 without noise"]
-    assert told["exposed"] is True

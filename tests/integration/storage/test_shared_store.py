@@ -54,7 +54,6 @@ def test_what_one_machine_wrote_another_reuses(machine: Machine, tmp_path: Path)
     assert other.why(PATH, StepKey("step", 1, {"size": 4})) == "recomputed because its parameters changed"
     assert other.why(PATH, KEY).startswith("reused because")
     found = other.find(PATH, KEY)
-    assert found is not None
     assert (found.sha256, found.reused) == (ref.sha256, True)
     pd.testing.assert_frame_equal(other.read_table(ref), TABLE)
     assert other.info(ref) == {"told": 1}
@@ -117,8 +116,7 @@ def test_what_could_not_be_sent_is_sent_by_the_next_attempt_and_not_made_again(
 ) -> None:
     ref = Artifacts(tmp_path / "a").write_table(PATH, TABLE, KEY)  # written here, and then the store did not answer
     assert RemoteFiles(address).read(PATH) is None
-    found = machine("a").find(PATH, KEY)
-    assert found is not None
+    assert machine("a").find(PATH, KEY)
     assert machine("b").read_table(ref).equals(TABLE)
 
 

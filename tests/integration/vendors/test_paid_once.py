@@ -12,6 +12,7 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_models import IN_FLIGHT, VENDORS, recording, writings
+from tests.support.waits import wait_until
 
 CHILD = """
 import sys
@@ -31,9 +32,7 @@ def started(vendor: str, url: str, folder: Path, prompts: int = 300) -> subproce
 def test_after_kill_9_at_most_the_answers_in_flight_are_asked_again(vendor, tmp_path):
     with VendorServer(latency=0.03) as server:
         child = started(vendor, server.url, tmp_path)
-        until = time.monotonic() + 60
-        while server.count < 150 and time.monotonic() < until:
-            time.sleep(0.002)
+        wait_until(lambda: server.count >= 150, child, every=0.002)
         os.kill(child.pid, signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
         before = server.count
@@ -62,9 +61,7 @@ def test_processes_that_need_the_same_answers_pay_for_each_once(processes, tmp_p
 def test_what_a_killed_process_had_claimed_is_free_at_once(tmp_path):
     with VendorServer(latency=0.05) as server:
         killed = started("openai", server.url, tmp_path)
-        until = time.monotonic() + 60
-        while server.count < 50 and time.monotonic() < until:
-            time.sleep(0.002)
+        wait_until(lambda: server.count >= 50, killed, every=0.002)
         other = started("openai", server.url, tmp_path)
         time.sleep(0.3)
         killed.kill()

@@ -16,6 +16,7 @@ from tests.support.paths import ROOT
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import failure
 from tests.support.servers.vendor_models import IN_FLIGHT, recording, writings
+from tests.support.waits import wait_until
 
 PROMPTS = 120
 
@@ -53,19 +54,12 @@ def begin(url: str, folder: Path, where: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for(server: VendorServer, count: int) -> None:
-    until = time.monotonic() + 60
-    while server.count < count:
-        assert time.monotonic() < until
-        time.sleep(0.002)
-
-
 @pytest.mark.parametrize("where", ["main", "thread"])
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_waits_for_the_calls_in_flight(sent, where, tmp_path):
     with VendorServer(latency=0.25) as server:
         child = begin(server.url, tmp_path, where)
-        wait_for(server, 3 * IN_FLIGHT)
+        wait_until(lambda: server.count >= 3 * IN_FLIGHT, every=0.002)
         child.send_signal(sent)
         errors = child.communicate(timeout=30)[1]
         assert child.returncode == (143 if sent is signal.SIGTERM else -signal.SIGINT), errors
@@ -79,7 +73,7 @@ def test_the_first_signal_waits_for_the_calls_in_flight(sent, where, tmp_path):
 def test_the_second_signal_cancels_the_calls_in_flight(where, tmp_path):
     with VendorServer(latency=60) as server:
         child = begin(server.url, tmp_path, where)
-        wait_for(server, int(FIRST_LIMIT))
+        wait_until(lambda: server.count >= FIRST_LIMIT, every=0.002)
         child.send_signal(signal.SIGINT)
         time.sleep(0.5)
         assert child.poll() is None
@@ -103,7 +97,7 @@ def test_a_stop_in_another_thread_keeps_what_is_in_flight_and_starts_nothing(tmp
     with VendorServer(latency=0.2) as server, cancellation.work():
         thread = threading.Thread(target=ask)
         thread.start()
-        wait_for(server, IN_FLIGHT)
+        wait_until(lambda: server.count >= IN_FLIGHT, every=0.002)
         cancellation.stop()
         thread.join(30)
         assert [type(error) for error in raised] == [cancellation.ProcessEnds]

@@ -36,7 +36,6 @@ class VendorPromises(LanguageModelContract):
     connector: ClassVar[Any]
     suffix = ""
     variable = ""
-    repeats_itself = True
     short_timeout = 0.4
     """Seconds within which the connector receives every immediate response, with eight calls in flight."""
 
@@ -152,12 +151,6 @@ class VendorPromises(LanguageModelContract):
             assert {request.key for request in good.requests} == {KEY}
         assert all(answer.finish_reason == "stop" for answer in answers)
         assert (bad.count, good.count) == (1, 10)
-
-    # --- pace
-    def test_never_more_in_flight_than_the_cap(self):
-        with VendorServer(latency=0.03) as server:
-            self.open(server, concurrency=7).complete(writings(60))
-        assert server.most_in_flight == 7
 
     # --- leaving early
     @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])

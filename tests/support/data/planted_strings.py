@@ -6,14 +6,14 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 
-import connectors.data
+from tests.support.paths import DESK
 
 PLANTED = ["zqxquokka7731", "Hildebrandsdottir", "IBAN-AB12-9911", "crimsonpelican"]
 
 
 def planted_rows(path: Path) -> str:
     """Write private rows that each carry one of the planted strings."""
-    rows = pd.read_parquet(Path(connectors.data.__file__).parent / "support_desk" / "private.parquet")
+    rows = pd.read_parquet(DESK / "private.parquet")
     marks = [PLANTED[number % len(PLANTED)] for number in range(len(rows))]
     rows["whose"] = [f"{PLANTED[(number + 1) % len(PLANTED)]}-{number // 3}" for number in range(len(rows))]
     rows["text"] = [f"{text} {mark}" for text, mark in zip(rows["text"], marks, strict=True)]

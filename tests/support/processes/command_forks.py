@@ -76,5 +76,5 @@ def _command(arguments: list[str], environment: dict[str, str], folder: Path, pr
     try:
         main()
     finally:  # multiprocessing ends a process without them
-        threading._shutdown()  # type: ignore[attr-defined]
+        threading._shutdown()
         atexit._run_exitfuncs()

@@ -17,7 +17,7 @@ LIBRARIES = (
 # The command sets these before it imports MLflow.
 os.environ |= {"MLFLOW_LOGGING_LEVEL": "WARNING", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
 # Nothing here needs polars; MLflow imports it where it is installed, and it starts threads, which a fork would lose.
-sys.modules["polars"] = None  # type: ignore[assignment]
+sys.modules["polars"] = None
 for library in LIBRARIES.split():
     __import__(library)
 del sys.modules["polars"]

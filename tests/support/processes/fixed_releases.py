@@ -82,7 +82,7 @@ if __name__ == "__main__":
     _replace(tasks.private.noise.discrete, "add_discrete_laplace", _drawn)
     if LINGERS in os.environ:
         _replace(tasks.private.data.rows, "open_rows", _open_rows)
-    tasks.private.training.dp_train._Stepper._noisy = _step  # type: ignore[method-assign]
+    tasks.private.training.dp_train._Stepper._noisy = _step
     tasks.private.training.plain_train.train_student = _student
     connectors.security.record_hashes.dataset_fingerprint = lambda *_: "0" * 64
     from flows.cli.main import main

@@ -58,7 +58,6 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     """Reserve; for each vote charge, draw, write and read; settle."""
     run = open_run(home, rows)
     name, ledger = run.tools.name, run.tools.ledger
-    assert name is not None
     open_book("wasp", run).update()
     ledger.reserve(name.dataset, run.plan, "me")
     written: list[Written] = []

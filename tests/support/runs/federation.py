@@ -15,7 +15,6 @@ import yaml
 from connectors.interfaces.errors import PartyError
 from connectors.interfaces.rows import RowsRef
 from connectors.ledger.state import RELEASING
-from connectors.rows.reader import read_rows
 from flows.engine.prepare import Prepared
 from flows.federation.local_parties import partition
 from flows.federation.party import Act, Rounds, Steps, load_party
@@ -31,7 +30,6 @@ from tasks.steps.federation import coordinator
 from tasks.steps.federation.coordinator import Coordinator, Dropped
 from tasks.steps.federation.party import Keys, Party, take_part
 from tasks.steps.vote import VoteSpec, candidates
-from tests.support.runs.pipeline import SMALL
 from tests.support.runs.prepared_run import WORDS, start, write_texts
 
 LABELS = ("login_problem", "billing_question", "slow_internet")
@@ -185,9 +183,7 @@ class Federated:
 
     def again(self) -> Federated:
         """Start every process anew: nothing but files, books and the exchange is left."""
-        run = open_federated(self.folder, **self.changes).run
-        files = sorted((self.folder / "parties").glob("*/party.yaml"))
-        return Federated(self.folder, run, {file.parent.name: load_party(file) for file in files}, self.changes)
+        return open_federated(self.folder, **self.changes)
 
     def texts(self, iteration: int = 0) -> Written:
         """Write the texts of an iteration, as models would."""
@@ -198,7 +194,6 @@ class Federated:
         return VoteSpec(iteration, Payer(name.dataset, name.fingerprint, respend), self.run.noise, "all")
 
     def coordinator(self) -> Coordinator:
-        assert self.run.federation is not None
         return Coordinator(self.run.tools, self.spec(), self.run.federation, "step", {}, print)
 
     def vote(
@@ -206,7 +201,6 @@ class Federated:
     ) -> tuple[NoisyVotes, dict[str, Any], Threads]:
         """Hold the vote of an iteration; return the votes, what is written beside them, and what parties said."""
         written = [self.texts(number) for number in range(iteration + 1)]
-        assert self.run.federation is not None
         parties, dropped = replace(self.run.federation, minutes=minutes), Dropped()
         with Threads(self.parties, acts) as threads:
             ref, _ = coordinator.federated_vote(
@@ -256,14 +250,6 @@ def edit_party(federated: Federated, name: str = "party-1", **changes: Any) -> F
         values[field_name] = values[field_name] | value if field_name == "private" else value
     file.write_text(yaml.safe_dump(values))
     return federated.again()
-
-
-def planted_rows(path: Path) -> Path:
-    """Return the demo's rows, each with a word that stands nowhere else."""
-    rows = read_rows(RowsRef(SMALL["private"]["path"]))
-    rows["text"] = [f"{text} {PLANTED}{number}" for number, text in enumerate(rows["text"])]
-    rows[["text", "label"]].to_parquet(path)
-    return path
 
 
 SHORT = 0.12

@@ -77,8 +77,7 @@ class Pipeline:
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         prepare_home(self.home)
         path = self.home.parent / f"{self.home.name}-config.yaml"
-        path.write_text(yaml.safe_dump({name: value for name, value in chosen.items() if value is not None}))
-        return path
+        return written(path, {name: value for name, value in chosen.items() if value is not None})
 
     def patched(self, code: str) -> "Pipeline":
         """Let every process of the command run some code when it starts."""
@@ -88,21 +87,19 @@ class Pipeline:
         self.extra["PYTHONPATH"] = f"{folder}:{ROOT}"
         return self
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "flows.cli.main", *arguments]
-        return subprocess.Popen(
-            command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+    def start(self, *arguments: str, folder: Path = ROOT) -> "subprocess.Popen[str]":
+        command, pipe = [sys.executable, "-m", "flows.cli.main", *arguments], subprocess.PIPE
+        return subprocess.Popen(command, cwd=folder, env=self.environment, stdout=pipe, stderr=pipe, text=True)
 
-    def call(self, *arguments: str, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
-        """Run the command to its end, in a process of its own."""
-        return command_forks.call(arguments, self.environment, timeout=600, folder=folder)
+    def call(self, *arguments: str, code: int | None = None, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+        """Run the command to its end, in a process of its own; with this exit code if one is given."""
+        done = command_forks.call(arguments, self.environment, timeout=600, folder=folder)
+        assert code in (None, done.returncode), (done.returncode, done.stderr[-4000:])
+        return done
 
     def answer(self, *arguments: str, folder: Path = ROOT) -> dict[str, Any]:
         """Run the command to its end, which must be a success; return the object that it prints."""
-        done = self.call(*arguments, "--json", folder=folder)
-        assert done.returncode == 0, done.stderr[-4000:]
-        return last_json(done.stdout)
+        return last_json(self.call(*arguments, "--json", code=0, folder=folder).stdout)
 
     def entries(self, dataset: str = "desk") -> list[dict[str, Any]]:
         """Return the entries of a dataset in the ledger, oldest first."""
@@ -135,6 +132,11 @@ class Pipeline:
         store = CompletionStore(self.home / "completions")
         return [count for identity in store.identities() for count in store.asked(identity).values()]
 
+    def copied(self, home: Path) -> "Pipeline":
+        """Return a copy of the state folder."""
+        shutil.copytree(self.home, home)
+        return Pipeline(home, self.api, method=self.method)
+
     def with_same_ledger(self, home: Path, **extra: str) -> "Pipeline":
         """Return a fresh state folder with the ledger and its key: noise is read back, never drawn."""
         (home / "private").mkdir(parents=True, mode=0o700)
@@ -148,8 +150,13 @@ class Pipeline:
 
 
 def last_json(text: str) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
-    return value
+    return json.loads(text.strip().splitlines()[-1])
+
+
+def written(path: Path, values: dict[str, Any]) -> Path:
+    """Write a configuration; return its path."""
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
 
 
 def values(method: str = "wasp", /, **changes: Any) -> dict[str, Any]:

@@ -24,8 +24,12 @@ WORDS = (
 )
 
 
+def config(**changes: Any) -> WaspConfig:
+    return check_config(WaspConfig, values(**changes), "the test")
+
+
 def start(home: Path, **changes: Any) -> Prepared:
-    return prepare("wasp", check_config(WaspConfig, values(**changes), "the test"), home)
+    return prepare("wasp", config(**changes), home)
 
 
 def lift_cap(prepared: Prepared) -> Prepared:

@@ -4,12 +4,12 @@ import json
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+import httpx
 
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
@@ -26,28 +26,19 @@ OVER = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 class Refused(Exception):
-    """The server said no: `status` and its words."""
-
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(f"{status} {words}")
-        self.status = status
+    """The server said no."""
 
 
 def ask(api: str, path: str, body: Any = None, method: str = "") -> Any:
     """Call the API as the UI does."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{api}{path}", data, {"Content-Type": "application/json"})
-    request.method = method or ("GET" if body is None else "POST")
-    for attempt in range(20):
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                text = answer.read()
-                return json.loads(text) if text else None
-        except urllib.error.HTTPError as error:
-            if error.code != 503 or attempt == 19:
-                raise Refused(error.code, error.read().decode()) from None
+    for _ in range(20):
+        answer = httpx.request(method or ("GET" if body is None else "POST"), f"{api}{path}", json=body, timeout=30)
+        if answer.status_code != 503:
+            break
         time.sleep(0.5)  # its SQLite was busy
-    raise AssertionError
+    if answer.is_error:
+        raise Refused(f"{answer.status_code} {answer.text}")
+    return answer.json() if answer.content else None
 
 
 @dataclass

@@ -4,14 +4,15 @@ import os
 import re
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
 from tests.support.servers.ports import free_port
-from tests.support.waits import responds, wait_until
+from tests.support.waits import serving
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,7 @@ class S3Server:
 
     def _ask(self, method: str, path: str) -> bytes:
         header = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request"}
-        asked = urllib.request.Request(f"{self.url}/{path}", method=method, headers=header)
-        with urllib.request.urlopen(asked, timeout=30) as answer:
-            return bytes(answer.read())
+        return httpx.request(method, f"{self.url}/{path}", headers=header, timeout=30).raise_for_status().content
 
 
 @contextmanager
@@ -55,14 +54,6 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
     """Start the server; its log lies in `folder`."""
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with (folder / "s3.log").open("wb") as log:
-        process = subprocess.Popen(
-            command, env=os.environ | {"AWS_DEFAULT_REGION": "us-east-1"}, stdout=log, stderr=log
-        )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        wait_until(lambda: responds(url), process, (folder / "s3.log").read_text)
+    url, environment = f"http://127.0.0.1:{port}", os.environ | {"AWS_DEFAULT_REGION": "us-east-1"}
+    with serving(command, url, folder / "s3.log", environment) as process:
         yield S3Server(url, process)
-    finally:
-        process.terminate()
-        process.wait(timeout=30)

@@ -40,7 +40,8 @@ class VendorServer:
 
     def plm(self, **more: Any) -> dict[str, Any]:
         """Return the part of a configuration that makes this server's model the PLM `gpt`."""
-        address = {"connector": "openai", "model": "m", "endpoint": f"{self.url}/v1", "key": "env:VENDOR_KEY"}
+        endpoint = self.url if more.get("connector") == "anthropic" else f"{self.url}/v1"
+        address = {"connector": "openai", "model": "m", "endpoint": endpoint, "key": "env:VENDOR_KEY"}
         return {"name": "gpt", "max_tokens": 60, **address, **more}
 
     @property

@@ -1,11 +1,12 @@
 """What was written stays, and every change from outside is found."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, create_engine, delete, insert, select, text
+from sqlalchemy import Connection, NullPool, Table, create_engine, delete, insert, select, text
 
 from connectors.interfaces.errors import BudgetError, LedgerError
 from connectors.interfaces.ledger import Marks
@@ -83,30 +84,27 @@ class Keeping:
         assert any("recomputed" in problem for problem in book.verify())
 
 
+def connected(url: str) -> AbstractContextManager[Connection]:
+    """Connect to a book without its locks; commit at the end."""
+    return create_engine(url, poolclass=NullPool).begin()
+
+
 def alter(url: str, *statements: str) -> int:
-    engine = create_engine(url)
-    with engine.begin() as db:
-        changed = sum(db.execute(text(statement)).rowcount for statement in statements)
-    engine.dispose()
-    return changed
+    with connected(url) as db:
+        return sum(db.execute(text(statement)).rowcount for statement in statements)
 
 
 def rows_of(url: str) -> dict[Table, list[dict[str, Any]]]:
-    engine = create_engine(url)
-    with engine.connect() as db:
-        rows = {table: [dict(row) for row in db.execute(select(table)).mappings()] for table in METADATA.sorted_tables}
-    engine.dispose()
-    return rows
+    with connected(url) as db:
+        return {table: [dict(row) for row in db.execute(select(table)).mappings()] for table in METADATA.sorted_tables}
 
 
 def restore(url: str, rows: dict[Table, list[dict[str, Any]]]) -> None:
-    engine = create_engine(url)
-    with engine.begin() as db:
+    with connected(url) as db:
         for table, content in rows.items():
             db.execute(delete(table))
             if content:
                 db.execute(insert(table), content)
-    engine.dispose()
 
 
 def forge(url: str, book: PrivacyLedger, change: Callable[[Entry], Entry]) -> None:

@@ -12,7 +12,7 @@ from connectors.ledger.database import parse_url
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Cap
 from tests.support.contracts.ledger.groups import Grouping
-from tests.support.contracts.ledger.processes import Racing
+from tests.support.contracts.ledger.processes import Killing, Racing
 from tests.support.contracts.ledger.releases import Releasing
 from tests.support.contracts.ledger.reservations import Registering, Reserving
 from tests.support.contracts.ledger.storage import Keeping, alter
@@ -39,7 +39,7 @@ class TestSqlite(Registering, Reserving, Releasing, Keeping):
     """The promises on SQLite that one process can break."""
 
 
-class TestSqliteShared(Grouping, Racing):
+class TestSqliteShared(Grouping, Racing, Killing):
     """The promises of groups and of several processes on SQLite."""
 
 

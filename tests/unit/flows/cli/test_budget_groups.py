@@ -6,13 +6,10 @@ import pytest
 
 from connectors.interfaces.errors import BudgetError, ConfigError
 from flows.cli import budget
-from flows.config.files import check_config
 from flows.engine import text as words
 from flows.engine.plan import planned
-from flows.methods.wasp.config import WaspConfig
 from flows.publish.ledger_page import collect, write_page
 from flows.runtime.stores import open_ledger
-from tests.support.runs.pipeline import values as settings
 from tests.support.runs.prepared_run import good_rows, release, start, table
 
 
@@ -20,17 +17,22 @@ def rows(home: Path, name: str, group: str | None = None) -> dict[str, object]:
     return {"path": table(home.parent / f"{name}.parquet", good_rows(name)), "name": name, "group": group}
 
 
-def test_a_run_on_one_dataset_of_a_group_is_charged_on_the_other(home: Path) -> None:
+def test_a_run_on_one_dataset_of_a_group_is_charged_on_the_other_and_the_officer_reads_it(home: Path) -> None:
     book = open_ledger(home)
     ward, lab = (start(home, private=rows(home, name, "clinic")) for name in ("ward", "lab"))
     book.set_cap("lab", 5.0, 1e-5, "owner", "")
     release(ward)
     with pytest.raises(BudgetError, match=r"'lab' \(group 'clinic'"):
         lab.tools.ledger.reserve("lab", lab.plan, "Ada")
-    assert book.status("lab").spent == book.status("ward").spent > 0
     shown = budget.show("lab")
     assert "clinic (with ward)" in shown.to_text(shown)
-    assert budget.verify(None)["problems"] == []
+    page = collect(book, home, "lab")
+    assert (page["group"], page["members"]) == ("clinic", ("ward",))
+    assert [run["state"] for run in page["runs"]] == ["refused"], "runs on another dataset are no runs on this one"
+    assert [(row["dataset"], row["who"], row["releases"]) for row in page["shared"]] == [("ward", "Ada", 1)]
+    assert page["spent"] == pytest.approx(collect(book, home, "ward")["spent"]) > 0
+    assert "Group 'clinic'" in Path(write_page("lab")["page"]).read_text(encoding="utf-8")
+    assert "clinic: charged to all datasets of this group" in words.plan(planned(ward.config))
 
 
 def test_the_group_is_no_part_of_what_a_run_is_and_is_never_left(home: Path) -> None:
@@ -52,20 +54,3 @@ def test_the_command_makes_a_group_of_datasets_that_are_known(home: Path) -> Non
         budget.group(" ", ["ward", "lab"])
     left = budget.ungroup("lab")
     assert [(one["dataset"], one["group"]) for one in left["datasets"]] == [("lab", ""), ("ward", "")]
-
-
-def test_the_plan_says_who_pays(home: Path) -> None:
-    config = check_config(WaspConfig, settings(private=rows(home, "ward", "clinic")), "the test")
-    assert "clinic: charged to all datasets of this group" in words.plan(planned(config))
-
-
-def test_the_officer_reads_what_the_others_released(home: Path) -> None:
-    ward, _ = (start(home, private=rows(home, name, "clinic")) for name in ("ward", "lab"))
-    release(ward)
-    page = collect(open_ledger(home), home, "lab")
-    assert (page["group"], page["members"]) == ("clinic", ("ward",))
-    assert [(row["dataset"], row["who"], row["releases"]) for row in page["shared"]] == [("ward", "Ada", 1)]
-    assert page["runs"] == [], "runs on another dataset are no runs on this one"
-    text = Path(write_page("lab")["page"]).read_text(encoding="utf-8")
-    assert "Group 'clinic'" in text
-    assert page["spent"] == pytest.approx(collect(open_ledger(home), home, "ward")["spent"])

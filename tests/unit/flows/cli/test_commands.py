@@ -22,12 +22,11 @@ from tests.support.runs.pipeline import SMALL
 AUTO = SMALL | {"method": SMALL["method"] | {"guidance": "auto"}}
 
 
-def test_one_damaged_manifest_does_not_hide_the_other_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path))
+def test_one_damaged_manifest_does_not_hide_the_other_runs(home: Path) -> None:
     contents = {"whole": '{"run_id": "whole", "state": "done"}', "broken": "{", "unnamed": '{"state": "failed"}'}
     for name, content in contents.items():
-        (tmp_path / "runs" / name).mkdir(parents=True)
-        (tmp_path / "runs" / name / "manifest.json").write_text(content)
+        (home / "runs" / name).mkdir(parents=True)
+        (home / "runs" / name / "manifest.json").write_text(content)
     states = {run["run_id"]: run["state"] for run in stored_runs.runs()["runs"]}
     assert states == {"whole": "done", "broken": "damaged", "unnamed": "failed"}
     with pytest.raises(ArtifactError, match=r"broken/manifest\.json is damaged"):

@@ -10,18 +10,17 @@ import pandas as pd
 import pytest
 import yaml
 
-import connectors.data
 from flows.cli.main import main
 from flows.runtime.stores import open_ledger
+from tests.support.paths import DESK
 
-DATA = Path(connectors.data.__file__).parent / "support_desk" / "private.parquet"
 FAST = ("--set", "method.samples=90", "--set", "embedder={connector: hashing, model: '', options: {dimension: 128}}")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with notes.csv, whose columns are note and category."""
-    pd.read_parquet(DATA).rename(columns={"text": "note", "label": "category"}).to_csv(
+    pd.read_parquet(DESK / "private.parquet").rename(columns={"text": "note", "label": "category"}).to_csv(
         tmp_path / "notes.csv", index=False
     )
     return tmp_path

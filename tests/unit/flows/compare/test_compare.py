@@ -16,14 +16,13 @@ from flows.compare.values import planned
 from flows.config.files import check_config
 from flows.runtime.stores import open_ledger
 from tasks.metrics.comparison import CellResult
-from tests.support.runs.pipeline import SMALL, Pipeline
+from tests.support.runs.pipeline import SMALL, Pipeline, written
 from tests.support.tracking import snapshot
 
 
 def small(folder: Path) -> str:
     """Write a small configuration; return its place."""
-    path = folder / "small.yaml"
-    path.write_text(yaml.safe_dump(SMALL | {"method": SMALL["method"] | {"iterations": 2, "samples": 36}}))
+    path = written(folder / "small.yaml", SMALL | {"method": SMALL["method"] | {"iterations": 2, "samples": 36}})
     return str(path)
 
 
@@ -142,8 +141,7 @@ def test_cells_are_runs_of_their_own_and_none_is_carried_out_twice(pipeline: Pip
     broken = {"name": "Broken", "flow": "wasp", "config": small(tmp_path), "set": {"private.path": "absent.csv"}}
     values = matrix(tmp_path)
     values["rows"].append(broken)
-    file = tmp_path / "compare.yaml"
-    file.write_text(yaml.safe_dump(values))
+    file = written(tmp_path / "compare.yaml", values)
     first = pipeline.answer("compare", "--config", str(file))
     assert (first["state"], first["failed"], first["reused"]) == ("incomplete", 2, 0)
     states = {(one["row"], one["seed"]): one["state"] for one in first["cells"]}

@@ -64,19 +64,6 @@ def test_the_same_cell_has_the_same_figure_in_every_table() -> None:
     assert figure(4, "WASP", "OpenReview-Rating") == figure(1, "WASP", "OpenReview-Rating")
 
 
-@pytest.mark.parametrize("number", TABLES)
-def test_in_each_column_the_paper_has_wasp_in_front(number: int) -> None:
-    if number == 5:
-        course = [figure(5, f"WASP, Q = {votes}", "IMDb") for votes in (1, 2, 4, 8, 16)]
-        assert course == sorted(course), "more votes, more accuracy"
-        return
-    for column in table(number).columns:
-        others = [
-            row.published["accuracy"][column.name] for row in table(number).rows if row.name != "WASP" and row.published
-        ]
-        assert figure(number, "WASP", column.name) > max(others)
-
-
 def test_what_runs_here_stands_beside_the_figures_of_the_tables() -> None:
     for name, number in (("banking", 1), ("yelp", 1)):
         for row in ("WASP", "FuseGen"):

@@ -27,7 +27,7 @@ from flows.runtime import state_folder as home_module
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_ledger
 from flows.storage.retention import Retention
-from tests.support.runs.pipeline import SMALL, values
+from tests.support.runs.pipeline import SMALL, values, written
 from tests.support.runs.prepared_run import LABELS, good_rows, start, table
 
 PLANTED = "zqxplanted quokka 7731"
@@ -92,6 +92,8 @@ def test_fewer_texts_than_models_and_classes_are_refused(home: Path) -> None:
         start(home, method={"samples": 11})
     with pytest.raises(ConfigError, match=r"Raise method.samples to 36"):
         start(home, method={"samples": 24})
+    with pytest.raises(ConfigError, match=r"6 candidates in the first vote are fewer than 2 per class"):
+        start(home, plms=SMALL["plms"][:1], method={"iterations": 2, "samples": 12})
     assert_nothing_spent(home)
 
 
@@ -287,8 +289,7 @@ def test_a_file_that_is_no_configuration_is_named_with_what_to_do(
 
 
 def test_set_changes_values_and_refuses_nonsense(tmp_path: Path) -> None:
-    path = tmp_path / "run.yaml"
-    path.write_text(yaml.safe_dump(SMALL), encoding="utf-8")
+    path = written(tmp_path / "run.yaml", SMALL)
     config = load_config(WaspConfig, path, ["privacy.epsilon=2", "plms.0.name=first", "private.name=x"])
     assert (config.privacy.epsilon, config.plms[0].name, config.private.name) == (2, "first", "x")
     for change in ("privacy.epsilon", "=3", "plms.9.name=x", "task.name.x=1", "task=[a"):
@@ -334,8 +335,7 @@ def test_other_public_rows_make_another_run(home: Path, tmp_path: Path) -> None:
 
 def test_a_task_file_is_found_beside_its_configuration(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("name: own\nitem: text\nlabels: [a, b]\n", encoding="utf-8")
-    path = tmp_path / "run.yaml"
-    path.write_text(yaml.safe_dump(values(task="own.yaml")), encoding="utf-8")
+    path = written(tmp_path / "run.yaml", values(task="own.yaml"))
     assert load_config(WaspConfig, path).task == str(tmp_path / "own.yaml")
 
 
@@ -386,8 +386,7 @@ def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("connector", ["openai", "anthropic"])
 def test_a_cap_on_money_without_a_price_is_refused_with_the_way_out(tmp_path: Path, connector: str) -> None:
     paid = {"name": "gpt", "connector": connector, "model": "m"}
-    config = tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump(values(plms=[*SMALL["plms"], paid], limits={"max_dollars": 0.005})))
+    config = written(tmp_path / "config.yaml", values(plms=[*SMALL["plms"], paid], limits={"max_dollars": 0.005}))
     with pytest.raises(ConfigError, match=r"limits\.max_dollars: a limit of 0\.005 dollars .*'gpt'") as refused:
         plan("wasp", config, [])
     assert refused.value.exit_code == 2
@@ -403,8 +402,7 @@ def test_a_cap_on_money_without_a_price_is_refused_with_the_way_out(tmp_path: Pa
 
 def test_a_listed_price_is_the_default_of_a_model_at_its_vendor_and_is_said(tmp_path: Path) -> None:
     paid = {"name": "gpt", "connector": "openai", "model": "gpt-4o-mini"}
-    config = tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump(values(plms=[*SMALL["plms"], paid], limits={"max_dollars": 5.0})))
+    config = written(tmp_path / "config.yaml", values(plms=[*SMALL["plms"], paid], limits={"max_dollars": 5.0}))
     planned = plan("wasp", config, [])
     assert planned["dollars_about"] > 0
     assert any("shipped price of" in warning and "https://" in warning for warning in planned["warnings"])

@@ -47,8 +47,7 @@ def fields_of(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def field(model: str, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = fields_of(MODELS[model])[name]
-    return found
+    return fields_of(MODELS[model])[name]
 
 
 @pytest.mark.parametrize("flow", flow_names())

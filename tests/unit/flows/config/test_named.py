@@ -18,6 +18,12 @@ plms:
 """
 
 
+@pytest.fixture(autouse=True)
+def _in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "flow"),
     [
@@ -27,17 +33,11 @@ plms:
         ("audit_pipeline_here", "audit"),
     ],
 )
-def test_a_shipped_configuration_is_found_by_name_with_its_flow(
-    name: str, flow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_shipped_configuration_is_found_by_name_with_its_flow(name: str, flow: str, tmp_path: Path) -> None:
     assert flow_and_file(name, None, flow_names())[0] == flow
 
 
-def test_a_file_of_the_working_folder_comes_first_and_names_its_flow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_file_of_the_working_folder_comes_first_and_names_its_flow(tmp_path: Path) -> None:
     (tmp_path / "demo.yaml").write_text(TRIAGE)
     flow, path = flow_and_file("demo", None, flow_names())
     assert (flow, path) == ("fusegen", Path("demo.yaml"))
@@ -54,10 +54,7 @@ def test_a_file_of_the_working_folder_comes_first_and_names_its_flow(
         ("other", "'nosuch' is not a flow"),
     ],
 )
-def test_a_name_without_a_configuration_is_one_clear_error(
-    name: str | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_name_without_a_configuration_is_one_clear_error(name: str | None, message: str, tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("flow: nosuch\n")
     with pytest.raises(ConfigError, match=message):
         flow_and_file(name, None, flow_names())
@@ -103,8 +100,7 @@ data_root: data
 """
 
 
-def test_a_configuration_extends_others_field_by_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_configuration_extends_others_field_by_field(tmp_path: Path) -> None:
     (tmp_path / "bases").mkdir()
     (tmp_path / "bases" / "base.yaml").write_text(BASE)
     (tmp_path / "middle.yaml").write_text("extends: bases/base\nprivacy: {epsilon: 3}\n")
@@ -117,8 +113,7 @@ def test_a_configuration_extends_others_field_by_field(tmp_path: Path, monkeypat
     assert (shipped.privacy.epsilon, shipped.method.guidance, len(shipped.plms)) == (1, "votes", 5)
 
 
-def test_a_file_has_several_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_file_has_several_settings(tmp_path: Path) -> None:
     indented = BASE.replace("\n", "\n    ")
     text = f"shared:\n  base:\n    {indented}\nsettings:\n  low: {{extends: base, privacy: {{epsilon: 1}}}}\n"
     (tmp_path / "mine.yaml").write_text(f"{text}  fusegen_low: {{extends: low}}\n")
@@ -144,10 +139,7 @@ def test_a_file_has_several_settings(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("extends: second", "method: {votez: 1}", r"method\.votez: unknown key.*, line 1 of .*second.yaml"),
     ],
 )
-def test_a_wrong_base_is_one_clear_error(
-    first: str, second: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_wrong_base_is_one_clear_error(first: str, second: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "first.yaml").write_text(f"{first}\n")
     (tmp_path / "second.yaml").write_text(f"{second}\n" if second else "")
     with pytest.raises(ConfigError, match=message):

@@ -8,24 +8,19 @@ import pytest
 import yaml
 
 from flows.config.extends import merge, read_layers
-from flows.config.files import check_config
 from flows.engine import text as words
 from flows.engine.plan import planned
-from flows.engine.prepare import prepare, releases_of
+from flows.engine.prepare import releases_of
 from flows.methods.wasp.config import WaspConfig
 from tasks.private.data.rows import open_rows
 from tests.support.paths import ROOT
-from tests.support.runs.pipeline import SMALL
+from tests.support.runs.prepared_run import config, start
 
 PUBLIC = {"rows": 60, "rows_are_public": True}
 
 
-def config(private: dict[str, Any], **changes: Any) -> WaspConfig:
-    return check_config(WaspConfig, SMALL | {"private": SMALL["private"] | private} | changes, "the test")
-
-
 def labels(home: Path, seed: int, private: dict[str, Any] = PUBLIC) -> dict[str, tuple[str, ...]]:
-    tools = prepare("wasp", config(private, execution=SMALL["execution"] | {"seed": seed}), home).tools
+    tools = start(home, private=private, execution={"seed": seed}).tools
     rows = open_rows(tools.zone, tools.private, tools.called.fingerprint)
     return dict(zip(rows.texts, rows.labels, strict=True))
 
@@ -44,7 +39,7 @@ def test_classes_of_a_run_are_unbalanced_if_a_dirichlet_draw_is_configured(tmp_p
     assert first == again != other
     assert first.total() == 60
     assert len(first) < 6, "with 20 rows a class, two classes of this draw have none"
-    assert "unbalanced classes by Dirichlet(1), at least 2 to 1" in words.plan(planned(config(private)))
+    assert "unbalanced classes by Dirichlet(1), at least 2 to 1" in words.plan(planned(config(private=private)))
 
 
 def test_private_rows_are_chosen_whatever_the_seed_of_the_run(tmp_path: Path) -> None:
@@ -52,23 +47,23 @@ def test_private_rows_are_chosen_whatever_the_seed_of_the_run(tmp_path: Path) ->
 
 
 def test_noise_is_that_of_the_drawn_rows_and_a_fixed_number_of_private_ones_costs_more() -> None:
-    every, exact, public = (releases_of(config(private)).noise for private in ({}, {"rows": 60}, PUBLIC))
+    every, exact, public = (releases_of(config(private=private)).noise for private in ({}, {"rows": 60}, PUBLIC))
     assert exact.sigma == pytest.approx(every.sigma * 2**0.5, rel=1e-3)
     assert public.sigma == every.sigma
-    replaced = releases_of(config(PUBLIC, privacy={"adjacency": "replace_one"})).noise
+    replaced = releases_of(config(private=PUBLIC, privacy={"adjacency": "replace_one"})).noise
     assert replaced.sigma == exact.sigma
 
 
 def test_plan_and_form_say_so() -> None:
-    assert "private rows  rows are public: exactly 60 are drawn" in words.plan(planned(config(PUBLIC)))
-    assert "public" not in words.plan(planned(config({"rows": 60, "of": 120})))
+    assert "private rows  rows are public: exactly 60 are drawn" in words.plan(planned(config(private=PUBLIC)))
+    assert "public" not in words.plan(planned(config(private={"rows": 60, "of": 120})))
     field = WaspConfig.model_json_schema()["$defs"]["PrivateRows"]
     field = field["dependentSchemas"]["rows_are_public"]["properties"]["rows_are_public"]
     assert "Never for private data" in field["description"]
 
 
 def test_a_setting_that_is_left_out_makes_no_other_run() -> None:
-    written = config({"rows": 60}).model_dump(mode="json")
+    written = config(private={"rows": 60}).model_dump(mode="json")
     assert "rows_are_public" not in written["private"]
     assert not {"learning_rate", "batch", "max_length"} & set(written["student"])
 

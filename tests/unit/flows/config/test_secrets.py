@@ -14,7 +14,7 @@ from connectors.security.secret_patterns import find_secrets
 from flows.catalog import flows
 from flows.config.files import load_config
 from flows.methods.wasp.config import WaspConfig
-from tests.support.runs.pipeline import Pipeline, values
+from tests.support.runs.pipeline import Pipeline, values, written
 from tests.support.runs.served_flow import ask
 
 SECRET = "q7planted0123456789"
@@ -61,8 +61,7 @@ ALLOWED: list[dict[str, Any]] = [
 def test_a_secret_is_refused_with_its_field_and_without_repeating_it(
     tmp_path: Path, place: str, changes: dict[str, Any]
 ) -> None:
-    file = tmp_path / "run.yaml"
-    file.write_text(yaml.safe_dump(values(**changes)))
+    file = written(tmp_path / "run.yaml", values(**changes))
     with pytest.raises(ConfigError) as refused:
         load_config(WaspConfig, file)
     said = str(refused.value)
@@ -72,8 +71,7 @@ def test_a_secret_is_refused_with_its_field_and_without_repeating_it(
 
 
 def test_a_secret_given_on_the_command_line_is_refused_without_repeating_it(tmp_path: Path) -> None:
-    file = tmp_path / "run.yaml"
-    file.write_text(yaml.safe_dump(values()))
+    file = written(tmp_path / "run.yaml", values())
     for change in (f"plms.0.key={KEY}", f"tracking.mlflow=[http://u:{SECRET}@h", f"{KEY}", f"method.samples={KEY}"):
         with pytest.raises(ConfigError) as refused:
             load_config(WaspConfig, file, [change])

@@ -8,21 +8,15 @@ from uuid import UUID
 import pytest
 
 from connectors.interfaces.errors import ApprovalError, ConfigError
-from flows.config.files import check_config
 from flows.config.task_files import load_task
 from flows.engine import approval, text
 from flows.engine.approval import ask, contract_of
 from flows.engine.plan import plan_of
 from flows.engine.prepare import Approval, prepare, releases_of
-from flows.methods.wasp.config import WaspConfig
 from flows.runtime import pausing
-from tests.support.runs.pipeline import values
+from tests.support.runs.prepared_run import config
 
 CARD = load_task("support_desk")
-
-
-def config(**changes: object) -> WaspConfig:
-    return check_config(WaspConfig, values(**changes), "the test")
 
 
 def contract(**changes: object) -> str:

@@ -32,7 +32,7 @@ from tests.support.models.tiny import save_gpt2, save_roberta
 from tests.support.models.tiny import tiny_models as tiny_models
 from tests.support.paths import ROOT
 from tests.support.processes.nobody import as_nobody
-from tests.support.runs.pipeline import METHODS, SMALL, values
+from tests.support.runs.pipeline import METHODS, SMALL, values, written
 from tests.support.servers.vendor import VendorServer
 
 PLANTED = "zqxplanted quokka 7731"
@@ -74,8 +74,7 @@ def test_plan_doctor_and_run_name_the_same_problems_and_nothing_is_charged_or_pa
             "plms": [server.plm(), server.plm(name="other", options={"base_url": "x"})],
             "student": ABSENT,
         }
-        file = tmp_path / "run.yaml"
-        file.write_text(yaml.safe_dump(SMALL | changes))
+        file = written(tmp_path / "run.yaml", SMALL | changes)
         planned = start.plan("wasp", file, [])
         with pytest.raises(ProblemsError) as refused:
             prepare("wasp", config(**changes), home)
@@ -113,8 +112,7 @@ def test_every_flow_misses_a_student_in_its_plan(home: Path, flow: str) -> None:
 def test_the_command_prints_a_line_for_each_problem_and_ends_with_2(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "run.yaml"
-    file.write_text(yaml.safe_dump(SMALL | {"private": {"path": "nowhere.csv"}, "student": ABSENT}))
+    file = written(tmp_path / "run.yaml", SMALL | {"private": {"path": "nowhere.csv"}, "student": ABSENT})
     for words in (("plan", "wasp"), ("doctor",)):
         monkeypatch.setattr("sys.argv", ["wasp", *words, "--config", str(file)])
         with pytest.raises(SystemExit) as ended:
@@ -137,14 +135,12 @@ def test_a_preview_checks_all_models_before_it_asks_one(home: Path, monkeypatch:
 
 
 def test_a_comparison_says_which_row_lacks_what(home: Path, tmp_path: Path) -> None:
-    file = tmp_path / "small.yaml"
-    file.write_text(yaml.safe_dump(SMALL))
+    file = written(tmp_path / "small.yaml", SMALL)
     rows = [
         {"name": "sound", "config": str(file)},
         {"name": "broken", "config": str(file), "set": {"student.kind": "finetune", "student.model": "no/such-model"}},
     ]
-    comparison = tmp_path / "compare.yaml"
-    comparison.write_text(yaml.safe_dump({"title": "t", "rows": rows, "seeds": [0, 1]}))
+    comparison = written(tmp_path / "compare.yaml", {"title": "t", "rows": rows, "seeds": [0, 1]})
     (problem,) = start.plan("compare", comparison, [])["problems"]
     assert problem.startswith("rows 'broken', columns 'all': student.model: 'no/such-model'")
 
@@ -202,17 +198,20 @@ def test_two_queries_of_one_database_may_be_private_and_public_rows(home: Path, 
 
 
 @pytest.mark.parametrize(
-    ("header", "problem"),
+    ("header", "view", "problems"),
     [
-        ("text,label,text", "private.text: {} has one name 'text' for columns 1 and 3. Rename one."),
-        (f"text,label,{PLANTED},{PLANTED}", "private.path: {} has one name for columns 3 and 4. Rename one."),
-        ("text,label,,", "private.path: {} has one name for columns 3 and 4. Rename one."),
+        ("text,label,text", {}, ["private.text: {} has one name 'text' for columns 1 and 3. Rename one."]),
+        (f"text,label,{PLANTED},{PLANTED}", {}, ["private.path: {} has one name for columns 3 and 4. Rename one."]),
+        ("text,label,,", {}, ["private.path: {} has one name for columns 3 and 4. Rename one."]),
+        ("bericht,größe", {"text": "bericht", "label": "größe"}, []),
     ],
 )
-def test_columns_of_one_name_are_named_on_the_screen(home: Path, tmp_path: Path, header: str, problem: str) -> None:
+def test_a_first_line_names_the_columns_and_those_of_one_name_are_named_on_the_screen(
+    home: Path, tmp_path: Path, header: str, view: dict[str, str], problems: list[str]
+) -> None:
     path = tmp_path / "rows.csv"
-    path.write_text(f"{header}\n")
-    assert said(home, private={"path": str(path)}) == [problem.format(path)]
+    path.write_text(f"{header}\n", encoding="latin1")
+    assert said(home, private={"path": str(path), **view}) == [problem.format(path) for problem in problems]
 
 
 @pytest.mark.parametrize(
@@ -227,11 +226,6 @@ def test_what_the_check_says_depends_on_no_row(home: Path, tmp_path: Path, rows:
         f"private.label: {tmp_path}/rows.csv has no column 'kind' in its first line. Write the name as the first line "
         "has it; a file needs a header."
     )
-
-
-def test_a_first_line_in_latin1_names_the_columns(home: Path, tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_bytes("bericht,größe\n".encode("latin1"))
-    assert said(home, private={"path": str(tmp_path / "rows.csv"), "text": "bericht", "label": "größe"}) == []
 
 
 def test_a_missing_task_file_is_reported_with_a_missing_number_of_rows(home: Path, tmp_path: Path) -> None:

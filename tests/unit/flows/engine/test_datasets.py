@@ -20,11 +20,10 @@ from tests.support.registered import DEMO, add, demo, write_notes
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+def home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     write_notes(tmp_path)
-    return tmp_path / "home"
+    return home
 
 
 def test_a_registered_name_leads_to_the_owners_view(home: Path) -> None:
@@ -156,8 +155,6 @@ def test_a_preset_accepts_a_registered_dataset_with_its_owners_number(home: Path
     config = demo(preset | {"dataset": "clinic", "declared_rows": 500})
     assert problems_of(config, home) == []
     config = with_declared_rows(config, lambda: open_ledger(home))
-    assert config.private is not None
     assert (config.private.dataset, config.private.declared_rows) == ("clinic", 120)
     own = with_declared_rows(demo({"dataset": "clinic", "declared_rows": 500}), lambda: open_ledger(home))
-    assert own.private is not None
     assert own.private.declared_rows == 120

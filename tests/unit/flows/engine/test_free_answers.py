@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 
 from connectors.interfaces.errors import ConfigError, WaspError
-from flows.config.files import check_config
 from flows.engine.prepare import check_private_rows
-from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
-from tests.support.runs.pipeline import values
-from tests.support.runs.prepared_run import good_rows, start, table
+from tests.support.runs.prepared_run import config, good_rows, start, table
 
 PREDICATES = (
     "1 = 1",
@@ -71,11 +68,9 @@ def test_only_the_doctor_of_the_owner_lists_the_rows_that_cannot_be_used(home: P
     odd = [*good_rows("private"), ("", "login_problem"), ("a text", "no such label"), good_rows("test")[0]]
     private = {"path": table(tmp_path / "private.parquet", odd), "name": "desk", "rows": 50}
     test = {"path": table(tmp_path / "test.parquet", good_rows("test")), "rows": None}
-    config = check_config(WaspConfig, values(private=private, test=test), "the test")
     with pytest.raises(ConfigError) as listed:
-        check_private_rows(config, home)
+        check_private_rows(config(private=private, test=test), home)
     for words in ("row 18: the text is empty", "row 19: the label", "row 20: the same text", "the source has 21 rows"):
         assert words in str(listed.value)
     table(tmp_path / "private.parquet", good_rows("private"))
-    config = check_config(WaspConfig, values(private=private | {"rows": None}, test=test), "the test")
-    assert "all can be used" in check_private_rows(config, home)
+    assert "all can be used" in check_private_rows(config(private=private | {"rows": None}, test=test), home)

@@ -18,12 +18,11 @@ RECORDED = {"name": "clerk", "connector": "recorded"}
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """State folder of a server for others with the dataset clinic, in a run that the server started."""
-    home, data = tmp_path / "home", tmp_path / "data"
+    data = tmp_path / "data"
     data.mkdir()
     write_notes(data)
-    monkeypatch.setenv("WASP_HOME", str(home))
     monkeypatch.setenv("WASP_DATA", str(data))
     monkeypatch.chdir(data)
     add()

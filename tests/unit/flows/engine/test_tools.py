@@ -26,8 +26,8 @@ def test_a_model_is_opened_once_although_the_run_gets_its_name_later(tmp_path: P
     first = tools.model("clerk")
     named = tools.named(RunName("a-run", "wasp", "desk", "f" * 64)).model("clerk")
     assert named is not first
-    assert (first.scope, named.scope) == ("preview", "a-run")  # type: ignore[attr-defined]
-    assert named.inner is first.inner  # type: ignore[attr-defined]
+    assert (first.scope, named.scope) == ("preview", "a-run")
+    assert named.inner is first.inner
 
 
 def test_a_preview_judges_texts_in_the_language_of_the_task(tmp_path: Path) -> None:
@@ -44,8 +44,7 @@ def test_a_preview_judges_texts_in_the_language_of_the_task(tmp_path: Path) -> N
     assert [row["reason"] for row in shown] == [None, None]
 
 
-def test_a_preview_needs_models_but_no_private_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASP_HOME", str(tmp_path / "home"))
+def test_a_preview_needs_models_but_no_private_rows(home: Path) -> None:
     place = ROOT / "deployments/configs"
     shown = start.preview("fusegen", place / "fusegen_here.yaml", ["plms_used=[smollm2]"], 1)
     assert {row["plm"] for row in shown["rows"]} == {"smollm2"}

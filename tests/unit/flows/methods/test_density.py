@@ -8,18 +8,13 @@ import pandas as pd
 import pytest
 from datasets import load_dataset
 
-from flows.config.files import check_config
 from flows.engine import text
 from flows.engine.plan import planned
-from flows.methods.wasp.config import WaspConfig
-from tests.support.runs.pipeline import Pipeline, values
+from tests.support.runs.pipeline import Pipeline
+from tests.support.runs.prepared_run import config
 
 Ran = tuple[Pipeline, dict[str, Any]]
 DENSITY = {"guidance": "kernel"}
-
-
-def config(**changes: Any) -> WaspConfig:
-    return check_config(WaspConfig, values(**changes), "the test")
 
 
 @pytest.fixture(scope="module")

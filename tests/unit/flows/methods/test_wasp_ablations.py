@@ -16,13 +16,10 @@ from flows.methods.wasp.run import WaspRun
 from flows.runtime.manifest import RunBook
 from tasks.core.refs import Payer, Written
 from tasks.selection.weights import weigh
-from tests.support.runs.pipeline import SMALL, values
+from tests.support.runs.pipeline import SMALL
+from tests.support.runs.prepared_run import config
 
 REF = ArtifactRef("runs/x/selection.parquet", "0" * 64, "1" * 64, "select", 8)
-
-
-def config(**changes: Any) -> WaspConfig:
-    return check_config(WaspConfig, values(**changes), "the test")
 
 
 def asked(home: Path, **changes: Any) -> dict[str, Any]:

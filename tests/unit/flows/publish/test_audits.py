@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from connectors.interfaces.errors import ArtifactError, AuditError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
@@ -22,52 +21,38 @@ from flows.storage.audit_findings import AuditLine, audits_of_releases
 from tasks.accounting.federated import Parties, SharedNoise, shared_charge
 from tasks.audit.attacks import Attack
 from tests.support.ledgers import charge
-from tests.support.runs.pipeline import FURTHER, METHODS, SMALL, Pipeline, last_json
-
-
-@pytest.fixture(scope="module")
-def finished(api: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, str]:
-    pipeline = Pipeline(tmp_path_factory.mktemp("audited") / "home", api)
-    return pipeline, str(pipeline.run()["run_id"])
+from tests.support.runs.pipeline import FURTHER, METHODS, SMALL, Pipeline, written
 
 
 @pytest.fixture
-def copy(finished: tuple[Pipeline, str], tmp_path: Path) -> Pipeline:
-    """The state folder of the finished run, to be audited."""
-    shutil.copytree(finished[0].home, tmp_path / "home")
-    return Pipeline(tmp_path / "home", finished[0].api)
+def run_id(whole_run: tuple[Pipeline, dict[str, Any]]) -> str:
+    return str(whole_run[1]["run_id"])
 
 
-def audit_command(pipeline: Pipeline) -> list[str]:
-    """Return the audit of the configuration that the run had."""
-    run = pipeline.home.parent / "run.yaml"
-    run.write_text(yaml.safe_dump(SMALL))
-    return ["audit", "--config", str(run), "--trials", "120", "--json"]
+@pytest.fixture
+def copy(whole_run: tuple[Pipeline, dict[str, Any]], tmp_path: Path) -> Pipeline:
+    """The state folder of the finished run, to be audited and exported."""
+    return whole_run[0].copied(tmp_path / "home")
 
 
 def audit(pipeline: Pipeline) -> dict[str, Any]:
-    done = pipeline.call(*audit_command(pipeline))
-    assert done.returncode == 0, done.stderr[-3000:]
-    return last_json(done.stdout)
+    """Audit the configuration that the run had."""
+    run = written(pipeline.home.parent / "run.yaml", SMALL)
+    return pipeline.answer("audit", "--config", str(run), "--trials", "120")
 
 
-def test_an_export_without_an_audit_goes_on_and_says_so(finished: tuple[Pipeline, str], tmp_path: Path) -> None:
-    pipeline, run_id = finished
-    done = pipeline.call("export", run_id, str(tmp_path / "out"), "--json")
-    assert done.returncode == 0, done.stderr
-    assert last_json(done.stdout)["audited"] is False
+def test_an_export_without_an_audit_goes_on_and_says_so(copy: Pipeline, run_id: str, tmp_path: Path) -> None:
+    assert copy.answer("export", run_id, str(tmp_path / "out"))["audited"] is False
     assert "Never audited: votes" in (tmp_path / "out" / "README.md").read_text()
     told = json.loads((tmp_path / "out" / "manifest.json").read_text())["audit"]
     assert told == {"done": False, "newest": [], "never": ["votes"]}
-    assert "Never audited: votes" in (pipeline.home / "runs" / run_id / "report.html").read_text()
+    assert "Never audited: votes" in (copy.home / "runs" / run_id / "report.html").read_text()
 
 
 @pytest.mark.statistical
-def test_a_passed_audit_stands_on_the_card(finished: tuple[Pipeline, str], copy: Pipeline, tmp_path: Path) -> None:
-    run_id, found = finished[1], audit(copy)
-    done = copy.call("export", run_id, str(tmp_path / "out"), "--json")
-    assert done.returncode == 0, done.stderr
-    assert last_json(done.stdout)["audited"] is True
+def test_a_passed_audit_stands_on_the_card(copy: Pipeline, run_id: str, tmp_path: Path) -> None:
+    found = audit(copy)
+    assert copy.answer("export", run_id, str(tmp_path / "out"))["audited"] is True
     card = (tmp_path / "out" / "README.md").read_text()
     proven = found["mechanisms"][0]["epsilon_proven"]
     assert f"wasp tight on {found['ended'][:10]}, at least epsilon {proven:.4f} of 4.0000 claimed" in card
@@ -88,7 +73,7 @@ CLAIM = {
 }
 
 
-def written(home: Path, run_id: str, ended: str, passed: bool, **finding: Any) -> None:
+def audited(home: Path, run_id: str, ended: str, passed: bool, **finding: Any) -> None:
     """Write what an audit leaves."""
     folder = home / "runs" / run_id
     folder.mkdir(parents=True)
@@ -109,12 +94,12 @@ def audits_of(home: Path, **claim: Any) -> list[AuditLine]:
 
 
 def test_the_newest_audit_counts_of_each_kind(tmp_path: Path) -> None:
-    written(tmp_path, "audit-b", "2026-02-01", passed=False)
-    written(tmp_path, "audit-a", "2026-03-01", passed=True)
+    audited(tmp_path, "audit-b", "2026-02-01", passed=False)
+    audited(tmp_path, "audit-a", "2026-03-01", passed=True)
     assert [(one.run_id, one.passed) for one in audits_of(tmp_path)] == [("audit-a", True)]
-    written(tmp_path, "audit-c", "2026-01-01", passed=False, mechanism="whole run")
+    audited(tmp_path, "audit-c", "2026-01-01", passed=False, mechanism="whole run")
     assert {(one.run_id, one.passed) for one in audits_of(tmp_path)} == {("audit-a", True), ("audit-c", False)}
-    written(tmp_path, "audit-d", "2026-01-02", passed=True, mechanism="whole run")
+    audited(tmp_path, "audit-d", "2026-01-02", passed=True, mechanism="whole run")
     assert all(one.passed for one in audits_of(tmp_path))
     (tmp_path / "runs" / "audit-a" / "audit.json").unlink()
     assert [(one.run_id, one.passed) for one in audits_of(tmp_path)] == [("audit-d", True), ("audit-b", False)]
@@ -134,13 +119,13 @@ def test_the_newest_audit_counts_of_each_kind(tmp_path: Path) -> None:
     ],
 )
 def test_an_audit_of_something_else_is_not_about_the_run(tmp_path: Path, change: dict[str, Any]) -> None:
-    written(tmp_path, "audit-a", "2026-03-01", passed=False, **change)
+    audited(tmp_path, "audit-a", "2026-03-01", passed=False, **change)
     assert audits_of(tmp_path) == []
 
 
 def test_equal_numbers_of_another_vote_are_not_about_the_run(tmp_path: Path) -> None:
     for run_id, mechanism in (("audit-a", "pe"), ("audit-b", "whole run"), ("audit-c", "federated")):
-        written(tmp_path, run_id, "2026-03-01", passed=False, mechanism=mechanism)
+        audited(tmp_path, run_id, "2026-03-01", passed=False, mechanism=mechanism)
     claims = [{"sides": 1}, {"sides": 2}, {"sides": 2, "shared": True}]
     audits = [{one.run_id for one in audits_of(tmp_path, **claim)} for claim in claims]
     assert audits == [{"audit-a"}, {"audit-b"}, {"audit-b", "audit-c"}]
@@ -148,7 +133,7 @@ def test_equal_numbers_of_another_vote_are_not_about_the_run(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"mechanisms": [{}]}', '{"mechanisms": null}'])
 def test_findings_that_cannot_be_read_stop_an_export(tmp_path: Path, text: str) -> None:
-    written(tmp_path, "audit-a", "2026-03-01", passed=True)
+    audited(tmp_path, "audit-a", "2026-03-01", passed=True)
     (tmp_path / "runs" / "audit-a" / "audit.json").write_text(text)
     with pytest.raises(ArtifactError, match="audit.json cannot be read"):
         audits_of(tmp_path)
@@ -175,17 +160,17 @@ def test_a_red_audit_of_any_release_of_a_run_stops_its_export(flow: str, tmp_pat
     """Each release brings the attack whose finding the gate recognises; findings of other flows are ignored."""
     manifest, artifacts = manifest_of(flow), open_artifacts(tmp_path)
     other = manifest_of("wasp" if flow in ("pre_text", "aug_pe") else "pre_text")
-    written(tmp_path, "audit-0", "2026-03-01", False, **attacks_on(other)[0].claims | {"epsilon_proven": 9.0})
+    audited(tmp_path, "audit-0", "2026-03-01", False, **attacks_on(other)[0].claims | {"epsilon_proven": 9.0})
     attacks = attacks_on(manifest)
     audits, never = require_no_red_audit(artifacts, manifest)
     assert (audits, len(never) > 0) == ((), True)
     for number, attack in enumerate(attacks, start=1):
-        written(tmp_path, f"audit-{number}", f"2026-03-0{number + 1}", True, **attack.claims | {"epsilon_proven": 1.0})
+        audited(tmp_path, f"audit-{number}", f"2026-03-0{number + 1}", True, **attack.claims | {"epsilon_proven": 1.0})
     audits, never = require_no_red_audit(artifacts, manifest)
     assert ([audit.run_id for audit in audits], never) == ([f"audit-{n + 1}" for n in range(len(attacks))], ())
     for attack in attacks:
         shutil.rmtree(tmp_path / "runs" / "audit-red", ignore_errors=True)
-        written(tmp_path, "audit-red", "2026-03-09T10:00:00", False, **attack.claims | {"epsilon_proven": 9.0})
+        audited(tmp_path, "audit-red", "2026-03-09T10:00:00", False, **attack.claims | {"epsilon_proven": 9.0})
         red = f"audit-red of 2026-03-09 is red.*{attack.noise.epsilon_exact:.4f} is claimed, at least 9.0000 was proven"
         with pytest.raises(AuditError, match=red):
             require_no_red_audit(artifacts, manifest)
@@ -206,7 +191,7 @@ def test_the_ledger_page_shows_the_audits_of_each_runs_own_mechanism(flow: str, 
         book.release_once(ReleaseRequest("desk", "run", f"vote-{number}", str(number), charge), lambda: b"noise")
     for mechanism in ("wasp tight", "pe", "federated"):
         finding = attack.claims | {"epsilon_proven": 9.0, "mechanism": mechanism}
-        written(tmp_path, f"audit-{mechanism.split()[0]}", "2026-03-01", passed=False, **finding)
+        audited(tmp_path, f"audit-{mechanism.split()[0]}", "2026-03-01", passed=False, **finding)
     page = collect(book, tmp_path, "desk")
     assert "<strong>RED</strong>" in render(page)
     shown = {audit["run_id"] for audit in page["runs"][0]["audits"]}

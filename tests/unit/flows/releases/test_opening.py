@@ -56,7 +56,6 @@ def test_remedies_open_the_rows_and_less_does_not(classes: int) -> None:
     assert least_index(classes) >= CLOSED
     opening, noise = Opening(30, classes, SIGMA), calibrate_density(VotePrivacy(1.0, 1e-5, 1))
     rows, fewer = opening.needed_rows(), opening.most_classes()
-    assert rows is not None
     assert Opening(rows, classes, SIGMA).opens
     assert not Opening(rows - 1, classes, SIGMA).opens
     if fewer is not None:

@@ -13,7 +13,6 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed
 
 from connectors.interfaces.errors import ConfigError, LedgerError, WaspError
-from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime import stores
@@ -22,20 +21,16 @@ from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.runtime import run_step, submit_step, task_of, task_step, value_of
 from tasks.prefect.writing import generate
 from tasks.steps.teachers import teach
-from tests.support.runs.pipeline import values
+from tests.support.runs.prepared_run import config
 
 DURATION = 0.3
-
-
-def config_of(**execution: object) -> WaspConfig:
-    return check_config(WaspConfig, values(execution=execution), "the test")
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Callable[..., Prepared]:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    return lambda **execution: prepare("wasp", config_of(**execution), home)
+    return lambda **execution: prepare("wasp", config(execution=execution), home)
 
 
 def id_of(run: Prepared) -> str:
@@ -75,7 +70,7 @@ def test_max_workers_holds_without_the_command_as_well(api: str) -> None:
             future.result()
 
     with temporary_settings({PREFECT_API_URL: api}):
-        deployed(config_of(max_workers=2))
+        deployed(config(execution={"max_workers": 2}))
     assert counter.most == 2
 
 
@@ -106,7 +101,7 @@ def test_a_flow_carries_out_the_step_that_it_waits_for_unless_steps_belong_to_a_
 
     with temporary_settings({PREFECT_API_URL: api}):
         for runner, same in ((ConfiguredTaskRunner(), True), (Elsewhere(), False)):
-            flow(task_runner=runner)(both)(config_of())
+            flow(task_runner=runner)(both)(config())
             assert [seen["here"][0], seen["beside"][0], *seen["names"]] == ["now", "soon", "Reused"]
             assert (seen["here"][1] == threading.get_ident()) == same
             assert seen["beside"][1] != threading.get_ident()

@@ -37,7 +37,6 @@ def test_backups_taken_while_a_run_writes_are_whole_and_the_latest_goes_into_a_f
         from tasks.accounting.composition import filter_epsilon
         from tests.support.ledgers import laplace_event
         book, one = PrivacyLedger(sys.argv[1], filter_epsilon), charge(event=laplace_event(0.001))
-        say("ready"); sys.stdin.readline()
         for n in range(400):
             book.reserve("desk", plan(f"run-{n}", charges=[one]), "me")
             asked = request(0, f"k-{n}", f"run-{n}", dataset="desk", charge=one)
@@ -45,11 +44,6 @@ def test_backups_taken_while_a_run_writes_are_whole_and_the_latest_goes_into_a_f
             book.finish("desk", f"run-{n}")
     """
     writer = child(f"sqlite:///{ledger_of(run)}", code)
-    assert writer.stdin is not None
-    assert writer.stdout is not None
-    assert writer.stdout.readline().strip() == "ready"
-    writer.stdin.write("go\n")
-    writer.stdin.flush()
     sizes: list[int] = []
     while writer.poll() is None and len(set(sizes)) < 3:
         file = tmp_path / f"copy-{len(sizes)}.db"

@@ -147,7 +147,6 @@ def test_what_was_noted_but_still_lies_there_is_not_lost(home: Path) -> None:
     assert lost(Artifacts(home), "old") is None
     (home / path).unlink()
     gone = lost(Artifacts(home), "old")
-    assert gone is not None
     assert (gone.texts, gone.dollars, gone.models) == (7, 0.5, ("clerk",))
 
 
@@ -165,17 +164,14 @@ def test_what_this_machine_removed_is_there_while_a_shared_store_holds_it(home: 
     assert (gone.texts, gone.result) == (7, False)
     (tmp_path / "store" / "runs" / "old" / "synthetic.parquet").unlink()
     gone = lost(shared, "old")
-    assert gone is not None
     assert gone.result
     stands = standing(shared, "old", respend=False)
-    assert stands is not None
     assert "synthetic rows" in stands["removed"]
 
 
 def test_a_finished_run_stands_and_an_unfinished_one_stops_unless_told_to_pay(home: Path) -> None:
     remove(home, choose(home, Retention(intermediate_older_than="30d", runs_older_than="30d"), NOW, True).going)
     stands = standing(Artifacts(home), "old", respend=False)
-    assert stands is not None
     assert "7 texts by clerk, synthetic rows" in stands["removed"]
     with pytest.raises(LostArtifactsError, match="Nothing was generated or spent"):
         standing(Artifacts(home), "broken", respend=False)
