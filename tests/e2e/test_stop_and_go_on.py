@@ -5,6 +5,7 @@ import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -22,17 +23,10 @@ def own_task(folder: Path, description: str) -> Path:
     return path
 
 
-def left_running(home: Path) -> list[str]:
+def left_running(home: Path) -> list[list[str]]:
     """Return the processes that work in this state folder."""
-    mark = f"WASP_HOME={home}".encode()
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark in (process / "environ").read_bytes().split(b"\0"):
-                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue
-    return found
+    processes = [process.info for process in psutil.process_iter(["environ", "cmdline"])]
+    return [about["cmdline"] for about in processes if (about["environ"] or {}).get("WASP_HOME") == str(home)]
 
 
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

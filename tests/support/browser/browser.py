@@ -1,7 +1,6 @@
 """A headless Chromium that does what a person does: reads words, clicks on words, fills fields by their labels."""
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,12 @@ from selenium.common.exceptions import (
     ElementNotInteractableException,
     NoSuchElementException,
     StaleElementReferenceException,
+    TimeoutException,
 )
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
 
 PATIENCE = 60.0
 WIDTH, HEIGHT, TALLEST = 1440, 1100, 12000
@@ -64,17 +65,12 @@ class Browser:
 
     def wait(self, what: str, found: Callable[[], Any], patience: float = PATIENCE) -> Any:
         """Return the first true value of `found`."""
-        deadline = time.monotonic() + patience
-        while True:
-            try:
-                if value := found():
-                    return value
-            except PASSING:
-                pass
-            if time.monotonic() > deadline:
-                self.shot(f"not-seen-{re.sub('[^a-z0-9]+', '-', what.lower())[:60]}")
-                raise AssertionError(f"not seen in {patience:.0f} s: {what}\n{self.address}\n{self.text[:1500]}")
-            time.sleep(0.1)
+        try:
+            return WebDriverWait(self.driver, patience, 0.1, PASSING).until(lambda _: found())
+        except TimeoutException:
+            self.shot(f"not-seen-{re.sub('[^a-z0-9]+', '-', what.lower())[:60]}")
+            message = f"not seen in {patience:.0f} s: {what}\n{self.address}\n{self.text[:1500]}"
+            raise AssertionError(message) from None
 
     def see(self, *texts: str, patience: float = PATIENCE) -> str:
         """Wait until the page shows every text; return all it shows."""

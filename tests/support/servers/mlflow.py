@@ -13,13 +13,6 @@ from tests.support.tracking import client_of
 from tests.support.waits import responds, wait_until
 
 
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_machine(monkeypatch):
-    for name in list(os.environ):
-        if name.startswith("MLFLOW_"):
-            monkeypatch.delenv(name)
-
-
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory):
     """A store with its tables made: making them takes longer than any test here."""
