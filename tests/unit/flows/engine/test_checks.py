@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import yaml
 
@@ -358,12 +357,6 @@ def test_a_training_that_cannot_be_is_refused_before_anything_is_spent(
         prepare("dp_sgd_gen", check_config(DpSgdGenConfig, chosen, "the test"), home)
     assert_untouched(home)
     assert not (home / "private" / "trainings").exists()
-
-
-def test_recorded_answers_are_of_the_right_kind(home: Path, tmp_path: Path) -> None:
-    pd.DataFrame({"text": ["a"]}).to_parquet(tmp_path / "answers.parquet")
-    (problem,) = said(home, plms=[{"name": "a", "connector": "recorded", "model": str(tmp_path / "answers.parquet")}])
-    assert "has no column 'label'; it has text" in problem
 
 
 # --- packages
