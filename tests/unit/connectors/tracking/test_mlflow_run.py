@@ -277,11 +277,9 @@ def test_without_the_package_a_run_says_what_to_install(store, tmp_path):
     assert run_at(store, tmp_path).push() is None
 
 
-def test_a_folder_as_store_a_run_without_tag_and_a_folder_without_description_are_refused(store, tmp_path):
+def test_a_folder_as_store_and_a_folder_without_description_are_refused(store, tmp_path):
     for uri in ("./mlruns", "file:///var/mlruns"):
         with pytest.raises(ConfigError, match="sqlite:///"):
             run_at(uri, tmp_path)
-    with pytest.raises(ConfigError, match=r"wasp\.run_id"):
-        run_at(store, tmp_path).start("banking", "n", {}, {})
     with pytest.raises(ConfigError, match=r"mlflow\.json: missing.*wasp resume"):
         run_at(store, tmp_path).push()
