@@ -38,6 +38,11 @@ class Partition:
     colluding: int = 1
 
 
+def row_order(number: int, seed: int) -> Ints:
+    """Return the rank of each of `number` rows in a random order."""
+    return np.argsort(np.random.default_rng(seed).permutation(number))
+
+
 def split_rows(labels: Sequence[str], partition: Partition) -> Ints:
     """Return the party, from 0, of each of `labels`, shape (rows,).
 

@@ -148,11 +148,12 @@ def task_of(function: Any) -> Task[Any, Any]:
 
 
 def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
-    """Wrap a step so that its errors name the step."""
+    """Wrap a step so that its errors name the step, logs hide secrets and a process that is cancelled begins none."""
 
     @wraps(function)
     def run_named(*arguments: Parameters.args, **options: Parameters.kwargs) -> Value:
-        _begin()
+        guard_logs()
+        cancellation.raise_if_stopped()
         try:
             return function(*arguments, **options)
         except Exception as error:
@@ -161,9 +162,3 @@ def named(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
             raise
 
     return run_named
-
-
-def _begin() -> None:
-    """Redact secrets in this process's logs; raise if the process is being cancelled."""
-    guard_logs()
-    cancellation.raise_if_stopped()

@@ -184,16 +184,19 @@ def promise(report: RunRecord) -> list[str]:
             "This run used no noise (epsilon is infinite). Nothing is promised: the texts, the weights and the "
             "student may reveal private rows. Do not share them.",
         ]
-    loss = report.epsilon_spent or 0.0
+    loss, is_person = report.epsilon_spent or 0.0, report.protects == "person"
+    unit = "one person with all of their used rows" if is_person else "one row: one text with its label"
+    odds = "zero" if report.delta <= 0 else f"1 in {round(1 / report.delta):,}"
     return [
-        f"The protected unit is {_unit(report.protects)}. {_neighbours(report.protects, report.adjacency)}",
+        f"The protected unit is {unit}. {_neighbours(report.protects, report.adjacency)}",
         f"The privacy loss of this run's output is epsilon {epsilon(loss)}, the total of the "
         f"{report.releases} releases that it depends on. The run added epsilon {added(report)} to "
         f"the budget ({charged(report)}). Assume an attacker who knows every other private row, sees "
-        f"everything that this run shares, and starts with a 50 % belief that a given {_short(report.protects)} is in "
-        f"the data. The attacker can become at most {_shown(certainty(loss))} sure. An attacker who starts at 1 % "
-        f"reaches at most {_shown(certainty(loss, _EXAMPLE_PRIOR))}.",
-        f"Delta {report.delta:g}: the guarantee can fail with a probability of at most {_one_in(report.delta)}.",
+        "everything that this run shares, and starts with a 50 % belief that a given "
+        f"{'person' if is_person else 'row'} is in the data. The attacker can become at most "
+        f"{_shown(certainty(loss))} sure. An attacker who starts at 1 % reaches at most "
+        f"{_shown(certainty(loss, _EXAMPLE_PRIOR))}.",
+        f"Delta {report.delta:g}: the guarantee can fail with a probability of at most {odds}.",
         "The guarantee holds against any additional knowledge, now or in the future. It covers everything computed "
         f"from {report.affected}.",
         *([f"The {report.public_rows}, not about all rows of the source."] if report.public_rows else []),
@@ -234,14 +237,6 @@ def uncovered(report: RunRecord) -> list[str]:
     ]
 
 
-def _unit(protects: str) -> str:
-    return "one person with all of their used rows" if protects == "person" else "one row: one text with its label"
-
-
-def _short(protects: str) -> str:
-    return "person" if protects == "person" else "row"
-
-
 def _neighbours(protects: str, adjacency: str) -> str:
     whose = "that person's rows" if protects == "person" else "that row"
     if adjacency == "replace_one":
@@ -251,7 +246,3 @@ def _neighbours(protects: str, adjacency: str) -> str:
 
 def _shown(share: float) -> str:
     return "99.99 % or more" if share > 0.9999 else f"{100 * share:.2f} %" if share > 0.99 else f"{100 * share:.1f} %"
-
-
-def _one_in(delta: float) -> str:
-    return "zero" if delta <= 0 else f"1 in {round(1 / delta):,}"

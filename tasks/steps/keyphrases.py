@@ -119,7 +119,8 @@ def draw_phrases(tools: Tools, spec: DensitySpec, terms: Terms, density: Artifac
     key = step_key("draw_phrases", parameters, {"terms": terms.table.sha256, "density": density.sha256})
 
     def table() -> pd.DataFrame:
-        sums = _sums(tools, spec, density)
+        flat = tools.artifacts.read_table(density)["sum"].to_numpy() / tools.artifacts.info(density)["steps"]
+        sums = flat.reshape(len(spec.labels), -1).astype(np.float64)
         rng = np.random.default_rng(seed_of("sequences", spec.seed))
         drawn = draw_sequences(spec.shape, _members(tools, spec, terms), sums, spec.count, spec.choice, rng)
         return _table(tools, spec, terms, drawn)
@@ -162,11 +163,6 @@ def _vectors(tools: Tools, table: ArtifactRef) -> ArtifactRef:
 
 def _members(tools: Tools, spec: DensitySpec, terms: Terms) -> list[DensityMember]:
     return members_of(spec.shape, tools.artifacts.read_matrix(terms.vectors).astype(np.float64), spec.seed)
-
-
-def _sums(tools: Tools, spec: DensitySpec, density: ArtifactRef) -> np.ndarray[Any, np.dtype[np.float64]]:
-    flat = tools.artifacts.read_table(density)["sum"].to_numpy() / tools.artifacts.info(density)["steps"]
-    return np.asarray(flat.reshape(len(spec.labels), -1), dtype=np.float64)
 
 
 def _table(tools: Tools, spec: DensitySpec, terms: Terms, drawn: Any) -> pd.DataFrame:

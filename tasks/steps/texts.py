@@ -23,7 +23,7 @@ from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import as_text, read_vocabulary
 from tasks.selection.examples import examples_of
 from tasks.steps.embed import embed_blocks
-from tasks.steps.generate import DRAWN_TERMS, ROW_TYPES, Generated, Seeds, WriteJob, WritingRequest, generate, nothing
+from tasks.steps.generate import DRAWN_TERMS, ROW_TYPES, Seeds, WriteJob, WritingRequest, generate, nothing
 from tasks.students.spec import PublicTexts, StudentSpec
 from tasks.text.class_balance import texts_per_class
 from tasks.text.cleaning import normalised
@@ -71,7 +71,8 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
         tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
         tools.artifacts.write_table(f"{folder}/prompts.parquet", made.prompts, key)
         calls = {host: traffic.since(before.get(host, Traffic())) for host, traffic in traffic_of(model).items()}
-        info = _info(made) | {"down": down, "stops": stops}
+        info: dict[str, object] = {"usage": asdict(made.usage), "failures": made.reasons, "unusable": made.unusable}
+        info |= {"shortfall": dict(made.shortfall), "down": down, "stops": stops}
         info |= {"traffic": {host: asdict(traffic) for host, traffic in calls.items()}} if calls else {}
         return tools.artifacts.write_table(path, made.rows, key, info)
 
@@ -263,8 +264,3 @@ def _in_manner(job: WriteJob) -> dict[str, object]:
     if job.listed:
         parameters["style"] = "list"
     return parameters
-
-
-def _info(made: Generated) -> dict[str, object]:
-    rejected = {"failures": made.reasons, "unusable": made.unusable}
-    return {"usage": asdict(made.usage), **rejected, "shortfall": dict(made.shortfall)}

@@ -10,7 +10,7 @@ import numpy as np
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import PrivateRef
-from tasks.federation.partition import Partition, split_rows
+from tasks.federation.partition import Partition, row_order, split_rows
 from tasks.private.data.quarantine import sealed, write_table_for_owner
 from tasks.private.data.rows import Zone, by_class, read_all
 
@@ -34,7 +34,7 @@ def write_parties(zone: Zone, private: PrivateRef, partition: Partition, folder:
     with sealed(zone.folder):
         rows, _ = read_all(zone, private)
         if private.where.rows is not None:
-            order = np.argsort(np.random.default_rng(partition.seed).permutation(len(rows)))
+            order = row_order(len(rows), partition.seed)
             rows = rows.iloc[by_class(rows["label"].fillna("").tolist(), order, private.where)]
         parties = _parties(rows, partition)
         names = [f"party-{number + 1}" for number in range(partition.parties)]
