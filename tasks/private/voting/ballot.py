@@ -84,6 +84,8 @@ class Ballot(Unprintable):
         )
         if self.vectors.ndim != 2 or self.vectors.dtype != np.float32 or not lengths_match:
             raise ConfigError("Private vectors must be float32, shape (rows, dimension), with one label each.")
+        if self.sides not in (1, 2):
+            raise ConfigError(f"Rows vote on 1 side (near) or on 2 (near and far), not on {self.sides}.")
 
 
 def squared_lengths(vectors: Vectors) -> Vectors:
