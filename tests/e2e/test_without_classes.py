@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 import yaml
 
+from connectors.interfaces.errors import ConfigError
+from flows.cli import start
 from tests.support.runs.pipeline import SMALL, Pipeline
 
 NO_LABEL = {"label": ""}
@@ -41,8 +43,7 @@ def test_a_run_writes_exports_and_measures_texts_without_classes(api: str, tmp_p
     assert "has no classifier: its task has no labels" in refused.stderr
 
     bundle = tmp_path / "bundle"
-    exported = pipeline.call("export", summary["run_id"], str(bundle))
-    assert exported.returncode == 0, exported.stderr
+    pipeline.call("export", summary["run_id"], str(bundle), code=0)
     assert list(pd.read_parquet(bundle / "synthetic.parquet")) == ["sample_id", "text", "attribute", "plm", "iteration"]
     assert not (bundle / "student").exists()
     card = (bundle / "README.md").read_text()
@@ -58,16 +59,14 @@ def test_classes_of_rows_and_task_must_agree(pipeline: Pipeline) -> None:
         ({"test": SMALL["test"]}, "test.label: the task has no labels, so no class is read. Write test.label: ''"),
         ({"text_labels": "soft"}, "text_labels: soft needs a task with labels. Remove it"),
     ):
-        refused = pipeline.call("plan", "wasp", "--config", str(pipeline.config(**groups | changes)))
-        assert refused.returncode == 2
-        assert message in refused.stderr
+        config = str(pipeline.config(**groups | changes))
+        assert message in pipeline.call("plan", "wasp", "--config", config, code=2).stderr
 
 
 @pytest.mark.parametrize("method", ["fusegen", "kd_tutor", "dp_sgd_student", "only_private"])
-def test_a_method_that_trains_on_classes_refuses_a_task_without(api: str, tmp_path: Path, method: str) -> None:
-    pipeline = Pipeline(tmp_path / "home", api, method=method)
+def test_a_method_that_trains_on_classes_refuses_a_task_without(home: Path, method: str) -> None:
+    pipeline = Pipeline(home, method=method)
     groups = without_classes(pipeline)
     groups |= {"private": None} if method == "fusegen" else {}
-    refused = pipeline.call("plan", method, "--config", str(pipeline.config(**groups)))
-    assert refused.returncode == 2
-    assert f"task: 'lines' has no labels, but {method} trains on classes. Add labels" in refused.stderr
+    with pytest.raises(ConfigError, match=f"task: 'lines' has no labels, but {method} trains on classes. Add labels"):
+        start.plan(method, pipeline.config(**groups), [])
