@@ -50,10 +50,11 @@ def test_no_path_of_a_machine_and_no_secret_stands_in_the_file() -> None:
 
 def test_a_changed_form_or_other_checks_of_the_server_are_another_version(monkeypatch) -> None:
     demo = deployments()[0]
-    assert demo.version == deployments()[0].version
-    assert demo.version != Deployment({**demo.entry, "config": "votes"}).version
+    version = demo.version
+    assert version == deployments()[0].version
+    assert version != Deployment({**demo.entry, "config": "votes"}).version
     monkeypatch.setattr("deployments.registry.SERVER_CHECKS", ("others",))
-    assert demo.version != deployments()[0].version
+    assert version != deployments()[0].version
 
 
 def test_relative_paths_start_in_the_workers_data_folder(tmp_path, monkeypatch) -> None:

@@ -15,6 +15,8 @@ from connectors.interfaces.prompts import Prompt
 from connectors.models.base.registry import check_connector, open_model
 from connectors.models.vendors.anthropic import AnthropicModel
 from connectors.models.vendors.openai import OpenAIModel
+from flows.config.models import Plm
+from flows.config.paths import model_spec
 from tests.support.packages import install
 from wasp.testing import LanguageModelContract
 
@@ -59,5 +61,5 @@ def test_the_class_is_short():
 def test_the_models_of_the_example_can_be_opened():
     known = {"openai": OpenAIModel, "anthropic": AnthropicModel}
     for entry in yaml.safe_load(block("yaml"))["plms"]:
-        model = known[entry["connector"]].from_spec(ModelSpec(**entry))
+        model = known[entry["connector"]].from_spec(model_spec(Plm(**entry), None))
         assert model.name == entry["name"]

@@ -33,8 +33,6 @@ class Registering:
 
     def test_rows_of_nobody_known_are_a_new_dataset_unless_their_name_is_known(self, book: PrivacyLedger) -> None:
         assert book.register("bank", "fingerprint-9", ["new", "too"]) == "bank", "the budget follows the name"
-        with pytest.raises(ConfigError):
-            book.register("  ", "fingerprint-8", [])
         assert book.register("Bank", "fingerprint-2", ["x"]) == "bank-2"
         assert book.register("Bänk & Söhne", "fingerprint-3", ["y"]) == "bank-sohne"
         assert book.register("银行", "fingerprint-4", ["z"]) == "dataset"
