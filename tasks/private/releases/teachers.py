@@ -139,7 +139,7 @@ def stored_answers(tools: Tools, path: str) -> Floats:
 def _answers(tools: Tools, job: TeacherJob, rows: TrainingRows, queries: PublicTexts) -> Floats:
     """Return the answers of a teacher, which a folder of the private zone holds meanwhile."""
     tools.zone.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=tools.zone.folder) as folder, warnings.catch_warnings():
+    with TemporaryDirectory(".tmp", ".teacher.", tools.zone.folder) as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of libraries may depend on the rows
         try:
             train_student(job.student, rows, Path(folder))
