@@ -203,7 +203,3 @@ def test_scores_count_each_class_and_the_mean_leaves_out_those_that_do_not_occur
     assert scores["per_class"]["fruit"] == pytest.approx({"precision": 1.0, "recall": 0.5, "f1": 2 / 3, "rows": 2})
     (other,) = set(CLASSES) - set(number)
     assert set(scores["per_class"][other].values()) == {0}
-
-
-def test_a_wrong_label_has_accuracy_zero():
-    assert evaluate(["fruit"], ["metal"], CLASSES)["accuracy"] == 0.0
