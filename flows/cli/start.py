@@ -35,7 +35,9 @@ def init(  # noqa: PLR0913 - the options of the command
         str | None, typer.Option(help="CSV, JSON Lines or Parquet file, database URL, or env:NAME.")
     ] = None,
     text: Annotated[str | None, typer.Option(help="Text column. Default: by its name.")] = None,
-    label: Annotated[str | None, typer.Option(help="Label column. Default: by its name.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Label column; none: texts without classes. Default: by its name.")
+    ] = None,
     person: Annotated[
         str | None, typer.Option(help="Column that identifies the person: persons are protected. none: records are.")
     ] = None,
