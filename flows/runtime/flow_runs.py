@@ -1,6 +1,6 @@
 """States and events of flow runs that Prefect leaves out.
 
-Tasks that a dead process left open or that are fatal for a run which stops later, and the end of a run.
+Tasks that a dead process left open or that are fatal for a run which stops later, and the start and end of a run.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 from prefect.states import Crashed, Failed
 
+from tasks.prefect import page
 from tasks.prefect.runtime import MODEL_DOWN
 
 ENDED = "wasp.flow-run.ended"
@@ -80,7 +81,21 @@ def reported_end() -> Iterator[None]:
         yield
         return
     resource = {"prefect.resource.id": f"prefect.flow-run.{run}", "prefect.resource.name": str(runtime.flow_run.name)}
+    page.later(lambda: _emit_scheduled(UUID(str(run)), resource))
     try:
         yield
     finally:
         emit_event(ENDED, resource)
+
+
+def _emit_scheduled(run: UUID, resource: dict[str, str]) -> None:
+    """Emit the first event of a run that a schedule created.
+
+    Prefect's scheduler emits none. The server holds the later events of the run, which follow this one, for 15 minutes,
+    and with them every automation.
+    """
+    with get_client(sync_client=True) as client:
+        if not client.read_flow_run(run).auto_scheduled:
+            return
+        first = min(client.read_flow_run_states(run), key=lambda state: state.timestamp)
+    emit_event(f"prefect.flow-run.{first.name}", resource, id=first.id)
