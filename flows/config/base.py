@@ -94,6 +94,12 @@ class AnyConfig(Strict):
         return None
 
     @property
+    def open_rows(self) -> dict[str, Rows]:
+        """Rows that are read without noise, by field."""
+        rows = {"test": self.test, "public": self.public, "few_shot": self.few_shot_rows}
+        return {field: chosen for field, chosen in rows.items() if chosen is not None}
+
+    @property
     def students(self) -> list[tuple[str, str, str]]:
         """Field, kind and model of every classifier that the run trains."""
         return [("student", self.student.kind, self.student.model)]

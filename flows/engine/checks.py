@@ -108,12 +108,11 @@ def _source_checks(config: AnyConfig, home: Path) -> Iterator[Check]:
     if private is not None:
         protects = getattr(config.privacy, "protects", "record")
         yield partial(_check_private, private, root, protects, home, config.task)
-    for field, rows in (("test", config.test), ("public", config.public), ("few_shot", config.few_shot_rows)):
-        if rows is not None:
-            where = rows_ref(rows, root)
-            yield partial(_check_public, field, where, home, config.task)
-            if private is not None:
-                yield partial(_check_apart, private, root, home, field, where)
+    for field, rows in config.open_rows.items():
+        where = rows_ref(rows, root)
+        yield partial(_check_public, field, where, home, config.task)
+        if private is not None:
+            yield partial(_check_apart, private, root, home, field, where)
 
 
 def _check_private(private: PrivateRows, root: str | None, protects: str, home: Path, task: str) -> None:

@@ -40,8 +40,6 @@ from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import AT_LEAST
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from connectors.ledger.ledger import PrivacyLedger
     from tasks.steps.federation.coordinator import Federation
 
@@ -123,10 +121,8 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     for model in config.models:
         tools.model(model.name)
     own = method.contents(tools)
-    test, test_rows = _reference("test", config.test, config, card, tools)
-    public, public_rows = _reference("public", config.public, config, card, tools)
-    shown, shown_rows = _reference("few_shot", config.few_shot_rows, config, card, tools)
-    texts = _texts(test_rows, public_rows, shown_rows)
+    references = {field: _reference(field, rows, card, tools) for field, rows in config.open_rows.items()}
+    test, public, shown = (references.get(field) for field in ("test", "public", "few_shot"))
     federation = federation_of(config)
     if federation is not None:
         shared = SharedNoise(releases.noise, federation.parties)
@@ -134,7 +130,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
         tools.exchange.below(ROUNDS)
     warnings = tuple(warnings_of(config, card, releases))
     approval = ask(tools, card, releases, warnings) if ask is not None else None
-    identity = identify(tools.zone, tools.private, card.label_names, texts) if config.private else None
+    identity = identify(tools.zone, tools.private, card.label_names, public_texts(tools)) if config.private else None
     if federation is not None:
         identity = Identity(of_parties, (), Marks(public=True))  # each party's own cap limits it
     contents = [reference.content if reference else None for reference in (test, public)]
@@ -149,21 +145,17 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     )
 
 
-def public_texts(tools: RunTools, card: TaskCard) -> list[str]:
+def public_texts(tools: RunTools) -> list[str]:
     """Return the texts of all test, public and few-shot rows of a configuration."""
-    config = tools.config
-    named = (("test", config.test), ("public", config.public), ("few_shot", config.few_shot_rows))
-    return _texts(*(_reference(kind, rows, config, card, tools)[1] for kind, rows in named))
-
-
-def _texts(*tables: pd.DataFrame | None) -> list[str]:
-    return [text for rows in tables if rows is not None for text in rows["text"].tolist()]
+    root = tools.config.data_root
+    tables = (tools.read_rows(rows_ref(rows, root)) for rows in tools.config.open_rows.values())
+    return [text for table in tables for text in table["text"].tolist()]
 
 
 def check_private_rows(config: AnyConfig, home: Path) -> str:
     """Report that every private row can be used; raise ConfigError with the problems, which are not private."""
     tools, card = RunTools(config, home), load_task(config.task)
-    problems = describe_problems(tools.zone, tools.private, card.label_names, public_texts(tools, card))
+    problems = describe_problems(tools.zone, tools.private, card.label_names, public_texts(tools))
     if not problems:
         return "all can be used; none is a test or public row"
     lines = [
@@ -207,15 +199,11 @@ def check_numbers(config: AnyConfig, card: TaskCard) -> None:
         )
 
 
-def _reference(
-    kind: str, rows: Rows | None, config: AnyConfig, card: TaskCard, tools: RunTools
-) -> tuple[Reference | None, pd.DataFrame | None]:
-    if rows is None:
-        return None, None
-    where = rows_ref(rows, config.data_root)
+def _reference(field: str, rows: Rows, card: TaskCard, tools: RunTools) -> Reference:
+    where = rows_ref(rows, tools.config.data_root)
     frame = tools.read_rows(where)
     check_public(where, frame, card.label_names)
-    return Reference(kind, where, digest(frame[["text", "label"]].to_dict("list"))), frame
+    return Reference(field, where, digest(frame[["text", "label"]].to_dict("list")))
 
 
 def _name(

@@ -19,9 +19,9 @@ from connectors.interfaces.errors import (
 from connectors.ledger.state import LOOK, Entry
 from flows.catalog import find_flow
 from flows.config.files import read_stored
-from flows.config.paths import rows_ref, terms_ref, vocabulary_of
+from flows.config.paths import terms_ref, vocabulary_of
 from flows.config.task_files import load_task
-from flows.engine.prepare import releases_of
+from flows.engine.prepare import public_texts, releases_of
 from flows.engine.run_summary import RunSummary
 from flows.engine.spending import RELEASES
 from flows.engine.tools import RunName, RunTools
@@ -162,6 +162,4 @@ def _public(tools: RunTools, card: TaskCard) -> Iterator[str]:
         yield from (zero_shot(card, label.name, value, 0).text for value in card.values or ("",))
     if (vocabulary := vocabulary_of(tools.config)) is not None:
         yield from tools.read_terms(terms_ref(vocabulary, tools.config.data_root))
-    for rows in (tools.config.test, tools.config.public, tools.config.few_shot_rows):
-        if rows is not None:
-            yield from tools.read_rows(rows_ref(rows, tools.config.data_root))["text"].tolist()
+    yield from public_texts(tools)
