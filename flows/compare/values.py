@@ -8,8 +8,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from flows.compare.cells import Cell, cells_of, split_cells
+from flows.config.paths import dataset_of
 from flows.engine.checks import Memo, problems_of
-from flows.engine.plan import dataset_of, numbers_of
+from flows.engine.plan import numbers_of
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.composition import epsilon_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.models import ModelSpec
-from connectors.interfaces.rows import RowsRef, TermsRef
+from connectors.interfaces.rows import BUILTIN, RowsRef, TermsRef
 from flows.config.models import EmbedderChoice, Plm
 from flows.config.rows import PrivateRows, Rows, VocabularyChoice
 
@@ -34,6 +34,17 @@ def default_name(path: str) -> str:
 def dataset_name(rows: PrivateRows) -> str:
     """Return the name of private rows in the privacy ledger."""
     return rows.dataset or rows.name or default_name(rows.path)
+
+
+def dataset_of(config: AnyConfig) -> tuple[str, bool]:
+    """Return the name of the charged dataset, and True if its rows are public and need no cap.
+
+    Each party of a federation has a cap in its own ledger.
+    """
+    rows = config.private
+    if rows is None:
+        return config.parties.name if config.parties else "", True
+    return dataset_name(rows), rows.rows_are_public or rows.path.startswith(BUILTIN)
 
 
 def place(path: str, root: str | None) -> str:

@@ -225,7 +225,7 @@ def _tag(run: Run) -> None:
 
 def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
     lengths = measured_lengths(run.tools)
-    plan = plan_of(prepared.config, prepared.card, prepared.releases, lengths)
+    plan = plan_of(run.config, prepared.card, prepared.releases, lengths)
     plan |= {"warnings": list(prepared.warnings)}
     page.later(lambda: _tag(run))
     earlier = book.values["prefect_run_id"]
@@ -238,6 +238,6 @@ def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
     display().status(0, run.iterations)
     for warning in prepared.warnings:
         display().say(f"warning: {warning}")
-    if prepared.config.private is not None and server_policy() is None:  # said always: it depends on no row
+    if run.config.private is not None and server_policy() is None:  # said always: it depends on no row
         file = problems_file(run.tools.zone, run.tools.private)
         display().say(f"private rows that cannot be used, if any, are listed in {file}")

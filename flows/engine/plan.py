@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connectors.interfaces.errors import WaspError
-from connectors.interfaces.rows import BUILTIN
 from connectors.models.base.completion_store import CompletionStore, Lengths
 from flows.config.base import AnyConfig
 from flows.config.method import Asks
-from flows.config.paths import dataset_name
+from flows.config.paths import dataset_of
 from flows.config.task_files import load_task
 from flows.engine import text
 from flows.engine.checks import problems_of, raise_problems
@@ -72,17 +71,6 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
         budget = open_ledger(state_folder()).outlook(name, plan["events"], plan["delta"], is_public)
     forecast = opening.to_json() if opening is not None else None
     return plan | {"warnings": warnings_of(config, card, releases), "budget": budget, "opening": forecast}
-
-
-def dataset_of(config: AnyConfig) -> tuple[str, bool]:
-    """Return the name of the charged dataset, and True if its rows are public and need no cap.
-
-    Each party of a federation has a cap in its own ledger.
-    """
-    rows = config.private
-    if rows is None:
-        return config.parties.name if config.parties else "", True
-    return dataset_name(rows), rows.rows_are_public or rows.path.startswith(BUILTIN)
 
 
 def plan_of(
@@ -210,11 +198,11 @@ def measured_lengths(tools: RunTools) -> dict[str, Lengths]:
     store, measured = CompletionStore(tools.home / "completions"), {}
     if not store.identities():
         return {}
-    for name in tools.models:
+    for plm in tools.config.models:
         try:
-            lengths = store.lengths(tools.model(name).identity)
+            lengths = store.lengths(tools.model(plm.name).identity)
         except WaspError:
             continue
         if lengths.answers >= MIN_COMPLETIONS:
-            measured[name] = lengths
+            measured[plm.name] = lengths
     return measured

@@ -19,7 +19,7 @@ from connectors.rows.reader import check_public
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
-from flows.config.paths import rows_ref
+from flows.config.paths import dataset_of, rows_ref
 from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
 from flows.engine.checks import problems_of, raise_problems
@@ -79,11 +79,10 @@ Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval | None]
 class Prepared:
     """A run that is ready to start: tools, task, releases, references to rows, plan and warnings.
 
-    `config`: without private rows if they stay closed; `asked`: as configured.
+    `asked`: the configuration as written; that of the tools lacks private rows that stay closed.
     """
 
     tools: RunTools
-    config: AnyConfig
     card: TaskCard
     releases: Releases
     plan: BudgetPlan
@@ -141,7 +140,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
         charges = (shared_charge(shared),) * len(charges)
     plan = BudgetPlan(run_name.run_id, flow, releases.noise.delta, charges)
     return Prepared(
-        tools.named(run_name), config, card, releases, plan, test, public, warnings, approval, asked, shown, federation
+        tools.named(run_name), card, releases, plan, test, public, warnings, approval, asked, shown, federation
     )
 
 
@@ -213,7 +212,8 @@ def _name(
     if identity is not None:
         fingerprint = identity.fingerprint
         key = tools.zone.key if config.private else ""
-        dataset = tools.ledger.register(tools.rows_name, fingerprint, identity.records, key=key, marks=identity.marks)
+        known, _ = dataset_of(config)
+        dataset = tools.ledger.register(known, fingerprint, identity.records, key=key, marks=identity.marks)
         if config.private is not None:
             join_group(tools.ledger, config.private, dataset)
             notify_owner(tools.ledger, dataset, tools.home)

@@ -29,7 +29,7 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
     tools = RunTools(config, home)
     previewed: list[dict[str, Any]] = []
     usage = Usage()
-    for plm in tools.plms:
+    for plm in config.writers:
         prompts = sample_prompts(tools, card, plm, rows)
         with cancellation.work(), tools.progress(f"preview {plm}", len(prompts)) as advance:
             completions = tools.model(plm).complete(prompts, partial(_counted, advance))
@@ -57,11 +57,11 @@ def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iterati
     vocabulary.
     """
     seed = tools.config.execution.seed
-    if plm not in tools.plms:
+    if plm not in tools.config.writers:
         call = Call(Turn(plm_index=0, iteration=iteration, seed=seed), card.label_names[0], 0)
         return [generation_prompt(card, call, Manner(way="blanks"), "", Parent(0, f"This is a {card.item}."))]
     counts = dict.fromkeys(card.label_names, rows)
-    number = list(tools.plms).index(plm)
+    number = tools.config.writers.index(plm)
     phrases = find_method(tools.config.flow_name).preview_phrases
     seeding = phrases(tools, card) if phrases else None
     listed = tools.config.plms[number].is_listed

@@ -75,9 +75,9 @@ class Run:
         self.prepared = prepared
         self.started = started
         self.book = book
-        self.config = prepared.config
+        self.config = prepared.tools.config
         self.tools: RunTools = prepared.tools
-        self.iterations = prepared.config.method.iterations
+        self.iterations = self.config.method.iterations
         self.facts_so_far: list[Facts] = []
         self.releases: list[ArtifactRef] = []
         self.generated: list[Written] = []
@@ -87,7 +87,7 @@ class Run:
     @property
     def plms(self) -> tuple[str, ...]:
         """Names of the PLMs, K of them."""
-        return tuple(self.tools.plms)
+        return self.config.writers
 
     @property
     def models(self) -> tuple[str, ...]:

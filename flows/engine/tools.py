@@ -27,7 +27,7 @@ from connectors.rows.reader import read_rows
 from connectors.security.signing import open_signing_key
 from flows.config.base import AnyConfig
 from flows.config.models import Plm
-from flows.config.paths import dataset_name, embedder_of, model_spec, place, vocabulary_of
+from flows.config.paths import embedder_of, model_spec, place, vocabulary_of
 from flows.engine.datasets import private_ref
 from flows.runtime.deployment_runs import run_to_end
 from flows.runtime.prefect_progress import shown
@@ -154,26 +154,9 @@ class RunTools:
         return private_ref(where, lambda: self.ledger, config.data_root, config.execution.seed)
 
     @property
-    def rows_name(self) -> str:
-        """Name of the private rows in the ledger: the dataset, or the data of all parties."""
-        if self.config.parties:
-            return self.config.parties.name
-        return dataset_name(self.config.private) if self.config.private else self.private.name
-
-    @property
     def zone(self) -> Zone:
         """Access to the private zone: opens private rows and computes their keyed fingerprint."""
         return self._once("zone", partial(open_zone, self.home))
-
-    @property
-    def plms(self) -> Sequence[str]:
-        """Names of the PLMs in the order of the configuration."""
-        return [plm.name for plm in self.config.plms]
-
-    @property
-    def models(self) -> Sequence[str]:
-        """Names of all models, including models that only vary texts."""
-        return [model.name for model in self.config.models]
 
     def model(self, name: str) -> LanguageModel:
         """Return a model whose completions are cached, so no request is sent twice."""

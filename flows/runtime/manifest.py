@@ -111,7 +111,7 @@ def _resolved_paths(prepared: Prepared) -> dict[str, str]:
     """Return absolute `data_root` and `task`, to resume the run from any folder."""
     from flows.config.task_files import task_place
 
-    config = prepared.config
+    config = prepared.asked
     return {"data_root": config.data_root or str(Path.cwd()), "task": task_place(config.task)}
 
 

@@ -15,6 +15,7 @@ import yaml
 from connectors.interfaces.errors import PartyError
 from connectors.interfaces.rows import RowsRef
 from connectors.ledger.state import RELEASING
+from flows.config.paths import dataset_of
 from flows.engine.prepare import Prepared
 from flows.federation.local_parties import partition
 from flows.federation.party import Act, Rounds, Steps, load_party
@@ -156,7 +157,7 @@ class Federated:
     def releases(self) -> dict[str, int]:
         """Return how many releases stand in the book of each, the coordinator's among them."""
         books = {name: (party.ledger, party.private.name) for name, party in self.parties.items()}
-        books["coordinator"] = (self.run.tools.ledger, self.run.tools.rows_name)
+        books["coordinator"] = (self.run.tools.ledger, dataset_of(self.run.config)[0])
         found = {}
         for name, (book, rows) in books.items():
             dataset = book.known(rows)

@@ -72,7 +72,7 @@ def test_closed_rows_are_never_opened_and_no_dataset_enters_the_ledger(tmp_path:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     prepared = prepare("wasp", config(40), home)  # the private file does not exist
-    assert prepared.config.private is None
+    assert prepared.tools.config.private is None
     assert prepared.asked.private is not None
     assert prepared.plan.charges == ()
     assert prepared.tools.called.dataset == ""

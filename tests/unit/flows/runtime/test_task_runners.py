@@ -140,7 +140,7 @@ def test_a_worker_opens_the_tools_of_a_run_once(start: Callable[..., Prepared]) 
     one, two = pickle.loads(sent), pickle.loads(sent)
     assert one is two
     assert one is not tools
-    assert (one.run_id, one.home, one.plms) == (tools.run_id, tools.home, tools.plms)
+    assert (one.run_id, one.home, one.config.plms) == (tools.run_id, tools.home, tools.config.plms)
     assert one.model("clerk").identity == tools.model("clerk").identity
     assert pickle.loads(pickle.dumps(start(seed=1).tools)) is not one
 
