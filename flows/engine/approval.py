@@ -14,10 +14,9 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
-from flows.engine.prepare import Approval
 from flows.engine.text import plan as format_plan
 from flows.runtime.manifest import now, read_book
-from flows.runtime.pausing import APPROVAL_MINUTES, ask_in_prefect
+from flows.runtime.pausing import Approval, ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import display
@@ -54,24 +53,11 @@ def ask(flow: str, config: AnyConfig, card: TaskCard, plan: dict[str, Any], resu
             "Run it in a terminal, set PREFECT_API_URL to a server, or set execution.approval to false. "
             f"{NOTHING}"
         )
-    return _in_prefect(plan, contract)
+    request = f"A run requests access to the rows of '{plan['dataset']}'. Its plan:"
+    return ask_in_prefect("this plan", contract, f"{request}\n\n```\n{format_plan(plan)}\n```", NOTHING)
 
 
 def _earlier(run_id: str | None, contract: str) -> Approval | None:
     """Return the approval of the run to resume if it is for the same plan."""
     stored = read_book(open_artifacts(state_folder()), run_id).get("approval") if run_id else None
     return Approval(**stored) if stored and stored["contract"] == contract else None
-
-
-def _in_prefect(plan: dict[str, Any], contract: str) -> Approval:
-    """Pause the flow run until its form is submitted; a retry of the same flow run does not pause again."""
-    answer, at = ask_in_prefect("this plan", f"approval-{contract[:16]}", _form(plan), NOTHING)
-    return Approval(answer.by, at, "in Prefect", contract, answer.reason)
-
-
-def _form(plan: dict[str, Any]) -> str:
-    return (
-        f"A run requests access to the rows of '{plan['dataset']}'. Its plan:\n\n```\n{format_plan(plan)}\n```\n\n"
-        f"Without approval within {APPROVAL_MINUTES} minutes the run ends: nothing is spent and no private data "
-        "is opened."
-    )

@@ -19,7 +19,6 @@ from connectors.interfaces.errors import ConfigError
 from connectors.tracking.address import redact
 from flows.catalog import find_method
 from flows.engine.federation import parties_happened, parties_planned
-from flows.engine.prepare import Approval
 from flows.engine.run import Run, RunResults
 from flows.engine.run_page import result_line
 from flows.engine.summary import elapsed, outgoing, summary
@@ -27,6 +26,7 @@ from flows.engine.text import next_steps
 from flows.engine.tracking import page_url, serving
 from flows.engine.usefulness import usefulness
 from flows.runtime.manifest import now, versions
+from flows.runtime.pausing import Approval
 from flows.runtime.stores import tracking_store
 from flows.storage.audit_findings import audits_of_releases, describe_audits
 from tasks.accounting.no_noise import finite

@@ -29,6 +29,7 @@ from flows.engine.method import Releases
 from flows.engine.run_summary import check_metric_names
 from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
+from flows.runtime.pausing import Approval
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
 from tasks.accounting.federated import SharedNoise, shared_charge
@@ -55,21 +56,6 @@ EXECUTION_SETTINGS: dict[str, Any] = {
 
 MOST_LISTED = 20
 """Problems of private rows that are listed in the terminal of their owner."""
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """The approval of a plan: person, time, place, reason; `contract` is the digest of the plan's inputs."""
-
-    by: str
-    at: str
-    where: str
-    contract: str
-    reason: str = ""
-
-    def __str__(self) -> str:
-        because = f": {self.reason}" if self.reason else ""
-        return f"approved by {self.by} on {self.at} ({self.where}){because}"
 
 
 Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval | None]

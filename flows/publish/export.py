@@ -30,7 +30,7 @@ from tasks.metrics.usefulness import ACCURACIES
 if TYPE_CHECKING:
     import pandas as pd
 
-    from flows.engine.prepare import Approval
+    from flows.runtime.pausing import Approval
     from tasks.text.prompts import TaskCard
 
 Approve = Callable[[BundleFacts], "Approval"] | None

@@ -10,13 +10,12 @@ from prefect.settings import get_current_settings
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ApprovalError, ConfigError
-from flows.engine.prepare import Approval
 from flows.engine.text import epsilon
 from flows.publish.dataset_card import BundleFacts
 from flows.publish.export import export_run
 from flows.publish.gate import warnings_of
 from flows.runtime.manifest import read_book
-from flows.runtime.pausing import APPROVAL_MINUTES, ask_in_prefect
+from flows.runtime.pausing import Approval, ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
 from tasks.reporting.text import added, charged
@@ -53,13 +52,12 @@ def require_server() -> None:
 
 def _approve(facts: BundleFacts, requester: str) -> Approval:
     contract = digest([facts.report.run_id, facts.license, requester, facts.unsearched])
-    key = f"export-{contract[:16]}"
-    answer, at = ask_in_prefect("this export", key, _text(facts, requester), NOTHING)
-    if _plain(answer.by) == _plain(requester):
+    approval = ask_in_prefect("this export", contract, _text(facts, requester), NOTHING)
+    if _plain(approval.by) == _plain(requester):
         raise ApprovalError(
             f"{requester} requested this export and cannot approve it. A second person must approve. {NOTHING}"
         )
-    return Approval(answer.by, at, "in Prefect", contract, answer.reason)
+    return approval
 
 
 def _plain(name: str) -> str:
@@ -73,8 +71,7 @@ def _text(facts: BundleFacts, requester: str) -> str:
         f"run           {report.run_id} of dataset '{facts.book['dataset']}'",
         f"texts         {report.n_synthetic}, and the student",
         f"privacy loss  epsilon {epsilon(report.epsilon_spent)} of these texts at delta {report.delta:g} per "
-        f"{report.protects} in "
-        f"{report.releases} releases",
+        f"{report.protects} in {report.releases} releases",
         f"budget        this run added epsilon {added(report)} ({charged(report)})",
         f"guarantee     {facts.unit}",
         f"licence       {facts.license}",
@@ -83,7 +80,4 @@ def _text(facts: BundleFacts, requester: str) -> str:
     ]
     lines += [f"warning       {warning}" for warning in warnings_of(report)]
     listed = "\n".join(lines)
-    return (
-        f"{requester} requests this export. A second person must approve:\n\n```\n{listed}\n```\n\n"
-        f"Nothing is exported if this is rejected or not approved within {APPROVAL_MINUTES} minutes."
-    )
+    return f"{requester} requests this export. A second person must approve:\n\n```\n{listed}\n```"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -34,23 +35,37 @@ class Answer(RunInput):
     )
 
 
-def ask_in_prefect(subject: str, key: str, text: str, nothing: str) -> tuple[Answer, str]:
-    """Return the approval and its time; ApprovalError on a refusal or a timeout.
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """An approval: person, time, place, reason; `contract` is the digest of what was approved."""
+
+    by: str
+    at: str
+    where: str
+    contract: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        because = f": {self.reason}" if self.reason else ""
+        return f"approved by {self.by} on {self.at} ({self.where}){because}"
+
+
+def ask_in_prefect(subject: str, contract: str, text: str, nothing: str) -> Approval:
+    """Return the approval of a person in Prefect; ApprovalError on a refusal or a timeout.
 
     Args:
         subject: the subject in messages, such as 'this plan'.
-        key: name of the response; a retry of the same flow run reuses an approval under this key.
+        contract: digest of what is approved; a retry of the same flow run reuses an approval of the same.
         text: text of the form.
         nothing: sentence for messages on what a refusal leaves undone.
     """
-    approval = _earlier_approval(key)
-    if approval is None:
-        approval = _pause(subject, key, text, nothing), now()
-    answer, at = approval
+    key = f"approval-{contract[:16]}"
+    text += f"\n\nWithout approval within {APPROVAL_MINUTES} minutes nothing is opened, spent or exported."
+    answer, at = _earlier_approval(key) or (_pause(subject, key, text, nothing), now())
     if not answer.approved:
         reason = f": {answer.reason}" if answer.reason else ""
         raise ApprovalError(f"{answer.by} refused {subject}{reason}. {nothing}")
-    return answer, at
+    return Approval(answer.by, at, "in Prefect", contract, answer.reason)
 
 
 def _earlier_approval(key: str) -> tuple[Answer, str] | None:

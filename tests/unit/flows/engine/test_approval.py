@@ -12,8 +12,9 @@ from flows.config.task_files import load_task
 from flows.engine import approval, text
 from flows.engine.approval import ask, contract_of
 from flows.engine.plan import plan_of
-from flows.engine.prepare import Approval, prepare, releases_of
+from flows.engine.prepare import prepare, releases_of
 from flows.runtime import pausing
+from flows.runtime.pausing import Approval
 from tests.support.runs.prepared_run import config
 
 CARD = load_task("support_desk")
@@ -78,7 +79,7 @@ def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.Mon
     monkeypatch.setattr(pausing.Answer, "save", classmethod(lambda *_: None))
     monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__ID", str(UUID(int=1)))
     with pytest.raises(ApprovalError, match=r"Nobody approved this plan within 0 minutes\. Nothing was spent"):
-        pausing.ask_in_prefect("this plan", "approval-1", "The plan.", approval.NOTHING)
+        pausing.ask_in_prefect("this plan", "1", "The plan.", approval.NOTHING)
     assert states == ["PAUSED"]
 
 
