@@ -105,11 +105,6 @@ class AnyConfig(Strict):
         return [("student", self.student.kind, self.student.model)]
 
     @property
-    def result_size(self) -> int:
-        """Number of texts in the result."""
-        return self.method.result_size
-
-    @property
     def labels_texts(self) -> bool:
         """True if texts get soft labels."""
         return self.text_labels in ("soft", "hard")

@@ -76,11 +76,6 @@ class AnyMethod(Strict):
         return None
 
     @property
-    def result_size(self) -> int:
-        """Number of texts in the final data set."""
-        return self.samples
-
-    @property
     def candidates(self) -> int:
         """Number of candidates in the first vote, over all classes."""
         return self.samples

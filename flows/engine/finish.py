@@ -20,7 +20,7 @@ from connectors.tracking.address import redact
 from flows.catalog import find_method
 from flows.engine.federation import parties_happened, parties_planned
 from flows.engine.run import Run, RunResults
-from flows.engine.run_page import result_line
+from flows.engine.run_page import result_line, show_result
 from flows.engine.summary import elapsed, outgoing, summary
 from flows.engine.text import next_steps
 from flows.engine.tracking import page_url, serving
@@ -80,7 +80,7 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
     finished_summary = summary(run, report, _mlflow(run))
     values = finished_summary.to_json()
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(values, indent=2, allow_nan=False))
-    run.page.result(values, run.tools.tracker.ui_link())
+    show_result(values, run.tools.tracker.ui_link())
     ended = {"state": "done", "ended": now(), "not_private": report.not_private}
     run.book.update(**ended, **run.money, mlflow_run_id=finished_summary.mlflow_run_id, error=None)
     # A flow call returns the data of the final state, which is the summary.
@@ -163,7 +163,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
             *((Section("Discriminator", run.discriminator.sentence),) if run.discriminator else ()),
         ),
         discriminator=run.discriminator,
-        audited=_audited(run),
+        audited=describe_audits(*audits_of_releases(run.tools.artifacts, run.prepared.releases.audits)),
         budget=_budget(run),
         stubs=tuple(model.name for model in run.config.models if model.is_stub),
     )
@@ -213,11 +213,6 @@ def _planned(run: Run) -> dict[str, Any]:
     }
 
 
-def _audited(run: Run) -> str:
-    releases = {release.name: release.audits() for release in run.prepared.releases.items if release.charges()}
-    return describe_audits(*audits_of_releases(run.tools.artifacts, releases)) if releases else ""
-
-
 def _spending(run: Run, results: RunResults) -> dict[str, Any]:
     entries = run.spent()
     own = [entry for entry in entries if entry.run_id == run.tools.run_id]
@@ -233,7 +228,7 @@ def _spending(run: Run, results: RunResults) -> dict[str, Any]:
 
 def _degraded(run: Run, results: RunResults) -> tuple[str, ...]:
     """Return missing texts, models and steps; a warning alone does not make a run degraded."""
-    missing = run.config.result_size - results.synthetic.rows if results.synthetic else 0
+    missing = run.config.method.samples - results.synthetic.rows if results.synthetic else 0
     short = (f"{missing} texts are missing: {run.why_missing}",) if missing > 0 else ()
     down = tuple(
         f"{plm} was down in iteration {facts.iteration}: {why}"

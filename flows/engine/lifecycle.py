@@ -21,6 +21,7 @@ from flows.catalog import find_flow
 from flows.config.base import AnyConfig
 from flows.config.files import Changes, check_config, with_changes
 from flows.config.paths import dataset_name
+from flows.engine import run_page
 from flows.engine.approval import ask
 from flows.engine.finish import finish_run
 from flows.engine.method import Releases
@@ -169,7 +170,7 @@ def _record_failure(run: AnyRun, story: Story) -> Iterator[AnyRun]:
                 display().say(f"Interrupted. Resume with: {resume}")
                 for line in reserved_lines(run):
                     display().say(f"Interrupted: {line}")
-                run.page.stopped(stopped_text(run))
+                run_page.show_text("stopped", "This run was stopped", stopped_text(run))
             state = "failed" if isinstance(error, Exception) else "interrupted"
             run.book.update(state=state, ended=now(), error=message, **run.money)
             run.tools.tracker.end("FAILED")
@@ -232,9 +233,9 @@ def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
     earlier = book.values["prefect_run_id"]
     page.later(lambda: end_left_tasks(earlier))
     book.update(prefect_run_id=str(runtime.flow_run.id) if runtime.flow_run.id else None, plan=plan)
-    run.page.plan(plan)
+    run_page.show_plan(plan)
     start_tracking(run)
-    run.page.mlflow(run.tools.tracker.ui_link())
+    run_page.show_mlflow(run.tools.tracker.ui_link())
     book.update(mlflow_run_id=run.tools.tracker.mlflow_run_id)
     display().status(0, run.iterations)
     for warning in prepared.warnings:

@@ -119,6 +119,11 @@ class Releases:
         """All charges of a run in the privacy ledger, in order."""
         return tuple(charge for release in self.items for charge in release.charges())
 
+    @property
+    def audits(self) -> dict[str, tuple[AuditCase, ...]]:
+        """The audits of each charged release, by its name."""
+        return {release.name: release.audits() for release in self.items if release.charges()}
+
 
 def empty(*_: Any) -> tuple[()]:
     """Return nothing to add."""

@@ -45,15 +45,6 @@ if TYPE_CHECKING:
     from tasks.steps.federation.coordinator import Federation
 
 
-EXECUTION_SETTINGS: dict[str, Any] = {
-    "execution": PACE,
-    "privacy": {"on_lost_artifacts"},
-    "embedder": {"backend"},
-    "vocabulary": {"embedder": {"backend"}},
-}
-"""Execution settings that do not affect the run id."""
-
-
 MOST_LISTED = 20
 """Problems of private rows that are listed in the terminal of their owner."""
 
@@ -203,8 +194,11 @@ def _name(
         if config.private is not None:
             join_group(tools.ledger, config.private, dataset)
             notify_owner(tools.ledger, dataset, tools.home)
-    excluded = dict.fromkeys(("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True)
-    settings = config.identifying(config.model_dump(mode="json", exclude={**excluded, **EXECUTION_SETTINGS}))
+    excluded: dict[str, Any] = {"execution": PACE, "privacy": {"on_lost_artifacts"}}
+    excluded |= dict.fromkeys(
+        ("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True
+    )
+    settings = config.identifying(config.model_dump(mode="json", exclude=excluded))
     for rows in ("private", "test", "public", "few_shot", "vocabulary"):
         if settings.get(rows) is not None:
             settings[rows] |= {"path": "", "name": ""}

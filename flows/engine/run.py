@@ -17,7 +17,7 @@ from connectors.interfaces.errors import LedgerError, ModelsDownError, TooFewTex
 from connectors.ledger.state import Entry, drawn_releases
 from flows.engine.prepare import Prepared
 from flows.engine.preview import is_up
-from flows.engine.run_page import RunPage
+from flows.engine.run_page import show_iteration
 from flows.engine.tools import RunTools
 from flows.runtime.manifest import RunBook
 from flows.runtime.terminal_progress import display
@@ -81,7 +81,6 @@ class Run:
         self.facts_so_far: list[Facts] = []
         self.releases: list[ArtifactRef] = []
         self.generated: list[Written] = []
-        self.page = RunPage()
         self.dropped: Dropped = {}
 
     @property
@@ -284,7 +283,7 @@ class Run:
         facts = facts_of(self.tools, iteration, written, measured, weights or {}, privacy)
         self.facts_so_far.append(facts)
         state = f"iteration {iteration}  {line(facts, self.money['dollars'])}"
-        self.page.iteration(facts, state)
+        show_iteration(facts, state)
         self.tools.tracker.metrics(facts.metrics(), iteration)
         display().say(state)
         spent = "NOT PRIVATE" if facts.epsilon is None else f"epsilon {facts.epsilon:.3g}"

@@ -16,39 +16,34 @@ from tasks.metrics.iteration_record import Facts, table
 from tasks.prefect import page
 
 
-class RunPage:
-    """The artifacts of one run; plan and result are the texts of the terminal."""
+def show_text(key: str, description: str, text: str) -> None:
+    """Show a text in Markdown."""
+    page.later(lambda: create_markdown_artifact(text, key=key, description=description))
 
-    def plan(self, plan: dict[str, Any]) -> None:
-        """Show the plan of the run."""
-        text = f"```\n{formats.plan(plan)}\n```"
-        page.later(lambda: create_markdown_artifact(text, key="plan", description="Plan of this run"))
 
-    def mlflow(self, link: str | None) -> None:
-        """Link to the run in MLflow, if a server shows it."""
-        if link:
-            page.later(
-                lambda: create_link_artifact(
-                    link, key="mlflow-run", link_text="MLflow run", description="Experiment tracking"
-                )
-            )
+def show_plan(plan: dict[str, Any]) -> None:
+    """Show the plan of the run, as in the terminal."""
+    show_text("plan", "Plan of this run", f"```\n{formats.plan(plan)}\n```")
 
-    def iteration(self, facts: Facts, line: str) -> None:
-        """Show an iteration as a table, and log its line."""
-        rows = table(facts)
-        get_run_logger().info(line)
-        page.later(lambda: create_table_artifact(rows, key=f"iteration-{facts.iteration}", description=line))
 
-    def stopped(self, text: str) -> None:
-        """Show how a stopped run continues, and what it has reserved."""
-        page.later(lambda: create_markdown_artifact(text, key="stopped", description="This run was stopped"))
+def show_mlflow(link: str | None) -> None:
+    """Link to the run in MLflow, if a server shows it."""
+    about = {"key": "mlflow-run", "link_text": "MLflow run", "description": "Experiment tracking"}
+    if link:
+        page.later(lambda: create_link_artifact(link, **about))
 
-    def result(self, summary: dict[str, Any], link: str | None) -> None:
-        """Show the result, with a link to the report in MLflow if a server shows it."""
-        text = f"```\n{formats.summary(summary)}\n```"
-        if link:
-            text += f"\n[The report in MLflow]({link}/artifactPath/report.html)"
-        page.later(lambda: create_markdown_artifact(text, key="report", description="Result and report"))
+
+def show_iteration(facts: Facts, line: str) -> None:
+    """Show an iteration as a table, and log its line."""
+    rows = table(facts)
+    get_run_logger().info(line)
+    page.later(lambda: create_table_artifact(rows, key=f"iteration-{facts.iteration}", description=line))
+
+
+def show_result(summary: dict[str, Any], link: str | None) -> None:
+    """Show the result, as in the terminal, with a link to the report in MLflow if a server shows it."""
+    report = f"\n[The report in MLflow]({link}/artifactPath/report.html)" if link else ""
+    show_text("report", "Result and report", f"```\n{formats.summary(summary)}\n```{report}")
 
 
 def result_line(summary: RunSummary) -> str:

@@ -79,10 +79,7 @@ def require_no_red_audit(
     Raises AuditError if one of them failed.
     """
     config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
-    releases = releases_of(config).items
-    audits, never = audits_of_releases(
-        artifacts, {release.name: release.audits() for release in releases if release.charges()}
-    )
+    audits, never = audits_of_releases(artifacts, releases_of(config).audits)
     for audit in audits:
         if not audit.passed:
             raise AuditError(

@@ -78,7 +78,7 @@ class KdRun(Run):
         """Select texts that look private, or random ones, in the proportions of the classes; return them embedded."""
         spec = SelectSpec(
             iteration=max(table.iteration for table in written),
-            count=self.config.result_size,
+            count=self.config.method.samples,
             labels=self.prepared.card.label_names,
             shares=self.shares,
             best=self.config.filtering is not None,
