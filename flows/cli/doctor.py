@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from flows.config.execution import Execution
 
 
-def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str, Any]:
+def examine(config: AnyConfig | None = None) -> dict[str, Any]:
     """Run every check; each reports its result, or the problem and its fix.
 
     With a configuration, check everything that its run needs, then, if it has no problem (`ready`), request one text
-    from each language model and cache it for the run. With `private`, also list the problems of the private rows,
-    without noise: for the terminal of their owner only.
+    from each language model and cache it for the run.
     """
     home, problems = state_folder(), []
     checks: list[tuple[str, Callable[[Path], str]]] = [
@@ -43,7 +42,6 @@ def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str,
     ]
     if config is not None:
         from flows.engine.checks import problems_of
-        from flows.engine.prepare import check_private_rows
 
         problems = [str(problem) for problem in problems_of(config, home)]
         call = partial(_refuse, "not called. Correct the configuration first.") if problems else partial(_model, config)
@@ -51,7 +49,6 @@ def examine(config: AnyConfig | None = None, private: bool = False) -> dict[str,
         checks += [("configuration", partial(_refuse, problem)) for problem in problems]
         checks += [] if problems else [("configuration", lambda _: "rows, models and packages are available")]
         checks += [(f"PLM {plm.name}", partial(call, plm.name)) for plm in config.models]
-        checks += [("private rows", partial(check_private_rows, config))] if private else []
     results = [_check(name, check, home) for name, check in checks]
     return {"healthy": all(result["ok"] for result in results), "checks": results, "ready": not problems}
 

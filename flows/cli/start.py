@@ -250,25 +250,18 @@ def doctor(
         typer.Option("--config", "-c", help="Call each of its language models once."),
     ] = None,
     set_: Changes = None,
-    private: Annotated[
-        bool, typer.Option("--private", help="List the private rows that cannot be used; for their owner only.")
-    ] = False,
 ) -> Output:
     """Check this machine and, with a configuration, the needs of a run."""
     from flows.cli.doctor import examine
     from flows.engine import text
 
-    if name is None and config is None and private:
-        raise ConfigError("--private: needs the configuration that names the private rows. Add --config FILE")
     loaded = None
     if name or config:
         flow, file = flow_and_file(name, config, flow_names())
         if not find_flow(flow).continued:
             raise ConfigError(f"{flow}: this flow has no models or rows of its own. Check it with: wasp plan {flow}")
         loaded = _load(flow, file, set_)
-        if private and getattr(loaded, "private", None) is None:
-            raise ConfigError(f"--private: {file} names no private rows. Set private.path, or leave the option out")
-    checks = examine(loaded, private)
+    checks = examine(loaded)
     code = 0 if checks["healthy"] else 1 if checks["ready"] else ConfigError.exit_code
     return Output(checks, text.doctor, code)
 

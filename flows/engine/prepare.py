@@ -36,17 +36,13 @@ from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.accounting.votes import Noise
 from tasks.core.refs import Reference
 from tasks.federation.rounds import ROUNDS
-from tasks.private.data.rows import Identity, describe_problems, identify, problems_file
+from tasks.private.data.rows import Identity, identify
 from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import AT_LEAST
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
     from tasks.steps.federation.coordinator import Federation
-
-
-MOST_LISTED = 20
-"""Problems of private rows that are listed in the terminal of their owner."""
 
 
 Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval | None]
@@ -126,22 +122,6 @@ def public_texts(tools: RunTools) -> list[str]:
     root = tools.config.data_root
     tables = (tools.read_rows(rows_ref(rows, root)) for rows in tools.config.open_rows.values())
     return [text for table in tables for text in table["text"].tolist()]
-
-
-def check_private_rows(config: AnyConfig, home: Path) -> str:
-    """Report that every private row can be used; raise ConfigError with the problems, which are not private."""
-    tools, card = RunTools(config, home), load_task(config.task)
-    problems = describe_problems(tools.zone, tools.private, card.label_names, public_texts(tools))
-    if not problems:
-        return "all can be used; none is a test or public row"
-    lines = [
-        f"row {problem['row']}: {problem['reason']}" if "row" in problem else str(problem["reason"])
-        for problem in problems
-    ]
-    more = f"; and {len(lines) - MOST_LISTED} more" if len(lines) > MOST_LISTED else ""
-    raise ConfigError(
-        f"{'; '.join(lines[:MOST_LISTED])}{more}. A run lists all in {problems_file(tools.zone, tools.private)}"
-    )
 
 
 def releases_of(config: AnyConfig) -> Releases:

@@ -105,7 +105,7 @@ def identify(zone: Zone, private: PrivateRef, labels: Sequence[str] | None, publ
     """Return the keyed identity of the whole private source; no content of a row is refused.
 
     The identity covers all rows with a text, regardless of the part that a run uses: a subset is a version of the
-    dataset and shares its budget. Problems of rows go to their owner only, see `describe_problems`. `labels` is None if
+    dataset and shares its budget. Problems of rows go to their owner only, see `problems_file`. `labels` is None if
     the task's labels are not known yet.
 
     Raises PrivateInputError with the code PRIVATE-READ (not a readable table, or a column is missing) or PRIVATE-STEP
@@ -120,22 +120,13 @@ def identify(zone: Zone, private: PrivateRef, labels: Sequence[str] | None, publ
         return Identity(_fingerprint(zone, private, frame), records, marks)
 
 
-def describe_problems(
-    zone: Zone, private: PrivateRef, labels: Sequence[str] | None, public_texts: Sequence[str]
-) -> list[dict[str, object]]:
-    """Return the problems of the private rows; private, for their owner only.
+def problems_file(zone: Zone, private: PrivateRef) -> Path:
+    """Return the file that lists the problems of a dataset's rows, for their owner.
 
     Each has a reason and, if it concerns one row, its number and field: a row that cannot vote, a text without letters,
-    a label that is not one of `labels`, a text that is also a test or public row, fewer rows than `rows`, no rows, a
+    a label that is not one of the task's, a text that is also a test or public row, fewer rows than `rows`, no rows, a
     class without rows, one text in most rows.
     """
-    with sealed(zone.folder):
-        frame, problems = read_all(zone, private)
-        return [*problems, *_problems(frame, private.where, labels, public_texts)]
-
-
-def problems_file(zone: Zone, private: PrivateRef) -> Path:
-    """Return the file that lists the problems of a dataset's rows, for their owner."""
     return zone.folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', private.name)[:100]}.json"
 
 

@@ -1,15 +1,15 @@
 """No configuration gets an answer about private rows before a charge: neither a count nor a membership."""
 
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connectors.interfaces.errors import ConfigError, WaspError
-from flows.engine.prepare import check_private_rows
+from connectors.interfaces.errors import WaspError
 from flows.runtime.stores import open_ledger
-from tests.support.runs.prepared_run import config, good_rows, start, table
+from tests.support.runs.prepared_run import good_rows, start, table
 
 PREDICATES = (
     "1 = 1",
@@ -64,13 +64,11 @@ def test_a_guessed_text_in_a_public_file_is_neither_confirmed_nor_denied(home: P
     assert answers[0] == answers[1]
 
 
-def test_only_the_doctor_of_the_owner_lists_the_rows_that_cannot_be_used(home: Path, tmp_path: Path) -> None:
+def test_only_the_private_zone_lists_the_rows_that_cannot_be_used(home: Path, tmp_path: Path) -> None:
     odd = [*good_rows("private"), ("", "login_problem"), ("a text", "no such label"), good_rows("test")[0]]
     private = {"path": table(tmp_path / "private.parquet", odd), "name": "desk", "rows": 50}
     test = {"path": table(tmp_path / "test.parquet", good_rows("test")), "rows": None}
-    with pytest.raises(ConfigError) as listed:
-        check_private_rows(config(private=private, test=test), home)
-    for words in ("row 18: the text is empty", "row 19: the label", "row 20: the same text", "the source has 21 rows"):
-        assert words in str(listed.value)
-    table(tmp_path / "private.parquet", good_rows("private"))
-    assert "all can be used" in check_private_rows(config(private=private | {"rows": None}, test=test), home)
+    outcome(home, private=private, test=test)
+    listed = json.loads((home / "private" / "problems" / "desk.json").read_text())["problems"]
+    for row, words in ((18, "the text is empty"), (19, "the label"), (20, "the same text"), (None, "has 21 rows")):
+        assert any(problem.get("row") == row and words in problem["reason"] for problem in listed), words
