@@ -157,7 +157,7 @@ class Federated:
     def releases(self) -> dict[str, int]:
         """Return how many releases stand in the book of each, the coordinator's among them."""
         books = {name: (party.ledger, party.private.name) for name, party in self.parties.items()}
-        books["coordinator"] = (self.run.tools.ledger, dataset_of(self.run.config)[0])
+        books["coordinator"] = (self.run.tools.ledger, dataset_of(self.run.tools.config)[0])
         found = {}
         for name, (book, rows) in books.items():
             dataset = book.known(rows)

@@ -32,7 +32,7 @@ def test_a_run_on_one_dataset_of_a_group_is_charged_on_the_other_and_the_officer
     assert [(row["dataset"], row["who"], row["releases"]) for row in page["shared"]] == [("ward", "Ada", 1)]
     assert page["spent"] == pytest.approx(collect(book, home, "ward")["spent"]) != 0
     assert "Group 'clinic'" in Path(write_page("lab")["page"]).read_text(encoding="utf-8")
-    assert "clinic: charged to all datasets of this group" in words.plan(planned(ward.config))
+    assert "clinic: charged to all datasets of this group" in words.plan(planned(ward.tools.config))
 
 
 def test_the_group_is_no_part_of_what_a_run_is_and_is_never_left(home: Path) -> None:
