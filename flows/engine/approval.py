@@ -5,6 +5,7 @@ A run of the command prompts in the terminal. Any other run pauses in Prefect, w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from prefect import runtime
@@ -14,7 +15,10 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
+from flows.engine.method import Releases
+from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.text import plan as format_plan
+from flows.engine.tools import RunTools
 from flows.runtime.manifest import now, read_book
 from flows.runtime.pausing import Approval, ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
@@ -32,17 +36,21 @@ def contract_of(flow: str, config: AnyConfig, card: TaskCard) -> str:
     return digest([flow, card, settings])
 
 
-def ask(flow: str, config: AnyConfig, card: TaskCard, plan: dict[str, Any], resumes: str | None) -> Approval:
-    """Return the approval of this plan; request it unless this run already has it.
+def ask(
+    config: AnyConfig, resumes: str | None, tools: RunTools, card: TaskCard, releases: Releases, warnings: Sequence[str]
+) -> Approval:
+    """Return the approval of a plan; request it unless the run to resume already has it.
 
     Raises ApprovalError on refusal or timeout, ConfigError without a terminal and a Prefect server.
     """
-    contract = contract_of(flow, config, card)
+    contract = contract_of(config.flow_name, config, card)
     earlier = _earlier(resumes, contract)
     if earlier is not None:
         return earlier
-    question = f"Open the private rows of '{plan['dataset']}'?" if plan["dataset"] else "Run this plan?"
-    is_approved = display().confirm(f"{format_plan(plan)}\n\n{question}")
+    dataset = tools.private.name if tools.config.private else ""
+    plan = format_plan(plan_of(tools.config, card, releases, measured_lengths(tools)) | {"warnings": list(warnings)})
+    question = f"Open the private rows of '{dataset}'?" if dataset else "Run this plan?"
+    is_approved = display().confirm(f"{plan}\n\n{question}")
     if is_approved is not None:
         if not is_approved:
             raise ApprovalError(f"{who()} refused this plan on the terminal. {NOTHING}")
@@ -53,8 +61,8 @@ def ask(flow: str, config: AnyConfig, card: TaskCard, plan: dict[str, Any], resu
             "Run it in a terminal, set PREFECT_API_URL to a server, or set execution.approval to false. "
             f"{NOTHING}"
         )
-    request = f"A run requests access to the rows of '{plan['dataset']}'. Its plan:"
-    return ask_in_prefect("this plan", contract, f"{request}\n\n```\n{format_plan(plan)}\n```", NOTHING)
+    request = f"A run requests access to the rows of '{dataset}'. Its plan:"
+    return ask_in_prefect("this plan", contract, f"{request}\n\n```\n{plan}\n```", NOTHING)
 
 
 def _earlier(run_id: str | None, contract: str) -> Approval | None:

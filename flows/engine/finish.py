@@ -18,7 +18,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
 from connectors.tracking.address import redact
 from flows.catalog import find_method
-from flows.engine.federation import parties_happened, parties_planned
+from flows.engine.federation import parties_happened
 from flows.engine.run import Run, RunResults
 from flows.engine.run_page import result_line, show_result
 from flows.engine.summary import elapsed, outgoing, summary
@@ -130,7 +130,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
     name, config = run.tools.called, run.config
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
     scores = _scores(results.student["test"], run.prepared.card.label_names)
-    parties = parties_planned(run.prepared.federation, run.prepared.noise)
+    parties = run.book.values["plan"]["parties"]
     return RunRecord(
         run_id=name.run_id,
         flow=name.flow,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
@@ -24,24 +24,20 @@ from flows.config.paths import dataset_name
 from flows.engine import run_page
 from flows.engine.approval import ask
 from flows.engine.finish import finish_run
-from flows.engine.method import Releases
 from flows.engine.plan import measured_lengths, plan_of
-from flows.engine.prepare import Ask, Prepared, prepare
+from flows.engine.prepare import prepare
 from flows.engine.run import Run, RunResults
 from flows.engine.server import server_policy
-from flows.engine.tools import RunTools
 from flows.engine.tracking import start_tracking
 from flows.runtime.failure import Story, ends_the_process, in_words, told
 from flows.runtime.flow_runs import end_left_tasks, fail_down_models, reported_end
-from flows.runtime.manifest import RunBook, held, in_use, now, open_book
-from flows.runtime.pausing import Approval
+from flows.runtime.manifest import held, in_use, now, open_book
 from flows.runtime.state_folder import check_room, state_folder, who
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from flows.runtime.terminal_progress import display
 from flows.storage.removal import standing
 from tasks.prefect import page
 from tasks.private.data.rows import problems_file
-from tasks.text.prompts import TaskCard
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 
@@ -119,7 +115,8 @@ def _execute(
     with told(story), reported_end():
         config = with_changes(config, changes)
         check_room(home)
-        prepared = prepare(flow_name, config, home, _approver(flow_name, config, resumes))
+        approve = partial(ask, config, resumes) if config.execution.approval else None
+        prepared = prepare(flow_name, config, home, approve)
         name = prepared.tools.called
         if resumes not in (None, name.run_id):
             raise ConfigError(
@@ -137,21 +134,8 @@ def _execute(
                 prepared.tools.ledger.reserve(name.dataset, prepared.plan, by)
             story.begun = True
             with _record_failure(kind(prepared, book, started), story) as run:
-                _announce(run, prepared, book)
+                _announce(run)
                 return finish_run(run, algorithm(run))
-
-
-def _approver(flow: str, config: AnyConfig, resumes: str | None) -> Ask | None:
-    """Return a function that requests approval of a plan; None if the configuration requires none."""
-    if not config.execution.approval:
-        return None
-
-    def request_approval(tools: RunTools, card: TaskCard, releases: Releases, warnings: Sequence[str]) -> Approval:
-        plan = plan_of(tools.config, card, releases, measured_lengths(tools)) | {"warnings": list(warnings)}
-        plan |= {"dataset": tools.private.name if tools.config.private else ""}
-        return ask(flow, config, card, plan, resumes)
-
-    return request_approval
 
 
 @contextmanager
@@ -225,9 +209,9 @@ def _tag(run: Run) -> None:
         client.update_flow_run(UUID(str(flow_run_id)), tags=sorted({*present, *tags}))
 
 
-def _announce(run: Run, prepared: Prepared, book: RunBook) -> None:
-    lengths = measured_lengths(run.tools)
-    plan = plan_of(run.config, prepared.card, prepared.releases, lengths)
+def _announce(run: Run) -> None:
+    prepared, book = run.prepared, run.book
+    plan = plan_of(run.config, prepared.card, prepared.releases, measured_lengths(run.tools))
     plan |= {"warnings": list(prepared.warnings)}
     page.later(lambda: _tag(run))
     earlier = book.values["prefect_run_id"]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tasks.steps.federation.coordinator import Federation
 
 
-Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval | None]
+Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval]
 
 
 @dataclass(frozen=True, slots=True)

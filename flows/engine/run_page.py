@@ -28,9 +28,9 @@ def show_plan(plan: dict[str, Any]) -> None:
 
 def show_mlflow(link: str | None) -> None:
     """Link to the run in MLflow, if a server shows it."""
-    about = {"key": "mlflow-run", "link_text": "MLflow run", "description": "Experiment tracking"}
+    about = "Experiment tracking"
     if link:
-        page.later(lambda: create_link_artifact(link, **about))
+        page.later(lambda: create_link_artifact(link, "MLflow run", "mlflow-run", about))
 
 
 def show_iteration(facts: Facts, line: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from connectors.ledger.state import charge_fields, drawn_releases, events_of, unreleased
@@ -18,25 +17,14 @@ RELEASES = "runs/*/*/release.parquet"
 """Artifact paths of releases: in the folder of an iteration, or of the release."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """The releases that a run's output depends on; `charged` are those that the run paid for.
-
-    `events` describe all of them to the accountant. `at_most`: the files of the run do not show what it reused, so the
-    whole plan counts as released.
-    """
-
-    charged: tuple[Entry, ...]
-    releases: tuple[Entry, ...]
-    events: tuple[Mapping[str, Any], ...]
-    at_most: bool
-
-
-def output_of(artifacts: Artifacts, run_id: str, entries: Sequence[Entry], report: RunRecord | None) -> Output:
+def output_of(
+    artifacts: Artifacts, run_id: str, entries: Sequence[Entry], report: RunRecord | None
+) -> tuple[tuple[Entry, ...], list[Mapping[str, Any]], bool]:
     """Return the releases that the output of a run depends on, from the ledger and the run's files.
 
-    The loss is never understated: further releases in the run's report count as well. Without a report the whole plan
-    counts, unless the run is finished and its manifest exists.
+    Also their events for the accountant, and True if the files do not show what the run reused, so the whole plan
+    counts as released. The loss is never understated: further releases in the run's report count as well. Without a
+    report the whole plan counts, unless the run is finished and its manifest exists.
     """
     named = releases_of(artifacts, run_id)
     releases = tuple(entry for entry in drawn_releases(entries) if entry.run_id == run_id or entry.hash in named)
@@ -48,12 +36,7 @@ def output_of(artifacts: Artifacts, run_id: str, entries: Sequence[Entry], repor
     elif at_most:
         further = _planned(run_id, entries)
     missing = unreleased(further, releases)
-    return Output(
-        charged=tuple(entry for entry in releases if entry.run_id == run_id),
-        releases=releases,
-        events=(*(entry.event for entry in releases), *events_of(missing)),
-        at_most=at_most and bool(missing),
-    )
+    return releases, [*(entry.event for entry in releases), *events_of(missing)], at_most and bool(missing)
 
 
 def _planned(run_id: str, entries: Sequence[Entry]) -> list[Mapping[str, Any]]:

@@ -135,10 +135,10 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> d
     """
     delta, report = status.delta or 0.0, _report(home, run_id)
     own = [entry for entry in entries if entry.run_id == run_id and not entry.kind.startswith(GROUP)]
-    output = output_of(open_artifacts(home), run_id, entries, report)
-    charged, released = output.charged, output.releases
+    released, events, at_most = output_of(open_artifacts(home), run_id, entries, report)
+    charged = [entry for entry in released if entry.run_id == run_id]
     audits, never = audits_of_releases(open_artifacts(home), _cases(released, delta)) if released else ((), ())
-    loss = _epsilon(output.events, delta)
+    loss = _epsilon(events, delta)
     return {
         "run_id": run_id,
         "flow": own[0].flow,
@@ -150,7 +150,7 @@ def _run(home: Path, status: Status, run_id: str, entries: Sequence[Entry]) -> d
         "releases": len(released),
         "added": _epsilon([entry.event for entry in charged], delta),
         "loss": loss,
-        "at_most": output.at_most,
+        "at_most": at_most,
         "asked": finite(report.epsilon) if report else None,
         "delta": delta,
         "unit": released[0].protects if released else "record",

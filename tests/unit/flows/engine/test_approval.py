@@ -13,6 +13,7 @@ from flows.engine import approval, text
 from flows.engine.approval import ask, contract_of
 from flows.engine.plan import plan_of
 from flows.engine.prepare import prepare, releases_of
+from flows.engine.tools import RunTools
 from flows.runtime import pausing
 from flows.runtime.pausing import Approval
 from tests.support.runs.prepared_run import config
@@ -58,16 +59,16 @@ def test_the_plan_says_that_somebody_is_asked() -> None:
         assert ("required before private data is opened" in told) == asked
 
 
-def test_without_anybody_to_ask_the_run_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_anybody_to_ask_the_run_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = config(execution={"approval": True})
-    plan = plan_of(chosen, CARD, releases_of(chosen)) | {"dataset": "desk"}
+    asked = chosen, None, RunTools(chosen, home), CARD, releases_of(chosen), []
     with pytest.raises(ConfigError, match="neither a terminal nor a Prefect server"):
-        ask("wasp", chosen, CARD, plan, None)
+        ask(*asked)
     monkeypatch.setattr(approval, "display", lambda: Person(False))
     with pytest.raises(ApprovalError, match="refused this plan on the terminal"):
-        ask("wasp", chosen, CARD, plan, None)
+        ask(*asked)
     monkeypatch.setattr(approval, "display", lambda: Person(True))
-    assert ask("wasp", chosen, CARD, plan, None).where == "on the terminal"
+    assert ask(*asked).where == "on the terminal"
 
 
 def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
