@@ -27,7 +27,7 @@ from flows.runtime.flow_runs import reported_end
 from flows.runtime.manifest import RunBook, now, recorded
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import check_room, state_folder
-from flows.runtime.stores import open_artifacts, open_ledger
+from flows.runtime.stores import open_artifacts
 from tasks.audit.attacks import Attack, run_attack
 from tasks.audit.bounds import CONFIDENCE
 from tasks.prefect.runtime import task_step
@@ -51,7 +51,7 @@ def audit_name() -> str:
 
 def attacks_of(config: AuditConfig) -> list[Attack]:
     """Return the attacks on the releases of the audited run; ConfigError if there is none."""
-    run = with_declared_rows(config.audited(), lambda: open_ledger(state_folder()))
+    run = with_declared_rows(config.audited(), state_folder())
     cases = [case for release in releases_of(run).items for case in release.audits()]
     attacks = [case.attack() for case in cases if case.attack is not None]
     if not attacks:

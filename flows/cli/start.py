@@ -17,7 +17,7 @@ from flows.cli.stored_runs import find_manifest, read_summary, resumable_manifes
 from flows.config.extends import flow_and_file
 from flows.runtime.manifest import in_use
 from flows.runtime.state_folder import check_room, ended_in_order, state_folder
-from flows.runtime.stores import open_artifacts, open_ledger
+from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import show as show_progress
 
 ConfigName = Annotated[
@@ -209,7 +209,7 @@ def advise(  # noqa: PLR0913 - the options of the command
         return Output({"range": levels}, lambda value: range_text(value["range"]))
     budget = None
     if file is not None:
-        loaded = with_declared_rows(_load("wasp", file, set_), lambda: open_ledger(home))
+        loaded = with_declared_rows(_load("wasp", file, set_), home)
         rows, classes, epsilon, noise = loaded.declared_rows, loaded.classes, loaded.privacy.epsilon, calibrated(loaded)
         budget = numbers_of(loaded)["budget"]
     else:

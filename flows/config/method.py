@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from flows.config.form import Rule, Rules, Strict
 from tasks.accounting.dp_sgd import Training
@@ -105,12 +105,6 @@ class RoundsMethod(AnyMethod):
 
     Prompts contain examples after the first iteration.
     """
-
-    @model_validator(mode="after")
-    def _rounds_fit(self) -> Self:
-        if self.samples < self.iterations:
-            raise ValueError(f"samples ({self.samples}) must be at least iterations ({self.iterations})")
-        return self
 
     @property
     def shared_over_rounds(self) -> bool:

@@ -21,6 +21,7 @@ from flows.config.paths import dataset_name, rows_ref
 from flows.config.rows import DatasetView, PrivateRows
 from flows.engine.server import server_policy
 from flows.runtime.state_folder import who
+from flows.runtime.stores import open_ledger
 from tasks.private.data.quarantine import sealed, write_for_owner, write_table_for_owner
 from tasks.private.data.rows import Zone, check_source, identify
 from tasks.private.data.survey import Survey, split, survey
@@ -86,7 +87,7 @@ def stored_rows(home: Path, name: str) -> Path:
     return home / "private" / "datasets" / f"{name}.parquet"
 
 
-def private_ref(private: PrivateRows, open_ledger: OpenLedger, root: str | None, seed: int = 0) -> PrivateRef:
+def private_ref(private: PrivateRows, ledger: OpenLedger, root: str | None, seed: int = 0) -> PrivateRef:
     """Return the reference to private rows: the owner's view of a registered dataset, or the configured location.
 
     The ledger is opened for registered datasets only. Raises ConfigError for an unknown dataset, and for a location in
@@ -100,17 +101,17 @@ def private_ref(private: PrivateRows, open_ledger: OpenLedger, root: str | None,
                 "(wasp dataset add NAME --path PATH) and write private: NAME"
             )
         return PrivateRef(dataset_name(private), chosen)
-    view = view_of(open_ledger(), private.dataset)
+    view = view_of(ledger(), private.dataset)
     where = rows_ref(view, None)
     drawn = replace(where, rows=chosen.rows, seed=chosen.seed, of=chosen.of, plain_text=chosen.plain_text)
     drawn = drawn if chosen.label else replace(drawn, label="", classes=())
     return PrivateRef(private.dataset, drawn, view.separate)
 
 
-def with_declared_rows(config: Configured, open_ledger: OpenLedger) -> Configured:
+def with_declared_rows(config: Configured, home: Path) -> Configured:
     """Return a configuration with the number of rows that the owner of its registered dataset declared, if any."""
     private = config.private
-    declared = view_of(open_ledger(), private.dataset).declared_rows if private and private.dataset else None
+    declared = view_of(open_ledger(home), private.dataset).declared_rows if private and private.dataset else None
     if private is None or declared is None:
         return config
     return config.model_copy(update={"private": private.model_copy(update={"declared_rows": declared})})

@@ -38,7 +38,7 @@ def planned(config: AnyConfig) -> dict[str, Any]:
     Raises ConfigError for an invalid task file or invalid numbers, together with these problems.
     """
     problems: list[WaspError] = []
-    config = _declared(config)
+    config = with_declared_rows(config, state_folder())
     try:
         problems += problems_of(config.without_rows(), state_folder())
         numbers = numbers_of(config)
@@ -49,16 +49,12 @@ def planned(config: AnyConfig) -> dict[str, Any]:
     return numbers | {"problems": [str(problem) for problem in problems]}
 
 
-def _declared(config: AnyConfig) -> AnyConfig:
-    return with_declared_rows(config, lambda: open_ledger(state_folder()))
-
-
 def numbers_of(config: AnyConfig) -> dict[str, Any]:
     """Return the plan of a configuration with measured token counts and times of its models, and warnings.
 
     Raises ConfigError for an invalid task file or invalid numbers.
     """
-    config = _declared(config)
+    config = with_declared_rows(config, state_folder())
     card = load_task(config.task)
     check_numbers(config, card)
     releases, opening = releases_of(config), getattr(config, "opening", None)

@@ -31,7 +31,6 @@ from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.pausing import Approval
 from flows.runtime.state_folder import who
-from flows.runtime.stores import open_ledger
 from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.accounting.votes import Noise
 from tasks.core.refs import Reference
@@ -80,7 +79,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     Raises ConfigError, InputError or PrivateInputError, and any error of `ask`. None of them depends on the content of
     a private row: such a refusal would be an answer without noise.
     """
-    config = with_declared_rows(config, lambda: open_ledger(home))
+    config = with_declared_rows(config, home)
     card, asked = load_task(config.task), config
     method = find_method(config.flow_name)
     check_numbers(config, card)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import FinalError, TemporaryError
-from connectors.interfaces.models import Completion, Usage
-from connectors.interfaces.progress import Advance
+from connectors.interfaces.models import Usage
 from connectors.interfaces.prompts import Prompt
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
@@ -32,7 +30,7 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
     for plm in config.writers:
         prompts = sample_prompts(tools, card, plm, rows)
         with cancellation.work(), tools.progress(f"preview {plm}", len(prompts)) as advance:
-            completions = tools.model(plm).complete(prompts, partial(_counted, advance))
+            completions = tools.model(plm).complete(prompts, lambda *_: advance(1))
         for prompt, completion in zip(prompts, completions, strict=True):
             cleaned = clean(completion.text, prompt, card.language)
             usage += completion.usage
@@ -67,7 +65,3 @@ def sample_prompts(tools: RunTools, card: TaskCard, plm: str, rows: int, iterati
     listed = tools.config.plms[number].is_listed
     job = WriteJob(card, plm, plm_index=number, iteration=iteration, seed=seed, listed=listed)
     return first_prompts(WritingRequest(job, counts, seeding=seeding))
-
-
-def _counted(advance: Advance, position: int, completion: Completion) -> None:  # noqa: ARG001
-    advance(1)

@@ -64,12 +64,6 @@ class AugPeMethod(AnyMethod):
         """True if each iteration writes 1/T of all texts."""
         return self.accumulates
 
-    @model_validator(mode="after")
-    def _style_fits(self) -> Self:
-        if self.accumulates and self.samples < self.iterations:
-            raise ValueError(f"samples ({self.samples}) must be at least iterations ({self.iterations})")
-        return self
-
 
 class AugPeConfig(RunConfig):
     """Configuration of an Aug-PE run."""

@@ -154,7 +154,7 @@ def test_a_preset_accepts_a_registered_dataset_with_its_owners_number(home: Path
     assert preset["path"].startswith("builtin:")
     config = demo(preset | {"dataset": "clinic", "declared_rows": 500})
     assert problems_of(config, home) == []
-    config = with_declared_rows(config, lambda: open_ledger(home))
+    config = with_declared_rows(config, home)
     assert (config.private.dataset, config.private.declared_rows) == ("clinic", 120)
-    own = with_declared_rows(demo({"dataset": "clinic", "declared_rows": 500}), lambda: open_ledger(home))
+    own = with_declared_rows(demo({"dataset": "clinic", "declared_rows": 500}), home)
     assert own.private.declared_rows == 120
