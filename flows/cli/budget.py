@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -36,16 +36,16 @@ def cap(  # noqa: PLR0913 - the options of a command
     delta: Annotated[float, typer.Option(help="Probability that the guarantee fails.")] = 1e-5,
     reason: Annotated[str, typer.Option(help="Reason, recorded in the ledger.")] = "",
     declare: Annotated[bool, typer.Option("--declare", help="Register the dataset before its first run.")] = False,
-    protects: Annotated[str, typer.Option(help="record or person; person refuses runs that protect only records.")] = (
-        "record"
-    ),
+    protects: Annotated[
+        Literal["record", "person"], typer.Option(help="person refuses runs that protect only records.")
+    ] = "record",
     trainings_epsilon: Annotated[
         float | None, typer.Option(help="Epsilon of the cap for DP-SGD. Default: as in the first plan.")
     ] = None,
     trainings_delta: Annotated[float | None, typer.Option(help="Delta of the cap for DP-SGD.")] = None,
 ) -> Output:
     """Set the cap of a dataset; the ledger records every change."""
-    check_cap(epsilon, delta, protects)
+    check_cap(epsilon, delta)
     if (trainings_epsilon is None) != (trainings_delta is None):
         raise ConfigError("--trainings-epsilon, --trainings-delta: only one of them is set. Set both or neither.")
     part = None if trainings_epsilon is None or trainings_delta is None else (trainings_epsilon, trainings_delta)
@@ -60,7 +60,7 @@ def cap(  # noqa: PLR0913 - the options of a command
     return show(dataset)
 
 
-def check_cap(epsilon: float, delta: float, protects: str = "record", option: str = "--epsilon") -> None:
+def check_cap(epsilon: float, delta: float, option: str = "--epsilon") -> None:
     """Raise ConfigError for an invalid cap; epsilon inf lifts a cap."""
     from flows.config.privacy import check_delta
 
@@ -70,8 +70,6 @@ def check_cap(epsilon: float, delta: float, protects: str = "record", option: st
         check_delta(delta)
     except ValueError as error:
         raise ConfigError(f"--delta: {error}") from None
-    if protects not in ("record", "person"):
-        raise ConfigError(f"--protects: '{protects}' is unknown. Write record or person.")
 
 
 @command(budget)

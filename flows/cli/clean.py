@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.filesize import decimal
 
 from flows.cli.common import Output
 from flows.runtime.manifest import alone
@@ -77,19 +78,11 @@ def cleaned(value: dict[str, Any]) -> str:
     for file in value["going"]:
         groups.setdefault((file["kind"], file["run_id"], file["why"]), []).append(file["bytes"])
     for (kind, run_id, why), sizes in groups.items():
-        total = "size hidden" if None in sizes else _size(sum(count for count in sizes if count is not None))
+        total = "size hidden" if None in sizes else decimal(sum(count for count in sizes if count is not None))
         lines.append(f"{action:<10}  {kind}{' of ' if run_id else ''}{run_id}: {len(sizes)}, {total}; {why}")
     if value["applied"]:
-        return "\n".join([*lines, f"{_size(value['bytes'])} removed"])
+        return "\n".join([*lines, f"{decimal(value['bytes'])} removed"])
     return "\n".join([*lines, "Nothing was removed. To remove, add --yes." if groups else "Nothing to remove."])
-
-
-def _size(count: int) -> str:
-    """Return a readable byte count."""
-    if count < 1000:
-        return f"{count} B"
-    unit = "kB" if count < 1e6 else "MB" if count < 1e9 else "GB"
-    return f"{count / {'kB': 1e3, 'MB': 1e6, 'GB': 1e9}[unit]:.1f} {unit}"
 
 
 def _size_of(item: Item) -> int | None:

@@ -305,9 +305,3 @@ class PartiesChoice(Strict):
     name: str = Field(
         "federation", min_length=1, description="Name of the joint dataset of all parties in the privacy ledger."
     )
-
-    @model_validator(mode="after")
-    def _check_minimum(self) -> Self:
-        if self.minimum is not None and self.colluding >= self.minimum:
-            raise ValueError(f"colluding ({self.colluding}) must be below minimum ({self.minimum})")
-        return self

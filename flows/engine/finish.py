@@ -39,7 +39,6 @@ from tasks.reporting.run_record import (
     RunRecord,
     Scores,
     Section,
-    Touched,
     from_json,
     to_json,
 )
@@ -143,7 +142,6 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         degraded=_degraded(run, results),
         warnings=(*run.prepared.warnings, *(run.discriminator.warnings if run.discriminator else ())),
         scores=scores,
-        touched=_touched(run),
         outgoing=outgoing(run),
         map=_map(run, results),
         places={
@@ -199,6 +197,7 @@ def _mlflow(run: Run) -> str:
 
 def _planned(run: Run) -> dict[str, Any]:
     noise, config = run.prepared.noise, run.config
+    released = tuple(release.outcome() for release in run.prepared.releases.items)
     return {
         "epsilon": noise.epsilon_stated,
         "epsilon_exact": noise.epsilon_exact,
@@ -208,7 +207,8 @@ def _planned(run: Run) -> dict[str, Any]:
         "calibration": noise.calibration,
         "protects": noise.privacy.protects,
         "adjacency": noise.privacy.adjacency,
-        "released": tuple(release.outcome() for release in run.prepared.releases.items),
+        "released": released,
+        "touched": tuple(exposed for outcome in released for exposed in outcome.unnoised),
         "public_rows": config.private.public_rows if config.private else "",
     }
 
@@ -235,16 +235,12 @@ def _degraded(run: Run, results: RunResults) -> tuple[str, ...]:
         for facts in run.facts_so_far
         for plm, why in facts.down.items()
     )
-    tuning, lost = run.config.method.tuning, sum(_lost_steps(run))
+    tuning = run.config.method.tuning
+    lost = sum(int(run.tools.artifacts.info(release).get("lost", 0)) for release in run.releases)
     if tuning is None or not lost:
         return short + down
     reason = "training steps were lost in a crash: they are charged and not repeated"
     return (*short, *down, f"{lost} of {tuning.steps} {reason}")
-
-
-def _lost_steps(run: Run) -> list[int]:
-    """Return the training steps that each release lost in a crash; 0 for other releases."""
-    return [int(run.tools.artifacts.info(release).get("lost", 0)) for release in run.releases]
 
 
 def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | None:
@@ -259,10 +255,6 @@ def _scores(test: dict[str, Any] | None, classes: tuple[str, ...]) -> Scores | N
         per_class={name: test["per_class"][name] for name in classes},
         confusion=tuple(tuple(row) for row in test["confusion"]),
     )
-
-
-def _touched(run: Run) -> tuple[Touched, ...]:
-    return tuple(exposed for release in run.prepared.releases.items for exposed in release.outcome().unnoised)
 
 
 def _balance(run: Run, written: Sequence[Written]) -> tuple[ClassShare, ...]:

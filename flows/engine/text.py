@@ -174,9 +174,14 @@ def scores(run: RunSummary) -> str:
 def next_steps(run: RunSummary) -> list[tuple[str, str]]:
     """Return the next commands after a finished run, each with its purpose."""
     steps = [(f"show {run.run_id}", "show the run's numbers and files")]
-    if run.usefulness_warnings:
-        steps += advice(run.flow, bool(run.dataset), bool(run.iterations))
-    elif run.epsilon_spent is not None and run.iterations:
+    is_useless = bool(run.usefulness_warnings)
+    if is_useless and run.iterations:
+        purpose = "read texts of each language model; other models (plms) may know the task better"
+        steps.append((f"preview {run.flow} --config FILE", purpose))
+    if is_useless and run.dataset:
+        purpose = "compare more private rows or a larger privacy.epsilon, without spending budget"
+        steps.append((f"plan {run.flow} --config FILE", purpose))
+    if not is_useless and run.epsilon_spent is not None and run.iterations:
         steps.append((f"export {run.run_id} FOLDER", "copy the files that may be shared into a folder"))
     if run.dataset:
         steps.append((f"budget history {shlex.quote(run.dataset)}", "show all entries of the privacy ledger"))
@@ -269,18 +274,6 @@ def doctor(value: dict[str, Any]) -> str:
 
 def _is_number(cell: str) -> bool:
     return cell.replace(".", "", 1).replace("-", "", 1).isdigit()
-
-
-def advice(flow: str, opens_rows: bool, asks_models: bool) -> list[tuple[str, str]]:
-    """Return helpful commands after a useless run, each with its purpose."""
-    commands = []
-    if asks_models:
-        purpose = "read texts of each language model; other models (plms) may know the task better"
-        commands.append((f"preview {flow} --config FILE", purpose))
-    if opens_rows:
-        purpose = "compare more private rows or a larger privacy.epsilon, without spending budget"
-        commands.append((f"plan {flow} --config FILE", purpose))
-    return commands
 
 
 def usefulness_lines(summary: RunSummary) -> list[str]:
