@@ -66,16 +66,6 @@ class RunSummary:
     removed: str | None = None
 
     @property
-    def accuracy(self) -> float | None:
-        """Accuracy of the student on the test rows."""
-        return self.metrics.get("accuracy")
-
-    @property
-    def macro_f1(self) -> float | None:
-        """Macro F1 of the student on the test rows."""
-        return self.metrics.get("macro_f1")
-
-    @property
     def usefulness_warnings(self) -> list[str]:
         """Why the result may be useless; empty for a useful run or one of an earlier version."""
         return list((self.usefulness or {}).get("warnings", ()))

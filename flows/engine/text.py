@@ -164,11 +164,12 @@ def budget_lines(run: RunSummary) -> list[str]:
 
 def scores(run: RunSummary) -> str:
     """Return the scores of the student."""
-    if run.accuracy is None:
+    accuracy, macro_f1, loss = (run.metrics.get(name) for name in ("accuracy", "macro_f1", "next_word_loss"))
+    if accuracy is None:
         return "student not measured (no test rows)"
-    if (loss := run.metrics.get("next_word_loss")) is not None:
-        return f"next-word accuracy {number(run.accuracy)}, loss {number(loss)} nats per word on test rows"
-    return f"student accuracy {number(run.accuracy)}, macro F1 {number(run.macro_f1)} on test rows"
+    if loss is not None:
+        return f"next-word accuracy {number(accuracy)}, loss {number(loss)} nats per word on test rows"
+    return f"student accuracy {number(accuracy)}, macro F1 {number(macro_f1)} on test rows"
 
 
 def next_steps(run: RunSummary) -> list[tuple[str, str]]:
@@ -225,17 +226,13 @@ def _cost(dollars: float, estimated: float) -> str:
 
 def runs(value: dict[str, Any]) -> str:
     """Return the table of runs."""
-    rows = [[run["run_id"], _state(run), _minute(run["started"]), *_result(run)] for run in value["runs"]]
+    rows = [[run["run_id"], _state(run), run["started"][:16].replace("T", " "), *_result(run)] for run in value["runs"]]
     heads = ["run", "state", "started (UTC)", "epsilon added to budget", "epsilon of output", "accuracy"]
     return table(rows, heads) if rows else "no run"
 
 
 def _state(run: dict[str, Any]) -> str:
     return f"{run['state']}, with warnings" if run.get("warnings") else str(run["state"])
-
-
-def _minute(when: str) -> str:
-    return when[:16].replace("T", " ")
 
 
 def _result(run: dict[str, Any]) -> list[str]:

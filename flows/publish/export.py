@@ -28,8 +28,6 @@ from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
 from tasks.metrics.usefulness import ACCURACIES
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from flows.runtime.pausing import Approval
     from tasks.text.prompts import TaskCard
 

@@ -95,7 +95,7 @@ def test_the_summary_is_the_same_after_reading_and_early_ones_open() -> None:
     assert "removed" not in values
     assert RunSummary.from_json(values).to_json() == values
     early = RunSummary.from_json({"run_id": "r", "state": "done", "accuracy": 0.7, "note": "text"})
-    assert (early.accuracy, early.releases_charged, early.usefulness_warnings) == (0.7, None, [])
+    assert (early.metrics["accuracy"], early.releases_charged, early.usefulness_warnings) == (0.7, None, [])
     assert early.metrics == {"accuracy": 0.7}
     for exact in ({"fid_not_private": True}, {"unnoised": ["fid"]}):
         rows = [{"fid": 0.4, "not_private": True}, {"fid": 0.5, "not_private": False}]
