@@ -88,9 +88,10 @@ class RunTools:
         parts = self._parts or shared(self.home)
         return reopened, (self.config.model_copy(update={"data_root": root}), self.name, parts)
 
-    def named(self, name: RunName) -> RunTools:
-        """Return the tools with the run's name; opened connectors are shared."""
-        tools = RunTools(self.config, self.home, name)
+    def named(self, name: RunName, plms: Sequence[Plm] | None = None) -> RunTools:
+        """Return the tools with the run's name, and with other PLMs if given; opened connectors are shared."""
+        config = self.config if plms is None else self.config.model_copy(update={"plms": list(plms)})
+        tools = RunTools(config, self.home, name, self._parts)
         tools._opened = self._opened
         return tools
 
@@ -161,7 +162,7 @@ class RunTools:
     def model(self, name: str) -> LanguageModel:
         """Return a model whose completions are cached, so no request is sent twice."""
         scope = self.name.run_id if self.name else ""
-        return self._once(f"model {name} {scope}", partial(self._open_model, name))
+        return self._once(f"model {self._plm(name)} {scope}", partial(self._open_model, name))
 
     def delegate(self, job: WriteJob) -> bool:
         """Let a model's own workers write its texts; False if it has none."""
@@ -188,16 +189,6 @@ class RunTools:
                 "with the hub id or the folder of a causal language model, or model: embedded"
             )
         return files
-
-    def with_models(self, plms: Sequence[Plm]) -> RunTools:
-        """Return the tools of the same run with other PLMs; other opened connectors are shared."""
-        tools = RunTools(self.config.model_copy(update={"plms": list(plms)}), self.home, self.name, self._parts)
-        with self._lock:
-            shared_connectors = {
-                key: connector for key, connector in self._opened.items() if not key.startswith(("model ", "open "))
-            }
-        tools._opened = shared_connectors
-        return tools
 
     @property
     def purse(self) -> Purse | None:
@@ -241,7 +232,7 @@ class RunTools:
 
     def _raw_model(self, plm: Plm) -> LanguageModel:
         # Loading a model is slow: the checks and the run share one instance.
-        return self._once(f"open {plm.name}", partial(open_model, model_spec(plm, self.config.data_root, self.home)))
+        return self._once(f"open {plm}", partial(open_model, model_spec(plm, self.config.data_root, self.home)))
 
     def _open_model(self, name: str) -> LanguageModel:
         plm = self._plm(name)
