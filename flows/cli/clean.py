@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.filesize import decimal
 
 from flows.cli.common import Output
 from flows.runtime.manifest import alone
@@ -72,6 +71,8 @@ def clean_folder(rules: Retention, apply: bool) -> dict[str, Any]:
 
 def cleaned(value: dict[str, Any]) -> str:
     """Return the removed files, and reasons why others stay, as text."""
+    from rich.filesize import decimal
+
     action = "removed" if value["applied"] else "to remove"
     lines = [f"kept        {reason}" for reason in value["staying"]]
     groups: dict[tuple[str, str, str], list[int | None]] = {}
