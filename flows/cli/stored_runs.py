@@ -125,23 +125,17 @@ def export(
 
     home, manifest = state_folder(), resumable_manifest(run_id)
     if approval or manifest["config"].get("export", {}).get("approval"):
-        arguments = (manifest["run_id"], str(folder.resolve()), license_, overlap_check)
-        return Output(_export_approved(*arguments), bundle.format_export)
+        from flows.publish import export_flow
+        from flows.runtime.prefect_server import require_response
+
+        export_flow.require_server()
+        with ended_in_order(), show_progress():
+            require_response()
+            exported: Any = export_flow.export(manifest["run_id"], str(folder.resolve()), license_, overlap_check)
+        return Output(exported, bundle.format_export)
     from flows.publish.export import export_run
 
     return Output(export_run(home, manifest, folder, license_, overlap_check), bundle.format_export)
-
-
-def _export_approved(*arguments: Any) -> dict[str, Any]:
-    from flows.publish.export_flow import export as flow
-    from flows.publish.export_flow import require_server
-    from flows.runtime.prefect_server import require_response
-
-    require_server()
-    with ended_in_order(), show_progress():
-        require_response()
-        summary: dict[str, Any] = flow(*arguments)
-    return summary
 
 
 def verify_bundle(

@@ -29,7 +29,6 @@ from tasks.private.data.survey import Survey, split, survey
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
 
-OpenLedger = Callable[[], "PrivacyLedger"]
 Configured = TypeVar("Configured", bound=AnyConfig)
 
 
@@ -87,7 +86,9 @@ def stored_rows(home: Path, name: str) -> Path:
     return home / "private" / "datasets" / f"{name}.parquet"
 
 
-def private_ref(private: PrivateRows, ledger: OpenLedger, root: str | None, seed: int = 0) -> PrivateRef:
+def private_ref(
+    private: PrivateRows, ledger: Callable[[], PrivacyLedger], root: str | None, seed: int = 0
+) -> PrivateRef:
     """Return the reference to private rows: the owner's view of a registered dataset, or the configured location.
 
     The ledger is opened for registered datasets only. Raises ConfigError for an unknown dataset, and for a location in
