@@ -30,7 +30,7 @@ def add(  # noqa: PLR0913 - the options of a command
     path: Annotated[str, typer.Option(help="File, folder, database URL, or env:NAME for an address with a password.")],
     query: Annotated[str | None, typer.Option(help="SQL query of a database: one SELECT.")] = None,
     text: Annotated[str, typer.Option(help="Text column.")] = "text",
-    label: Annotated[str, typer.Option(help="Label column.")] = "label",
+    label: Annotated[str, typer.Option(help="Label column. Empty: rows without classes.")] = "label",
     person: Annotated[str | None, typer.Option(help="Column that identifies the person.")] = None,
     classes: Annotated[list[str] | None, typer.Option(help="For label codes: CLASS=PREFIX,PREFIX. Repeatable.")] = None,
     declared_rows: Annotated[int | None, typer.Option(min=1, help="Declared, rounded number of rows; public.")] = None,

@@ -50,7 +50,7 @@ class Dataset:
             name: letters, digits, dots, hyphens and underscores.
             rows: file, folder or database URL; or a DataFrame, which is stored in the private zone of the state folder.
             text: text column.
-            label: label column.
+            label: label column; empty for rows without classes.
             person: column that identifies the person.
             query: one SELECT, for a database.
             declared_rows: rounded, public number of records.
