@@ -55,7 +55,7 @@ def test_a_run_writes_exports_and_measures_texts_without_classes(api: str, tmp_p
 def test_classes_of_rows_and_task_must_agree(pipeline: Pipeline) -> None:
     groups = without_classes(pipeline)
     for changes, message in (
-        ({"task": "support_desk"}, "private.label: is empty, but the task has labels. Name the column with the class"),
+        ({"task": "support_desk"}, "private.label: is empty, but the task has labels. Name the column of the class"),
         ({"test": SMALL["test"]}, "test.label: the task has no labels, so no class is read. Write test.label: ''"),
         ({"text_labels": "soft"}, "text_labels: soft needs a task with labels. Remove it"),
     ):
