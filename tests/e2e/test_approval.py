@@ -34,7 +34,14 @@ def test_a_refused_plan_spends_nothing_and_says_who_refused(pipeline: Pipeline, 
     config = pipeline.config(**SHORT, private={"path": str(rows), "name": "desk"})
     process, run = started(pipeline, "run", "wasp", "--config", str(config), "--json")
     form = with_form(pipeline.api, run)
-    for word in ("'desk'", "sigma", "epsilon       stated 4.0000", "dollars", "delta 1e-05", "nothing is opened, spent"):
+    for word in (
+        "'desk'",
+        "sigma",
+        "epsilon       stated 4.0000",
+        "dollars",
+        "delta 1e-05",
+        "nothing is opened, spent",
+    ):
         assert word in form
     assert resume(pipeline.api, run["id"], approved=True) == "REJECT", "nobody signed"
     assert resume(pipeline.api, run["id"], approved=False, by="Alice", reason="too dear") == "ACCEPT"
