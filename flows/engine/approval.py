@@ -19,8 +19,8 @@ from flows.engine.method import Releases
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.text import plan as format_plan
 from flows.engine.tools import RunTools
-from flows.runtime.manifest import now, read_book
-from flows.runtime.pausing import Approval, ask_in_prefect
+from flows.runtime.manifest import Approval, now, read_book
+from flows.runtime.pausing import ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import display

@@ -25,8 +25,7 @@ from flows.engine.summary import elapsed, outgoing, summary
 from flows.engine.text import next_steps
 from flows.engine.tracking import page_url, serving
 from flows.engine.usefulness import usefulness
-from flows.runtime.manifest import now, versions
-from flows.runtime.pausing import Approval
+from flows.runtime.manifest import Approval, now, versions
 from flows.runtime.stores import tracking_store
 from flows.storage.audit_findings import audits_of_releases, describe_audits
 from tasks.accounting.no_noise import finite

@@ -29,7 +29,7 @@ from flows.engine.method import Releases
 from flows.engine.run_summary import check_metric_names
 from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
-from flows.runtime.pausing import Approval
+from flows.runtime.manifest import Approval
 from flows.runtime.state_folder import who
 from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.accounting.votes import Noise

@@ -21,7 +21,7 @@ from tasks.reporting.templates import template
 from tasks.text.prompts import TaskCard
 
 if TYPE_CHECKING:
-    from flows.runtime.pausing import Approval
+    from flows.runtime.manifest import Approval
 
 KINDS = {"sample_id": "integer", "iteration": "integer", "label_soft": "numbers"}
 

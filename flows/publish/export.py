@@ -28,7 +28,7 @@ from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
 from tasks.metrics.usefulness import ACCURACIES
 
 if TYPE_CHECKING:
-    from flows.runtime.pausing import Approval
+    from flows.runtime.manifest import Approval
     from tasks.text.prompts import TaskCard
 
 Approve = Callable[[BundleFacts], "Approval"] | None

@@ -14,8 +14,8 @@ from flows.engine.text import epsilon
 from flows.publish.dataset_card import BundleFacts
 from flows.publish.export import export_run
 from flows.publish.gate import warnings_of
-from flows.runtime.manifest import read_book
-from flows.runtime.pausing import Approval, ask_in_prefect
+from flows.runtime.manifest import Approval, read_book
+from flows.runtime.pausing import ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
 from tasks.reporting.text import added, charged

@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,21 @@ if TYPE_CHECKING:
 SHOWN_VERSIONS = ("wasp-synth", "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
 
 TAKEN = "Run {run_id} is already executed by another {by}. Wait for it, or stop it and run again"
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """An approval: person, time, place, reason; `contract` is the digest of what was approved."""
+
+    by: str
+    at: str
+    where: str
+    contract: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        because = f": {self.reason}" if self.reason else ""
+        return f"approved by {self.by} on {self.at} ({self.where}){because}"
 
 
 class RunBook:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +13,7 @@ from prefect.states import Paused
 from pydantic import Field
 
 from connectors.interfaces.errors import ApprovalError
-from flows.runtime.manifest import now
+from flows.runtime.manifest import Approval, now
 from flows.runtime.terminal_progress import display
 
 LOOK_EVERY_SECONDS = 5
@@ -33,21 +32,6 @@ class Answer(RunInput):
     reason: str = Field(
         "", title="Reason", description="Stored in the run's manifest.", json_schema_extra={"position": 2}
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """An approval: person, time, place, reason; `contract` is the digest of what was approved."""
-
-    by: str
-    at: str
-    where: str
-    contract: str
-    reason: str = ""
-
-    def __str__(self) -> str:
-        because = f": {self.reason}" if self.reason else ""
-        return f"approved by {self.by} on {self.at} ({self.where}){because}"
 
 
 def ask_in_prefect(subject: str, contract: str, text: str, nothing: str) -> Approval:

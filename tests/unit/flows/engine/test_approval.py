@@ -15,7 +15,7 @@ from flows.engine.plan import plan_of
 from flows.engine.prepare import prepare, releases_of
 from flows.engine.tools import RunTools
 from flows.runtime import pausing
-from flows.runtime.pausing import Approval
+from flows.runtime.manifest import Approval
 from tests.support.runs.prepared_run import config
 
 CARD = load_task("support_desk")
