@@ -130,11 +130,12 @@ def _check_public(field: str, where: RowsRef, home: Path, task: str) -> None:
 
 def _require_same_classes(field: str, where: RowsRef, task: str) -> None:
     """Raise ConfigError unless rows and task both have classes, or neither has."""
-    if not where.label and load_task(task).has_classes:
+    has_classes = load_task(task).has_classes
+    if has_classes and not where.label:
         raise ConfigError(
             f"{field}.label: is empty, but the task has labels. Name the column of the class, or a task without any"
         )
-    if where.label and not load_task(task).has_classes:
+    if where.label and not has_classes:
         raise ConfigError(f"{field}.label: the task has no labels, so no class is read. Write {field}.label: ''")
 
 

@@ -51,8 +51,9 @@ class VotesRelease(Release):
         index = signal_index(rows, self.noise.sigma, self.config.method.candidates // len(card.labels))
         if index >= 1:
             return []
-        has_density = self.config.flow_name == "wasp" and self.config.parties is None
-        auto = ". Or set method.guidance: auto, which releases one density if that is expected to help" * has_density
+        auto = ""
+        if self.config.flow_name == "wasp" and self.config.parties is None:
+            auto = ". Or set method.guidance: auto, which releases one density if that is expected to help"
         return [
             f"signal index {index:.2f} < 1: with {rows} rows the noise exceeds the votes, so the choice of examples "
             f"is near chance. Use more rows, a larger epsilon or fewer iterations{auto}"

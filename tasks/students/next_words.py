@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from connectors.interfaces.errors import InputError
-from connectors.models.ngram.counts import Ngrams, tokenise
+from connectors.models.ngram.counts import ORDER, Ngrams, tokenise
 
 UNKNOWN = 1e-5
 """Least probability of a word: one of 100,000 equal ones. It is fixed, because a floor that depends on the texts' own
@@ -31,7 +31,7 @@ def predict_words(texts: Sequence[str], real: Sequence[str]) -> dict[str, Any]:
     if not any(known) or not counts:
         raise InputError("Next words: the texts or the test rows have no words. Use rows with words.")
     model, total = Ngrams(known), counts.total()
-    places = [(word, text[:end]) for text in words for end, word in enumerate(text)]
+    places = [(word, text[max(end - ORDER + 1, 0) : end]) for text in words for end, word in enumerate(text)]
     right = sum(model.likeliest(before) == word for word, before in places)
     loss = -sum(math.log(max(model.probability(word, before), UNKNOWN)) for word, before in places) / total
     shares = {"accuracy": right / total, "chance": max(counts.values()) / total, "loss": loss}

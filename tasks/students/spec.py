@@ -24,13 +24,12 @@ class StudentSpec:
     """Training parameters of a student. `None` means the default of the kind.
 
     kind: `finetune` a transformer on texts; `linear` or `mlp` on vectors; `next_word` for texts without classes
-    (tasks/students/next_words.py). model: hub id or folder, `embedded` (or
-    empty) for the sentence encoder that is installed as a package; finetune only. epochs: largest number of passes.
-    patience: stop after this many passes without a better score on the validation share. The share is taken from the
-    (synthetic) training rows, never from real rows; a share of 0 trains all epochs and keeps the last. max_length:
-    tokens of a text. boost: adjust the rows' weights after every pass (`Boost`). head: sentence
-    encoders start from a fitted head, or, as other models do, from a random one. adaptation: `coral` also fits the
-    scores to unlabelled texts (tasks/students/coral.py); for `mlp`.
+    (tasks/students/next_words.py). model: hub id or folder, `embedded` (or empty) for the sentence encoder that is
+    installed as a package; finetune only. epochs: largest number of passes. patience: stop after this many passes
+    without a better score on the validation share. The share is taken from the (synthetic) training rows, never from
+    real rows; a share of 0 trains all epochs and keeps the last. max_length: tokens of a text. boost: adjust the rows'
+    weights after every pass (`Boost`). head: sentence encoders start from a fitted head, or, as other models do, from a
+    random one. adaptation: `coral` also fits the scores to unlabelled texts (tasks/students/coral.py); for `mlp`.
     """
 
     kind: Kind = "finetune"

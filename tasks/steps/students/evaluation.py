@@ -208,11 +208,9 @@ def score_texts(tools: Tools, job: TrainJob, samples: pd.DataFrame, vectors: Mat
 
 def correct_of(scores: dict[str, Any]) -> int:
     """Return the number of correct test rows (words) of a student from its scores."""
-    return (
-        int(scores["right"])
-        if "right" in scores
-        else sum(row[number] for number, row in enumerate(scores["confusion"]))
-    )
+    if "right" in scores:
+        return int(scores["right"])
+    return sum(row[number] for number, row in enumerate(scores["confusion"]))
 
 
 def map_points(
