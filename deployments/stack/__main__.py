@@ -15,6 +15,7 @@ import httpx
 from connectors.artifacts.atomic_files import locked, write_text_whole
 from connectors.interfaces.errors import ConfigError, WaspError
 from connectors.tracking.address import redact
+from deployments.registry import POOL
 from deployments.stack.programs import (
     HOST,
     Settings,
@@ -29,6 +30,7 @@ from flows.engine.server import serve_others
 from flows.runtime.state_folder import ledger_address, state_folder
 
 REGISTER_SECONDS = 300
+ENDED = "The stack was stopped (make down) during this run. Retry reuses finished steps."
 
 
 def main() -> int:
@@ -86,9 +88,11 @@ def down() -> Iterator[str]:
     folder = state_folder() / "stack"
     with _lock(folder):
         supervisor = Supervisor(folder)
-        count = len(stack_processes(folder))
+        is_served, count = supervisor.has_started("prefect"), len(stack_processes(folder))
         supervisor.stop("worker")
-        end(stack_processes(folder, "worker"), seconds=20)  # its runs, which report to the server that they crashed
+        end(stack_processes(folder, "worker"), seconds=20)  # its runs
+        if is_served and (crashed := _crash_left_runs(stored_settings(folder))):
+            yield f"{crashed} active runs were marked crashed; Retry continues them"
         supervisor.stop("mlflow")
         supervisor.stop("prefect")
         end(stack_processes(folder), seconds=20)  # supervisord, and what it left
@@ -133,6 +137,19 @@ def _is_healthy(address: str) -> bool:
         return httpx.get(address, timeout=5).status_code == 200
     except httpx.HTTPError:
         return False
+
+
+def _crash_left_runs(settings: Settings) -> int:
+    """Mark active runs of the pool as crashed, and return their number."""
+    active = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
+    query = {"flow_runs": active, "work_pools": {"name": {"any_": [POOL]}}}
+    state = {"type": "CRASHED", "name": "Crashed", "message": ENDED}
+    auth = settings.account if settings.auth else None
+    with httpx.Client(base_url=f"{settings.prefect}/api/", auth=auth) as client:
+        runs = client.post("flow_runs/filter", json=query).raise_for_status().json()
+        for run in runs:
+            client.post(f"flow_runs/{run['id']}/set_state", json={"state": state, "force": True}).raise_for_status()
+    return len(runs)
 
 
 def _run(settings: Settings, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
