@@ -3,8 +3,6 @@
 To be notified of failures, create further automations in the UI (docs/guides/prefect.md).
 """
 
-from __future__ import annotations
-
 import hashlib
 from datetime import timedelta
 from pathlib import Path

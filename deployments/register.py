@@ -4,8 +4,6 @@ Run `python -m deployments.register`. It writes only missing deployments and tho
 Values that a person edited on the server stay until then; schedules always stay.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence

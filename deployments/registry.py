@@ -1,7 +1,5 @@
 """The deployments of prefect.yaml, with the values of their forms."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

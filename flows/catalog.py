@@ -4,8 +4,6 @@ Other packages add a method with an entry point in the group `wasp.methods`. Its
 value the path of a `flows.engine.method.Method`. A flow is imported on its first look-up.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points

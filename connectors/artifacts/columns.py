@@ -1,7 +1,5 @@
 """Meaning and unit of the columns of the tables of runs; each Parquet file has them in its schema."""
 
-from __future__ import annotations
-
 from typing import Final
 
 DESCRIPTIONS: Final = {

@@ -1,7 +1,5 @@
 """Manifests of artifacts: dependencies and content hash, which decide about reuse."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Files at an fsspec address, for several machines: s3://, gs://, abfs://, or a shared folder."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import stat

@@ -4,16 +4,12 @@ sentence-transformers computes the same vectors, but every process that embeds w
 four times the processor time and twice the memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.threads import compute
-
-if TYPE_CHECKING:
-    from connectors.interfaces.embedding import Matrix
 
 DIMENSION, HEADS, LAYERS = 384, 12, 6
 CPU_TOKENS, GPU_TOKENS = 512, 65536

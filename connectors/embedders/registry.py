@@ -1,20 +1,15 @@
 """Embedders by name, and the hashing embedder, which needs no download."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from connectors.interfaces.embedding import Embedder
+from connectors.interfaces.embedding import Embedder, Matrix
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.progress import chunks
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.options import refuse_names
-
-if TYPE_CHECKING:
-    from connectors.interfaces.embedding import Matrix
 
 EMBEDDED = "embedded"
 """Name of the installed model, which needs no network and no download."""

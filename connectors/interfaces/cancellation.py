@@ -3,8 +3,6 @@
 The first request stops work: nothing new starts, and paid calls in flight are waited for. The second one cancels them.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Content keys: one canonical text form, one digest."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import fields

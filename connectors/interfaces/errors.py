@@ -1,7 +1,5 @@
 """Errors that a user can act on."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Iterable, Sequence

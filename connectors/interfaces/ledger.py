@@ -1,7 +1,5 @@
 """Values of the privacy ledger: charges, plans, releases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Amounts of money as text."""
 
-from __future__ import annotations
-
 import math
 
 SIGNIFICANT_DIGITS = 4

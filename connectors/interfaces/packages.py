@@ -1,7 +1,5 @@
 """Install commands for this environment: its interpreter and its checkout."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Progress callback for long work, and batching."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

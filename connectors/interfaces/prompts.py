@@ -1,7 +1,5 @@
 """Requests to language models."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from hashlib import sha256
 

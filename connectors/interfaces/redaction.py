@@ -1,7 +1,5 @@
 """Removal of keys and passwords from messages, tracebacks and log lines."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

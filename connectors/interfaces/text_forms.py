@@ -1,7 +1,5 @@
 """Text forms for storage and for comparison, with the standard library only."""
 
-from __future__ import annotations
-
 import unicodedata
 
 

@@ -10,8 +10,6 @@ item is delayed. Results do not depend on the number of threads. Several process
 the system's scheduler, which treats all single-core threads alike.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor, as_completed

@@ -9,8 +9,6 @@ deltas: with probability 1 - delta of the trainings their loss stays within thei
 the other releases is a supermartingale whatever the trainings returned (Haney et al. 2023 for the general case).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reading and extending the hash chain of a dataset within a transaction."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Database and transactions of the privacy ledger: SQLite file or PostgreSQL URL."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -4,8 +4,6 @@ Each member's chain repeats the entries of the others ('group release', 'group r
 contains all that its people have spent. A dataset can leave a group only before the first release from any member.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ The file is compared with the ledger whenever a process opens it, and written af
 between a commit and the file leaves an older entry in it. The ledger contains that entry, so it counts as sound.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Assignment of rows to datasets, and of datasets to groups: a budget belongs to people, not to a file."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -5,8 +5,6 @@ output; else check the cap, draw, write charge and output, commit. Only then doe
 that dies before the commit has charged and revealed nothing. One that dies after it finds its output again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace

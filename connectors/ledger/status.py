@@ -1,7 +1,5 @@
 """The budget status of a dataset."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

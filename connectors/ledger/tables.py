@@ -4,8 +4,6 @@
 its rows. The other tables are look-ups.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

@@ -4,8 +4,6 @@ The hashes have no key: whoever can write to the database can compute all of the
 `private/ledger.head` of each machine (`heads.py`), unless the attacker can change it as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from sqlalchemy import Connection, select

@@ -1,7 +1,5 @@
 """Column names of a source, for checks before any row is read. Quotes no row."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

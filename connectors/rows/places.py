@@ -1,7 +1,5 @@
 """Names of the files and tables that a reference reads: two views of one place contain the same people."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit

@@ -1,7 +1,5 @@
 """Sources of rows as columns of plain Python values. Errors never quote a row."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io

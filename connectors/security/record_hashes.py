@@ -4,8 +4,6 @@ Anyone who guesses a private text can confirm its unkeyed hash. These hashes are
 the private zone, so the ledger alone reveals nothing about the records.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

@@ -4,8 +4,6 @@ Prefect, manifests and reports store the configuration, so it contains reference
 are portable between Python and JavaScript: no flags, no named groups.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

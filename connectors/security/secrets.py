@@ -1,7 +1,5 @@
 """Secrets by reference: a configuration contains only the location of a key."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """Ed25519 signatures of bundles: anyone can verify, only the key's owner can sign."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from pathlib import Path

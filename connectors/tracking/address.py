@@ -1,7 +1,5 @@
 """Address of the tracking store: defaults, redaction, fast reachability check."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

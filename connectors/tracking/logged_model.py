@@ -1,19 +1,14 @@
 """The student as a logged MLflow model, with signature and requirements."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.artifacts.atomic_files import folder_sha256
 from connectors.interfaces.content_keys import digest
-from connectors.tracking.mlflow_store import require_file
-
-if TYPE_CHECKING:
-    from connectors.tracking.mlflow_store import MlflowStore
+from connectors.tracking.mlflow_store import MlflowStore, require_file
 
 CONTENT_TAG = "wasp.content"
 """Tag of a logged model: the hash of the student's files and of its serving settings."""

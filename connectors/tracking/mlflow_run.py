@@ -3,8 +3,6 @@
 Sending is idempotent, so it happens after each iteration and in `wasp push`. A failure of MLflow never stops a run.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import logging

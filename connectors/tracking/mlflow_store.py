@@ -3,8 +3,6 @@
 A finished run is reopened only to add content: its status and end time change only with its content.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ MLflow copies this file into the logged model and runs it there, where this proj
 of it.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Command line of the stack: python -m deployments.stack up | down | status."""
 
-from __future__ import annotations
-
 import shlex
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Settings of the stack, its programs, and their variables; no secrets on command lines."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

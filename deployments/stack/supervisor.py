@@ -1,7 +1,5 @@
 """The stack's programs below supervisord, which restarts a dead one and rotates its log at 10 MB."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shlex

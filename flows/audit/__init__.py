@@ -1,7 +1,5 @@
 """The audit flow."""
 
-from __future__ import annotations
-
 from flows.audit.config import AuditConfig
 from flows.engine.method import FlowEntry
 

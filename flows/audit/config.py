@@ -1,7 +1,5 @@
 """Typed parameters of the audit: the audited run, the number of trials, and the attack on a whole run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 

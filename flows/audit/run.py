@@ -1,7 +1,5 @@
 """State of one audit: attacked mechanisms, manifest and findings."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import time
@@ -10,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prefect import runtime
 from prefect.states import Completed
 
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError, WaspError
 from flows.audit import text
 from flows.audit.config import AuditConfig
@@ -28,15 +27,11 @@ from flows.runtime.manifest import RunBook, now, recorded
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts
-from tasks.audit.attacks import Attack, run_attack
+from tasks.audit.attacks import Attack, AttackResult, run_attack
 from tasks.audit.bounds import CONFIDENCE
 from tasks.prefect.runtime import task_step
 from tasks.reporting import text as words
 from tasks.reporting.templates import template
-
-if TYPE_CHECKING:
-    from connectors.artifacts.store import Artifacts
-    from tasks.audit.attacks import Attack, AttackResult
 
 CANARY_SIDES = 2
 """A mechanism runs equally often with and without the canary."""

@@ -1,7 +1,5 @@
 """Format the plan and results of an audit for the terminal and the run page."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from connectors.interfaces.money import format_dollars

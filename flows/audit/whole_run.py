@@ -4,23 +4,23 @@ The run is a separate process, which cannot access the auditor's privacy ledger,
 The stand-ins for private rows are synthetic.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from connectors.interfaces.errors import AuditError, ConfigError
 from connectors.interfaces.rows import RowsRef
 from connectors.models.ngram.counts import fit_likelihood
+from flows.audit.config import AuditConfig, PipelineAttack
 from flows.config.files import check_config
 from flows.engine.plan import numbers_of
 from flows.engine.prepare import releases_of
@@ -31,11 +31,6 @@ from flows.runtime.stores import load_secret
 from tasks.audit.attacks import claims_of
 from tasks.audit.bounds import one_run_bound
 from tasks.audit.canaries import Canary, Evidence, attack_run, make_canaries
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from flows.audit.config import AuditConfig, PipelineAttack
 
 COMMAND = (sys.executable, "-m", "flows.cli.main")
 TASK = "support_desk"

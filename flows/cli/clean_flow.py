@@ -3,8 +3,6 @@
 The run page shows what was removed and why.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from prefect import flow, get_run_logger

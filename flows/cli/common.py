@@ -3,8 +3,6 @@
 A command is a function that returns its `Output`. The Python interface calls the same function.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import sys

@@ -3,8 +3,6 @@
 With --json the last line on standard output is one JSON object.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """Choose language models for `wasp init`: a local server, a key, the bundled model, else the embedded stubs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The commands of several parties: party and partition."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

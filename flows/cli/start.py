@@ -1,7 +1,5 @@
 """The commands that start work: init, doctor, advise, plan, preview, run, resume, compare, audit and schema."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

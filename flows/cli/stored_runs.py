@@ -1,14 +1,13 @@
 """The commands of stored runs: runs, show, report, predict, export, verify-bundle, push and abandon."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Container
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from flows.catalog import find_flow, flow_names, method_names
 from flows.cli.common import Output
@@ -16,9 +15,6 @@ from flows.runtime.manifest import held_here, is_held, is_held_here, read_book
 from flows.runtime.state_folder import ended_in_order, state_folder, state_path
 from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
 from flows.runtime.terminal_progress import show as show_progress
-
-if TYPE_CHECKING:
-    from connectors.artifacts.store import Artifacts
 
 LISTED = ("epsilon_added", "releases_charged", "epsilon_spent", "accuracy", "fid", "n_synthetic")
 """Summary fields that `wasp runs` shows."""

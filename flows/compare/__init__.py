@@ -1,7 +1,5 @@
 """The comparison flow."""
 
-from __future__ import annotations
-
 from flows.compare.config import CompareConfig
 from flows.engine.method import FlowEntry
 

@@ -1,16 +1,16 @@
 """Cells of a comparison, identified by content to reuse results."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from flows.catalog import find_method
+from flows.compare.config import Column, CompareConfig, Row
 from flows.config.base import RunConfig
 from flows.config.execution import PACE
 from flows.config.extends import SHIPPED, find_config, is_config
@@ -23,10 +23,6 @@ from flows.runtime.stores import open_ledger
 from tasks.core.reuse import VERSIONS
 from tasks.metrics.comparison import CellResult
 from tasks.metrics.registry import added_versions, compared_names
-
-if TYPE_CHECKING:
-    from connectors.artifacts.store import Artifacts
-    from flows.compare.config import Column, CompareConfig, Row
 
 
 @dataclass(frozen=True, slots=True)

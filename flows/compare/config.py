@@ -1,7 +1,5 @@
 """Typed parameters of a comparison: rows, columns and seeds."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, model_validator

@@ -1,7 +1,5 @@
 """Format the plan and results of a comparison for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,13 +1,12 @@
 """Plan and summary of a comparison as plain values."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.compare.cells import Cell, cells_of, split_cells
+from flows.compare.config import CompareConfig
 from flows.config.paths import dataset_of
 from flows.engine.checks import Memo, problems_of
 from flows.engine.plan import numbers_of
@@ -16,9 +15,6 @@ from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.no_noise import finite
 from tasks.reporting.compare_report import Comparison, claims
-
-if TYPE_CHECKING:
-    from flows.compare.config import CompareConfig
 
 ADDED = ("calls", "tokens_in", "tokens_out", "dollars_about")
 SHOWN = (*ADDED, "epsilon_stated", "epsilon_exact", "releases")

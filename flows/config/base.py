@@ -4,8 +4,6 @@ A YAML file, the form in the Prefect UI and the CLI use the same field names. An
 the nearest valid name (see `flows.config.files`).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from operator import eq
 from typing import Any, ClassVar, Literal, Self

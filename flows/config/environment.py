@@ -1,7 +1,5 @@
 """The variables WASP_* of the environment: one class that types and documents all of them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

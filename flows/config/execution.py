@@ -1,7 +1,5 @@
 """Typed parameters of every flow: student, limits, export, execution and others."""
 
-from __future__ import annotations
-
 from functools import partial
 from operator import eq, is_
 from typing import Annotated, Any, ClassVar, Literal

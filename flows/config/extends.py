@@ -8,8 +8,6 @@ field; lists are replaced. NAME is a setting of the same file, else a file in th
 FILE#SETTING names a setting below `settings` of a file; `shared` of such a file has further bases, and YAML anchors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Reads a configuration file, applies `--set`, and reports errors by field."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

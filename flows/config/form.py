@@ -5,8 +5,6 @@ creates a run. Rules between fields are `if`/`then` schemas on field names (`Rul
 `allOf`, `anyOf` and `oneOf` of a group as additional groups.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Typed parameters of the methods: shared fields, and the settings of WASP."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

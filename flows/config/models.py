@@ -1,7 +1,5 @@
 """Typed parameters of the language models (PLMs) and the embedder of a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date
 from functools import cache

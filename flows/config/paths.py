@@ -1,19 +1,15 @@
 """Resolves the paths of rows and models in a configuration, and names datasets."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.embedders.registry import open_embedder
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.rows import BUILTIN, RowsRef, TermsRef
+from flows.config.base import AnyConfig
 from flows.config.models import EmbedderChoice, Plm
 from flows.config.rows import PrivateRows, Rows, VocabularyChoice
-
-if TYPE_CHECKING:
-    from flows.config.base import AnyConfig
 
 FILES = {"recorded"}
 """Connectors whose `model` is always a file."""

@@ -1,7 +1,5 @@
 """Fields and values that earlier versions had, with what to write instead."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path

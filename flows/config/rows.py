@@ -1,7 +1,5 @@
 """Typed parameters of data: tables with their columns, private rows, registered datasets, a vocabulary, parties."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from operator import eq, is_

@@ -3,8 +3,6 @@
 Shipped task files are in `task_files/`; users add their own.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self

@@ -1,7 +1,5 @@
 """Parses user-written YAML; refuses duplicate keys, of which PyYAML silently uses the last."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Any

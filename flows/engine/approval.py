@@ -3,8 +3,6 @@
 A run of the command prompts in the terminal. Any other run pauses in Prefect, whose page shows the plan with a form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,17 +4,15 @@ They detect problems that a run would meet only after the vote of its private re
 model. They read no row, call or load no model, and download nothing. They open the ledger for registered datasets only.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from connectors.embedders.registry import check_embedder
 from connectors.embedders.vocabularies import read_terms
 from connectors.interfaces.errors import ConfigError, InputError, MissingPackageError, ProblemsError, WaspError
+from connectors.interfaces.rows import RowsRef
 from connectors.models.base.registry import check_model
 from connectors.models.transformers.model_checks import check_classifier
 from connectors.rows.headers import read_header
@@ -30,9 +28,6 @@ from flows.runtime.deployment_runs import require_deployment
 from flows.runtime.stores import open_ledger
 from tasks.core.headers import check_header
 from tasks.private.data.rows import check_source
-
-if TYPE_CHECKING:
-    from connectors.interfaces.rows import RowsRef
 
 Check = Callable[[], object]
 Memo = dict[str, list[WaspError]]

@@ -1,7 +1,5 @@
 """Parties of a federated run: their keys, their noise shares and their part of plan and report."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict

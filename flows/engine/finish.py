@@ -1,19 +1,18 @@
 """Finishes a run: returns unspent budget, writes report and summary, logs to MLflow, closes the manifest."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pandas as pd
 import pyarrow.parquet as pq
 from prefect.states import Completed
 
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
 from connectors.tracking.address import redact
@@ -45,9 +44,6 @@ from tasks.reporting.text_map import map_plot
 from tasks.steps.federation.coordinator import end_run
 from tasks.steps.students.evaluation import map_points
 from tasks.steps.texts import read_samples
-
-if TYPE_CHECKING:
-    from connectors.artifacts.store import Artifacts
 
 PLOTS = {"fid_accuracy": fid_accuracy_plot, "weights": weights_plot, "map": map_plot, "confusion": confusion_plot}
 PLOTS |= {"balance": balance_plot}

@@ -1,7 +1,5 @@
 """Run lifecycle that all flows share: prepare, lock, reserve the budget, clean up on failure."""
 
-from __future__ import annotations
-
 import inspect
 import time
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 A user or an approver sees it before private data is opened and before a model is called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -3,18 +3,17 @@
 All checks precede the first charge in the ledger and the first paid call.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import BudgetPlan, Marks
 from connectors.ledger.groups import AUTOMATIC
+from connectors.ledger.ledger import PrivacyLedger
 from connectors.rows.reader import check_public
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
@@ -36,13 +35,9 @@ from tasks.accounting.votes import Noise
 from tasks.core.refs import Reference
 from tasks.federation.rounds import ROUNDS
 from tasks.private.data.rows import Identity, identify
+from tasks.steps.federation.coordinator import Federation
 from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import AT_LEAST
-
-if TYPE_CHECKING:
-    from connectors.ledger.ledger import PrivacyLedger
-    from tasks.steps.federation.coordinator import Federation
-
 
 Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval]
 

@@ -1,7 +1,5 @@
 """Preview of the models' texts with zero-shot prompts: uses no private data, epsilon 0."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

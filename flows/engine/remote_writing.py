@@ -4,8 +4,6 @@ Run and workers share artifacts, ledger and its key (docs/guides/machines.md); t
 never through Prefect.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from prefect import flow

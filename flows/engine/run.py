@@ -3,8 +3,6 @@
 A flow calls steps with jobs from its run, so the flow file contains only the algorithm.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 A failure to show an artifact is logged and does not stop the run.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from prefect import get_run_logger

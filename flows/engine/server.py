@@ -5,8 +5,6 @@ folder have no limits. The limits stop mistakes in a form. Whoever has the accou
 change its deployments and work pool, hence start any program of the worker: this person is the operator.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path

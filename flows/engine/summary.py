@@ -1,7 +1,5 @@
 """Summary of a run from its report, and the data that it sent to language models."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

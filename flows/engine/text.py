@@ -1,7 +1,5 @@
 """Terminal output of the command without --json: each function formats one JSON result as lines."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Experiment tracking: the parameters of a run, and how MLflow serves its student."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 from contextvars import ContextVar

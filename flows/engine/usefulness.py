@@ -1,7 +1,5 @@
 """Usefulness of a finished run: compares it with baselines."""
 
-from __future__ import annotations
-
 from flows.engine.run import Run, RunResults
 from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness
 from tasks.prefect.runtime import run_step

@@ -1,7 +1,5 @@
 """Warnings before a run starts and spends budget; they contain public numbers only."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from flows.config.base import AnyConfig

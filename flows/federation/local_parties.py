@@ -5,8 +5,6 @@ records of the task are divided among the parties; own records are divided by `w
 are charged to the ledgers of these parties alone.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess
@@ -16,24 +14,22 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
 from connectors.security.signing import open_signing_key, public_line
+from flows.config.base import AnyConfig
 from flows.config.paths import place
+from flows.config.rows import PartiesChoice
 from flows.runtime.state_folder import COORDINATOR_KEY, PARTY_KEY, state_folder
 from flows.runtime.stores import open_zone
 from flows.runtime.terminal_progress import display
 from tasks.federation.partition import Partition
 from tasks.federation.rounds import COORDINATOR
 from tasks.private.federation.party_rows import ROWS, write_parties
-
-if TYPE_CHECKING:
-    from flows.config.base import AnyConfig
-    from flows.config.rows import PartiesChoice
 
 PARTY_FILE = "party.yaml"
 REGISTRY = "parties.yaml"

@@ -1,7 +1,5 @@
 """A party in its own process: configuration file, connectors, identity, and the loop of `wasp party`."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time

@@ -1,7 +1,5 @@
 """Runs of private evolution (PrE-Text, Aug-PE): jobs for variations and survivors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

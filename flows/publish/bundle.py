@@ -1,7 +1,5 @@
 """Sign a bundle with a manifest of file hashes, and verify a received bundle."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -1,17 +1,16 @@
 """Describe a bundle: README.md with the YAML header of the Hub, and croissant.json."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
 from connectors.artifacts.columns import DESCRIPTIONS
 from flows.publish.recipe import describe_recipe, encoder_of, learning_lines
+from flows.runtime.manifest import Approval
 from flows.storage.audit_findings import AuditLine, describe_audits
 from tasks.core.refs import Overlap
 from tasks.metrics.usefulness import Accuracy
@@ -19,9 +18,6 @@ from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord
 from tasks.reporting.templates import template
 from tasks.text.prompts import TaskCard
-
-if TYPE_CHECKING:
-    from flows.runtime.manifest import Approval
 
 KINDS = {"sample_id": "integer", "iteration": "integer", "label_soft": "numbers"}
 

@@ -1,13 +1,11 @@
 """Write the signed bundle of a run: synthetic rows, student and card."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -22,14 +20,11 @@ from flows.config.task_files import load_task
 from flows.publish import bundle, gate
 from flows.publish.dataset_card import BundleFacts, columns_of, croissant, dataset_card
 from flows.publish.recipe import encoder_of, measure_recipe
-from flows.runtime.manifest import now
+from flows.runtime.manifest import Approval, now
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
 from tasks.metrics.usefulness import ACCURACIES
-
-if TYPE_CHECKING:
-    from flows.runtime.manifest import Approval
-    from tasks.text.prompts import TaskCard
+from tasks.text.prompts import TaskCard
 
 Approve = Callable[[BundleFacts], "Approval"] | None
 SHARED = ("run_id", "flow", "task", "n_synthetic", *ACCURACIES, "macro_f1", "next_word_loss", "usefulness", "stubs")

@@ -1,7 +1,5 @@
 """Export flow that pauses in Prefect until a second person approves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

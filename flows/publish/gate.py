@@ -1,12 +1,13 @@
 """Release gate: checks that must pass before a bundle is written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
+
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import (
     ArtifactError,
@@ -34,11 +35,6 @@ from tasks.core.refs import Overlap
 from tasks.private.data.overlap import search_copies
 from tasks.reporting.run_record import RunRecord, from_json
 from tasks.text.prompts import TaskCard, zero_shot
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from connectors.artifacts.store import Artifacts
 
 
 def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummary, RunRecord]:

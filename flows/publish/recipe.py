@@ -1,10 +1,10 @@
 """The recipe of a dataset card, which trains a classifier on the rows (`card_use.md.j2`), run on the test rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from flows.catalog import find_flow
 from flows.config.files import read_stored
@@ -12,9 +12,6 @@ from flows.config.paths import rows_ref
 from flows.engine.tools import RunName, RunTools
 from tasks.metrics.usefulness import Accuracy
 from tasks.steps.embed import embed_texts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ON_ENCODER, ON_WORDS = "vectors of the sentence encoder", "TF-IDF of words"
 PUBLIC_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"

@@ -6,25 +6,21 @@ declared, never counted: the decision is public and costs no budget. The worth c
 never falls as the index grows. More rows or a larger epsilon therefore never close the rows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
+from connectors.interfaces.ledger import Charge
 from flows.engine.method import Release
 from flows.engine.text import table
 from tasks.accounting.composition import gaussian_sigma
+from tasks.accounting.votes import Noise
 from tasks.reporting.run_record import Released
 from tasks.reporting.text import certainty
-
-if TYPE_CHECKING:
-    from connectors.interfaces.ledger import Charge
-    from tasks.accounting.votes import Noise
 
 MEASURED = Path(__file__).with_name("opening_measured.yaml")
 """Measurements that docs/results/guidance_auto.md describes."""

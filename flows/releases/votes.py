@@ -1,23 +1,18 @@
 """The noisy votes of private records on synthetic texts (Zou et al. 2025, section 4.4; Xie et al. 2024)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from connectors.interfaces.ledger import Charge
+from flows.config.base import RunConfig
 from flows.engine.federation import federation_of
 from flows.engine.method import AuditCase, Release, Releases
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate, signal_index
-from tasks.audit.attacks import vote_attack
+from tasks.audit.attacks import Attack, vote_attack
 from tasks.reporting.run_record import Released, Touched
-
-if TYPE_CHECKING:
-    from connectors.interfaces.ledger import Charge
-    from flows.config.base import RunConfig
-    from tasks.audit.attacks import Attack
-    from tasks.text.prompts import TaskCard
+from tasks.text.prompts import TaskCard
 
 
 @dataclass(frozen=True, slots=True)

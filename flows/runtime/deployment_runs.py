@@ -1,7 +1,5 @@
 """Runs of Prefect deployments that a run starts and waits for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from connectors.interfaces.errors import ConfigError

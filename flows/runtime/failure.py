@@ -1,7 +1,5 @@
 """Error messages of a failed run: step, cause and next command."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 import sqlite3

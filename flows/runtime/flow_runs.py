@@ -3,8 +3,6 @@
 Tasks that a dead process left open or that are fatal for a run which stops later, and the start and end of a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

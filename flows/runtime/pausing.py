@@ -1,7 +1,5 @@
 """Requests an approval in Prefect: the flow run pauses with a form."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 from uuid import UUID

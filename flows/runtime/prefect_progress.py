@@ -1,7 +1,5 @@
 """Progress of long steps on the run's page in Prefect; no step waits for the API."""
 
-from __future__ import annotations
-
 import contextvars
 import re
 import time

@@ -1,7 +1,5 @@
 """Check the configured Prefect server before a flow starts on it."""
 
-from __future__ import annotations
-
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL
 

@@ -1,7 +1,5 @@
 """The state folder, its checks, and the environment set before Prefect starts."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import shutil

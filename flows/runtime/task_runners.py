@@ -1,7 +1,5 @@
 """Task runner of a run, selected by its parameters: threads of this process, or Prefect's own runner for Dask."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Backup and restore of the privacy ledger: a SQLite file by `VACUUM INTO`, PostgreSQL by its own programs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

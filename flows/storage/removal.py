@@ -4,8 +4,6 @@ The paths are recorded before the first file is removed. After a crash in betwee
 a recorded file that still exists counts as present.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import shutil
@@ -14,17 +12,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.artifacts.atomic_files import explained, write_text_whole
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError, LostArtifactsError
 from connectors.models.base.completion_store import CompletionStore
 from flows.runtime.manifest import held_here, now, read_book
 from flows.runtime.terminal_progress import display
 from flows.storage.retention import LEFTOVERS, REMOVED, Item, read_json
-
-if TYPE_CHECKING:
-    from connectors.artifacts.store import Artifacts
 
 
 def remove(home: Path, going: Sequence[Item]) -> list[Item]:

@@ -4,8 +4,6 @@ Releases, the privacy ledger, keys and records of runs are never removed. A run'
 so a run that a schedule reuses each night stays.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -11,8 +11,6 @@
 The texts are our own: each file has its own phrases in `phrases/`.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import re

@@ -1,7 +1,5 @@
 """Reference pages, generated from the code: configuration, commands, metrics, the notebook."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

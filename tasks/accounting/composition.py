@@ -19,8 +19,6 @@ has a theorem for releases that are chosen after earlier results. A choice betwe
 divides a cap before the first result and checks each part by itself (`connectors/ledger/cap.py`).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -3,8 +3,6 @@
 The release serves all rounds and later runs.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Final

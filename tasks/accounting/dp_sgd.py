@@ -5,8 +5,6 @@ norm C, and the sum gets Gaussian noise of sigma * C on every weight. The weight
 accountant assumes that every step is seen, which covers checkpoints as well.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from functools import lru_cache

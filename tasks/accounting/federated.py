@@ -9,21 +9,17 @@ A party reads the sums and knows its own share, hence it is protected from every
 of a record or person must be held by one party: each party bounds only its own rows.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import ABOUT, Charge
 from tasks.accounting.composition import discrete_gaussian_event, epsilon_of
 from tasks.accounting.no_noise import finite
-
-if TYPE_CHECKING:
-    from tasks.accounting.votes import Noise
+from tasks.accounting.votes import Noise
 
 SUM_OF: Final = "; the sum of "
 """Continuation of a charge's reason where several parties share the noise."""

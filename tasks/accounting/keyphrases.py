@@ -9,8 +9,6 @@ Both parts release sums over documents, which avoids a division by a private cou
   guarantee for documents. `epsilon_exact`, and with it the ledger, contains the exact cost of one document
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal

@@ -3,8 +3,6 @@
 Such a run opens no private row, or uses private rows directly.
 """
 
-from __future__ import annotations
-
 import math
 
 from tasks.accounting.sensitivity import VotePrivacy

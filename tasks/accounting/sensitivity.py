@@ -1,7 +1,5 @@
 """Sensitivity and scale of a release of votes, for a row or a person, with proofs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Final, Literal

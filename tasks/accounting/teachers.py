@@ -7,8 +7,6 @@ Their proof covers one answer; here all answers of a run are one release, with t
 - ``answers``: the teachers' probabilities, summed, for every query (Eq. 1)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

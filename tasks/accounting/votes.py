@@ -4,8 +4,6 @@ tasks/accounting/sensitivity.py bounds how far votes move. tasks/accounting/comp
 (events, `epsilon_of`, the gate's `filter_epsilon`).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -5,30 +5,25 @@ far (WASP) or near alone (private evolution), of one owner or of several parties
 on densities, keyphrases, teachers and label counts, tasks/audit/training.py the one on trainings.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from connectors.interfaces.progress import Advance
 from tasks.accounting.federated import Parties, SharedNoise
+from tasks.accounting.votes import Noise
 from tasks.audit.bounds import Finding
 from tasks.audit.sums import SumsCase
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.progress import Advance
-    from tasks.accounting.votes import Noise
-
-    Ints = NDArray[np.int64]
-    Run = Callable[[int, float, Advance], Sequence[Finding]]
+Ints = NDArray[np.int64]
+Run = Callable[[int, float, Advance], Sequence[Finding]]
 
 Mechanism = Callable[[Ballot, Candidates, "Noise"], Sequence[NoisyVotes]]
 """All releases of one run over one election."""

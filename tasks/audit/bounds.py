@@ -4,23 +4,18 @@ An attacker who decides if one record took part makes two kinds of errors. A mec
 minimum of them; fewer errors prove that it does not. Rates are bounded by Clopper and Pearson (1934).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from connectors.interfaces.progress import Advance
 from tasks.accounting.composition import gaussian_epsilon
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.progress import Advance
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 Side = TypeVar("Side")
 """Input of a mechanism in a run: an election, documents, rows."""

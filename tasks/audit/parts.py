@@ -7,8 +7,6 @@ contribution counts; with few of them, an attack on Laplace noise proves more. S
 that it has at `FEW` of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final

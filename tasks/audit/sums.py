@@ -6,14 +6,16 @@ error rates bound mu (Dong, Roth and Su 2022, Section 2). Under Laplace noise th
 numbers, is compared with a threshold that was fixed beforehand on noise of the claimed scale: the bound is on epsilon.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from connectors.interfaces.progress import Advance
+from tasks.accounting.sums import SumNoise
+from tasks.accounting.votes import Noise
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
@@ -25,15 +27,8 @@ from tasks.audit.bounds import (
     run_sides,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.progress import Advance
-    from tasks.accounting.sums import SumNoise
-    from tasks.accounting.votes import Noise
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 PILOT: Final = 20_000
 """Draws of the claimed noise that fix the threshold, before any release is used."""

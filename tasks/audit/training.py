@@ -6,18 +6,19 @@ clipping norm and meets no other gradient, so nothing but the noise hides it. Th
 noise only, which is compared with the planned noise.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from connectors.interfaces.progress import Advance
+from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.audit.attacks import Attack
 from tasks.audit.bounds import Finding, check_number, freshness, one_run_bound, right_guesses
 from tasks.private.training.dp_train import EncodedRows, train_privately
@@ -25,13 +26,7 @@ from tasks.private.training.progress import StepsTaken
 from tasks.students.loop import import_torch
 from tasks.students.recipe import Recipe
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.progress import Advance
-    from tasks.accounting.dp_sgd import TrainingNoise
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 GUESSED: Final = (0.2, 0.9)
 """Parts of the canaries whose coins are guessed, fixed in advance; half of each are the highest scores. Few guesses

@@ -1,18 +1,13 @@
 """Whole numbers from shares: texts per PLM, texts per class, rows per class."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.rows import LEAST_RATIO
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LEAST_SHARE = 0.05
 """Smallest part of an equal share that a PLM writes: a noisy round must not exclude one permanently."""

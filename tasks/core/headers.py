@@ -1,7 +1,5 @@
 """Check the columns of a row source against the configuration before reading rows."""
 
-from __future__ import annotations
-
 from connectors.interfaces.errors import InputError, PlaceError, ProblemsError, nearest
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import Header, HeaderReader, RowsRef

@@ -3,8 +3,6 @@
 Each step defines its own job type next to its code.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final

@@ -4,8 +4,6 @@ A step returns what it made, and why that was computed or reused. The function s
 `tasks.prefect.runtime` runs it as a Prefect task.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar

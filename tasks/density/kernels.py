@@ -4,19 +4,15 @@ Features are the contribution of a text to a mean embedding, of length at most 1
 constant feature, hence a sum of features also contains the number of texts. Everything here is public.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tasks.accounting.density import COUNTING
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 KERNEL: Final = "cosine"
 """Name of the kernel in keys of releases."""

@@ -14,22 +14,18 @@ noise, and the sampling variance of the mean of so few rows. The scale of the sh
 far as it is informative (empirical Bayes, James and Stein).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tasks.accounting.density import COUNTING
 from tasks.density.kernels import body, counted
 from tasks.selection.examples import bad_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 FEWEST_ROWS: Final = 5.0
 """Least number of rows assumed for a class: with fewer rows its sums contain no information."""

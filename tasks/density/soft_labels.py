@@ -6,20 +6,16 @@ release revealed. Without a release the head is fitted to unmoved vectors; its l
 post-processing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tasks.students.heads import fit_logistic
 from tasks.students.loop import softmax
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 STRENGTH = 1.0
 """Inverse penalty of the head; larger values follow the positions of single texts (docs/results/guidance_auto.md)."""

@@ -4,20 +4,15 @@ Yurochkin et al. 2019, section 4, and Hsu et al. 2019 (here per class, as in the
 alpha makes the classes of the parties more different.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 TRIES = 100
 

@@ -8,23 +8,19 @@ same exp(-u * (number of missing phrases)). Probabilities proportional to kernel
 phrases, up to half of which may be missing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
 from tasks.text.prompts import seed_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 Sampling = Literal["independent", "iterative"]
 FREQUENCIES = 500

@@ -6,23 +6,19 @@ no estimate is above 0, all of them are equally likely. Nagesh et al. 2025, sect
 estimates, among all phrases; 2 (ii): L such samples with repeats, or a "high scoring" phrase after each prefix.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
 from tasks.keyphrases.kernels import DensityMember, Shape
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 
 ROWS_AT_ONCE: Final = 2048
 """Sequences that are extended together; limits the memory and does not change any sample."""

@@ -1,7 +1,5 @@
 """Numbers of a comparison: means, paired differences, verdicts on claims."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 One value serves the terminal, Prefect, MLflow and the report.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,19 +1,15 @@
 """Measures of synthetic text: FID, MMD, coverage, lengths, a map."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import InputError
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vectors = NDArray[np.floating[Any]]
-    Factor = NDArray[np.float64]
+Vectors = NDArray[np.floating[Any]]
+Factor = NDArray[np.float64]
 
 _BLOCK = 2048
 NEIGHBOURS = 3

@@ -3,8 +3,6 @@
 Other packages add a metric with an entry point in the group `wasp.metrics`, whose value is the path of a `Metric`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The baselines use no private data, or no texts. A run that learned nothing finis
 must state this wherever it is shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 No step waits for the server. An artifact that cannot be published is reported in the log and does not fail the run.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Tasks exchange references, never rows. A step whose artifact is already complete ends in the state 'Reused'.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial, wraps

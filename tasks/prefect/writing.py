@@ -1,7 +1,5 @@
 """Tasks in which all language models write texts concurrently, and each text is embedded as soon as it exists."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

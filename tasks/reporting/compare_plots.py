@@ -1,14 +1,10 @@
 """Figures of a comparison: each metric by column and over iterations."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tasks.metrics.comparison import is_unnoised, mean_curve, mean_of, shared_columns
+from tasks.reporting.compare_report import Comparison
 from tasks.reporting.plot_style import Form, legend_below, lines_of, look, picture
-
-if TYPE_CHECKING:
-    from tasks.reporting.compare_report import Comparison
 
 _SIZE = (6.4, 4.2)
 _WIDTH = 0.8

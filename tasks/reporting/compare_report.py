@@ -1,7 +1,5 @@
 """Tables of a comparison as Markdown and HTML, in the layout of the papers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

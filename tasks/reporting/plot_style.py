@@ -1,7 +1,5 @@
 """Style of report figures for light and dark pages and for PNG on white."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Iterable

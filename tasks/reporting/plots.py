@@ -1,7 +1,5 @@
 """Figures of a run as SVG (report) and PNG (tracking); None without data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

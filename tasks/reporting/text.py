@@ -1,7 +1,5 @@
 """Text of reports: formatted numbers, the verdict and the privacy guarantee in plain language."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The map of a report: synthetic texts, test rows and prompt examples on a plane, coloured by class."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 They are the examples of the next prompts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,23 +5,18 @@ ambiguous where they differ. Candidates come from both ends, and influence on sy
 them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from connectors.interfaces.embedding import Matrix
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tasks.students.loop import softmax
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.embedding import Matrix
-
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 DAMPING: Final = 5e-3
 """Added to the curvature, as published; keeps the step finite where texts contain no information."""

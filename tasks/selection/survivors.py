@@ -3,8 +3,6 @@
 Lin et al. 2024 (PE), Xie et al. 2024 (Aug-PE), Hou et al. 2024 (PrE-Text). All of it is post-processing of a release.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

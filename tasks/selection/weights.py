@@ -3,8 +3,6 @@
 Votes per model become weights, and weights become whole numbers that add up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal
 

@@ -3,8 +3,6 @@
 Song et al. 2024, Eq. 2. It sees only released answers and public rows.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace

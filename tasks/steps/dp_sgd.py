@@ -3,8 +3,6 @@
 Only tasks/private/training/tuned_writer.py reads private rows.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace

@@ -1,18 +1,12 @@
 """Embedding of non-private texts: each distinct text once, with checks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.interfaces.embedding import Embedder
+from connectors.interfaces.embedding import Embedder, Matrix
 from connectors.interfaces.errors import FinalError
 from connectors.interfaces.progress import Advance
-
-if TYPE_CHECKING:
-    from connectors.interfaces.embedding import Matrix
 
 BLOCK = 8192
 """Texts per block: enough to form batches by length, with 12 MB of vectors."""

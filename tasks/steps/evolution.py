@@ -1,7 +1,5 @@
 """Steps of private evolution: lookahead vectors and the survivors of a vote."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from operator import attrgetter

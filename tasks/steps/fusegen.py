@@ -1,18 +1,18 @@
 """Steps of FuseGen: a student per language model scores texts to select examples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.embedding import Matrix
+from connectors.interfaces.progress import Advance
 from tasks.core.refs import Written
 from tasks.core.reuse import step_key, table_once
 from tasks.core.step import step
@@ -24,12 +24,6 @@ from tasks.students.loop import split
 from tasks.students.spec import StudentSpec, TrainingRows, settings
 from tasks.students.train import load_student, train_student, units_of_work
 from tasks.text.prompts import seed_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.embedding import Matrix
-    from connectors.interfaces.progress import Advance
 
 VALIDATION = 0.1
 """Share of each model's texts held out from its student; influence is measured on them."""

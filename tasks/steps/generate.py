@@ -3,8 +3,6 @@
 The result contains the requested number of valid texts per class, or records a shortfall.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

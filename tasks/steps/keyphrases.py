@@ -3,8 +3,6 @@
 Nagesh et al. 2025: vocabulary -> density -> sequences. All other steps post-process the releases and cost no privacy.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from operator import attrgetter

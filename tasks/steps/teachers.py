@@ -3,8 +3,6 @@
 Song et al. 2024, Eq. 3 and Eq. 1. Only tasks/private/releases reads private rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,15 +1,14 @@
 """Steps that generate, embed and collect texts, from artifacts to artifacts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
@@ -30,10 +29,6 @@ from tasks.text.cleaning import normalised
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding, ShownText, read_sequences
 from tasks.text.usable_texts import stops_of
 from tasks.text.variation import USUAL, Parent
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 KEYED: Final = ("plm", "plm_index", "iteration", "count", "offset", "card", "examples_per_prompt", "contrast", "seed")
 """Fields of a job that are part of every key."""

@@ -3,8 +3,6 @@
 Only tasks/private/voting/release.py reads private rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType

@@ -7,8 +7,6 @@ would reward distance; we take it for a slip.) Unlabelled texts are public rows:
 ones without noise would not be private.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

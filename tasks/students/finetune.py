@@ -6,14 +6,14 @@ regression on the frozen, mean-pooled vectors, for which few rows suffice. Their
 model starts from a random head, as its makers intend.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.threads import computes_bfloat16
 from tasks.students.heads import PROBE_STRENGTH, fit_logistic
 from tasks.students.loop import (
@@ -26,11 +26,6 @@ from tasks.students.loop import (
 )
 from tasks.students.spec import Predict, Prediction, StudentSpec, Trained
 from tasks.students.transformer import Transformer, load_network, open_network, save_network
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.embedding import Matrix
 
 _RATE_POOLED, _RATE_STANDARD = 1e-4, 5e-5
 _PATIENCE, _WARM_UP, _BUCKET = 2, 0.1, 50

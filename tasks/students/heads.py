@@ -3,17 +3,17 @@
 Stored as plain arrays (npz without pickle), predicted with numpy alone.
 """
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ArtifactError, InputError
 from tasks.students.coral import choose_unlabelled, penalty
 from tasks.students.loop import (
@@ -27,11 +27,6 @@ from tasks.students.loop import (
     train_network,
 )
 from tasks.students.spec import LEAST_PART, Predict, Prediction, Trained
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.embedding import Matrix
 
 Layers = list[tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
 """(weights of shape (out, in), bias of shape (out,)) per layer, first to last, with ReLU between."""

@@ -1,23 +1,19 @@
 """Shared parts of all trainings: job, split, training loop, seed, progress."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.progress import Advance
 from tasks.students.spec import StudentSpec, Trained, TrainingRows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Dropout uses torch's single global generator: two trainings in one process take turns to stay repeatable.
 _TURN = threading.Lock()

@@ -4,8 +4,6 @@ It trains in a second and has no setting to choose. Its words are those of the t
 that was trained before.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The public settings of the trainings by DP-SGD: of a language model, and of a classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -4,8 +4,6 @@ It is trained on synthetic rows. The recipe never uses a real row: the number of
 a share of the synthetic rows (WASP, Zou et al. 2025, trains "till convergence" and does not specify the rule).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, fields

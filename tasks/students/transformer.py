@@ -4,8 +4,6 @@ There are two shapes. `pooled`, for sentence encoders: encoder, mean over the to
 other model: the result of AutoModelForSequenceClassification. Code of a hub repository is never run.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -4,18 +4,13 @@ The proportions are the tutor's. Song et al. 2024, Eq. 3: negative noisy counts 
 sum. All inputs are released values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
 from tasks.core.allocation import per_class
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Shares = tuple[float, ...]
 """Part of each class in all texts, in the order of the task's classes, with sum 1; empty: equal parts."""

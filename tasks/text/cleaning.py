@@ -1,7 +1,5 @@
 """Turn a completion into a text of the data set, or name the reason to drop it."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable

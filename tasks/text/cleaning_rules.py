@@ -3,8 +3,6 @@
 Patterns ignore case and are matched on text with straight apostrophes.
 """
 
-from __future__ import annotations
-
 import re
 
 Table = tuple[re.Pattern[str], ...]

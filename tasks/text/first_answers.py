@@ -1,7 +1,5 @@
 """Early stop of a paid model whose answers cannot be used."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Final

@@ -1,7 +1,5 @@
 """Task cards, zero-shot and contrastive prompts, and the draw of examples."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ A release has its full cost even for a few texts. The check counts synthetic tex
 about the private records.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

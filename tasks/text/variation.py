@@ -3,8 +3,6 @@
 RANDOM_API and VARIATION_API of private evolution (Xie et al. 2024, Aug-PE; Hou et al. 2024, PrE-Text), reworded.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 

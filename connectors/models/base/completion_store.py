@@ -3,8 +3,6 @@
 Each completion is one small transaction.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -4,8 +4,6 @@ A journal records the worst case of a call before the call and its price after i
 rest of the money. All threads and processes that open one journal share one limit.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import math

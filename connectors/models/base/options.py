@@ -1,7 +1,5 @@
 """Options of a configured model: dataclasses of pydantic, read with the same messages by every connector."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, TypeVar

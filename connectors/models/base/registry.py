@@ -5,8 +5,6 @@ class has `from_spec(spec: ModelSpec)` and is a `LanguageModel`. It may have `ch
 ConfigError for every problem that can be detected before a run without calling or loading anything.
 """
 
-from __future__ import annotations
-
 import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points

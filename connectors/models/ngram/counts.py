@@ -3,8 +3,6 @@
 Source: Chen and Goodman 1998, section 2.6 (absolute discounting, Ney et al. 1994).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter, defaultdict

@@ -3,8 +3,6 @@
 Embedders and language models use them.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Loading of transformers models from a folder or the hub."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path

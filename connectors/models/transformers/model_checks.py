@@ -3,8 +3,6 @@
 A run that lacks a model after its private rows have voted has spent the budget for nothing.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Sampling by row: each row of a batch draws from its own stream, after the library's filters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ bits (GGUF). transformers unpacks them in some 15 seconds; a copy in the state f
 `smollm2-helpdesk` has the same weights with a LoRA (Hu et al. 2022), tuned on the shipped corpus `helpdesk`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Language models behind the Anthropic messages API."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

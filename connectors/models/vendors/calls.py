@@ -1,7 +1,5 @@
 """Calls of paid language models through the vendors' SDKs: the part that all vendors share."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import logging

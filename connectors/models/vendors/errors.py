@@ -1,7 +1,5 @@
 """Meaning of failed calls: retry, give up the request or the model."""
 
-from __future__ import annotations
-
 import math
 import re
 import time

@@ -5,8 +5,6 @@ all calls that were in flight (multiplicative decrease, Chiu and Jain 1989); the
 near the number that was refused. No call starts before the time that the server demands.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import threading

@@ -1,7 +1,5 @@
 """Language models of the vendors that the package litellm knows: Gemini, Bedrock, Mistral, OpenRouter and others."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json

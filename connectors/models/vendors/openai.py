@@ -1,7 +1,5 @@
 """Language models behind the OpenAI API: OpenAI, Azure, vLLM, Ollama and others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar, Literal, Self

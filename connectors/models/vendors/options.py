@@ -1,7 +1,5 @@
 """Options of paid language models, checked before any call."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, Any, TypeVar

@@ -1,7 +1,5 @@
 """Values read from a vendor's response: its text without reasoning, and the tokens of a call."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Imports nothing of the product, because that is what a clash breaks.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
 from pathlib import Path

@@ -3,8 +3,6 @@
 A test class inherits a contract and overrides its fixture. Needs pytest.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Aug-PE: models vary their own texts, and votes of private records select survivors (Xie et al. 2024)."""
 
-from __future__ import annotations
-
 from flows.engine.method import Method
 from flows.methods.aug_pe.config import AugPeConfig
 from flows.methods.aug_pe.releases import aug_pe_releases

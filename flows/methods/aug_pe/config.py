@@ -1,7 +1,5 @@
 """Configuration of Aug-PE: variations, survivors and prompts, in two styles."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from operator import is_

@@ -4,8 +4,6 @@ Xie et al. 2024 (style original), and the baseline of that name in the WASP pape
 papers: T iterations, N samples, L - 1 variations, K models.
 """
 
-from __future__ import annotations
-
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.aug_pe.config import AugPeConfig

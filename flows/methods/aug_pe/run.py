@@ -1,7 +1,5 @@
 """An Aug-PE run: the jobs of its steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """DP-KPS: phrases drawn from noisy densities of private records seed the prompts (Nagesh et al. 2025)."""
 
-from __future__ import annotations
-
 from flows.engine.method import Method
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.releases import (

@@ -1,7 +1,5 @@
 """Configuration of DP-KPS: public vocabulary, limits per document, and sampling of phrase sequences."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import ClassVar, Final, Literal, Self

@@ -4,8 +4,6 @@ Nagesh et al. 2025, "Private Text Generation by Seeding Large Language Model Pro
 terms of a document, N terms of the private vocabulary, L phrases of a sequence.
 """
 
-from __future__ import annotations
-
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.dp_kps.config import DpKpsConfig

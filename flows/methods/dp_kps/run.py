@@ -1,7 +1,5 @@
 """A DP-KPS run: the jobs of its steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from connectors.interfaces.artifacts import ArtifactRef

@@ -1,7 +1,5 @@
 """DP-SGD + generation: trains a language model on private records, then writes (Yue et al. 2023)."""
 
-from __future__ import annotations
-
 from flows.engine.method import Method
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.trainable import checked_model

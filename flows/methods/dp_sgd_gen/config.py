@@ -1,7 +1,5 @@
 """Configuration of DP-SGD + generation: the training steps and the model."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator

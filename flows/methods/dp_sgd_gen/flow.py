@@ -4,8 +4,6 @@ The classical alternative to private evolution (Yue et al. 2023, "Synthetic Text
 A control text with the class precedes each training text; after training it is the prompt for texts of the class.
 """
 
-from __future__ import annotations
-
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig

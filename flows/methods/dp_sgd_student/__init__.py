@@ -1,7 +1,5 @@
 """DP-SGD of the student itself, with ghost clipping or gradient hooks (Song et al. 2024)."""
 
-from __future__ import annotations
-
 from flows.engine.method import Method
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
 from flows.releases.training import training_releases

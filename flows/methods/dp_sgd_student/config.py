@@ -1,7 +1,5 @@
 """Configuration of a student that is trained on private records by DP-SGD."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from pydantic import Field

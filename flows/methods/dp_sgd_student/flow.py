@@ -3,8 +3,6 @@
 The rows "DP-SGD" and "Ghost" of Song et al. 2024, Table 1 (Abadi et al. 2016; ghost clipping by Li et al. 2022).
 """
 
-from __future__ import annotations
-
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import Run, RunResults
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig

@@ -1,7 +1,5 @@
 """FuseGen: students trained on synthetic texts select the next examples (Zou et al. 2024)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from flows.engine.method import Method, Releases

@@ -1,7 +1,5 @@
 """Configuration of FuseGen, which uses no private data and therefore has no privacy budget."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator

@@ -4,8 +4,6 @@ Zou et al. 2024, "FuseGen: PLM Fusion for Data-generation based Zero-shot Learni
 comparison with WASP shows the effect of private votes.
 """
 
-from __future__ import annotations
-
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.fusegen.config import FuseGenConfig

@@ -1,7 +1,5 @@
 """A FuseGen run: the jobs of its steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from flows.engine.run import Run

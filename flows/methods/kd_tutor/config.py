@@ -1,7 +1,5 @@
 """Configuration of KD discriminator + tutor: generation, selection, teachers and label counts."""
 
-from __future__ import annotations
-
 from functools import partial
 from operator import is_
 from typing import Any, ClassVar, Literal, Self

@@ -4,8 +4,6 @@ Song et al. 2024, "LLM-based Privacy Data Augmentation Guided by Knowledge Disti
 Medical Text Classification". Symbols of the paper: M teachers, sigma of their noisy answers and of the label counts.
 """
 
-from __future__ import annotations
-
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.kd_tutor.config import KdTutorConfig

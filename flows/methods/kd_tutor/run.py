@@ -1,7 +1,5 @@
 """A KD discriminator + tutor run: the jobs of its steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Configuration of only_private: private rows and a student, without a privacy guarantee."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar, Literal
 

@@ -4,11 +4,9 @@ Zou et al. 2025 (WASP), Tables 1, 2 and 10. Their student saw each row once, as 
 shows the accuracy that the rows allow.
 """
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from connectors.ledger.state import RELEASING
+from connectors.ledger.state import RELEASING, Entry
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import Run, RunResults
 from flows.engine.spending import exposure_of
@@ -17,9 +15,6 @@ from tasks.core.refs import PLAIN_TRAINING
 from tasks.prefect.runtime import run_step
 from tasks.steps.students.plain_student import student_folder, train_on_private
 from tasks.students.spec import StudentSpec
-
-if TYPE_CHECKING:
-    from connectors.ledger.state import Entry
 
 PATIENCE = 10
 """Passes without improvement on held-out rows after which training stops."""

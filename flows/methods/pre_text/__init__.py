@@ -1,7 +1,5 @@
 """PrE-Text: a population evolves through votes of private records and masked words (Hou et al. 2024)."""
 
-from __future__ import annotations
-
 from flows.engine.method import Method
 from flows.methods.pre_text.config import PreTextConfig
 from flows.releases.votes import vote_releases

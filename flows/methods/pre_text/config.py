@@ -1,7 +1,5 @@
 """Configuration of PrE-Text: population, look-ahead votes, masks, and the final expansion."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from pydantic import Field

@@ -5,8 +5,6 @@ comparison with WASP needs. Its steps: look ahead, vote, threshold, draw survivo
 model, and expand the survivors of all iterations.
 """
 
-from __future__ import annotations
-
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.pre_text.config import PreTextConfig

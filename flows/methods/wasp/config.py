@@ -1,7 +1,5 @@
 """The configuration of WASP (Zou et al. 2025, Algorithm 1)."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any, ClassVar, Self
 

@@ -4,8 +4,6 @@ Zou et al. 2025, Algorithm 1 (one data party). Symbols of the paper: K models, T
 S examples, M private rows, C classes.
 """
 
-from __future__ import annotations
-
 from flows.engine.lifecycle import method_flow
 from flows.engine.run import RunResults
 from flows.methods.wasp.config import WaspConfig

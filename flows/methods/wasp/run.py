@@ -1,7 +1,5 @@
 """A WASP run: the jobs of its steps, with the names of Algorithm 1."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -5,21 +5,17 @@ from another source, or that there is a defect. Either way the owner must see it
 one bit, marked not private; the passages are written for the owner of the rows.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.text_forms import normal_form
 from tasks.core.refs import Overlap
+from tasks.core.tools import Tools
 from tasks.private.data.quarantine import sealed, write_for_owner
 from tasks.private.data.rows import open_rows
-
-if TYPE_CHECKING:
-    from tasks.core.tools import Tools
 
 SHORTEST: Final = 8
 """Shorter sequences of words are common phrases and prove nothing."""

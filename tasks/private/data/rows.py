@@ -13,10 +13,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import InputError, MissingPackageError, NoRowsError, PlaceError, PrivateInputError
 from connectors.interfaces.ledger import NO_MARKS, Marks
@@ -27,9 +28,6 @@ from tasks.core.allocation import allocate, unbalanced
 from tasks.core.headers import check_header
 from tasks.private.data.marks import Marker, marks_of
 from tasks.private.data.quarantine import Unprintable, sealed, write_for_owner
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ROWS_COUNTED = "counted from 0 without the header line: row 5 is line 7 of a CSV file without line breaks in its cells"
 

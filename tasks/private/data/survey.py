@@ -4,28 +4,21 @@ Computed without noise, and shown to the owner alone. Of it only what the owner 
 the classes, and a rounded number of records.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pandas as pd
 
 from connectors.interfaces.errors import EncodingError, InputError
 from connectors.interfaces.redaction import redact
+from connectors.interfaces.rows import RowsRef
 from connectors.interfaces.text_forms import normal_form
 from tasks.private.data.quarantine import sealed, write_table_for_owner
-from tasks.private.data.rows import count_problems, position, usable_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    import pandas as pd
-
-    from connectors.interfaces.rows import RowsRef
-    from tasks.private.data.rows import Zone
+from tasks.private.data.rows import Zone, count_problems, position, usable_rows
 
 SCRIPTS = {
     "ja": r"[\u3040-\u30ff]",

@@ -1,22 +1,17 @@
 """Distribute private rows for an experiment to one folder per party."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import PrivateRef
 from tasks.federation.partition import Partition, row_order, split_rows
 from tasks.private.data.quarantine import sealed, write_table_for_owner
 from tasks.private.data.rows import Zone, by_class, read_all
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
 
 ROWS = "rows.parquet"
 

@@ -1,17 +1,13 @@
 """Exact distances, and the error bound of the rounded ones that propose candidates for them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    Vectors = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Vectors = NDArray[np.float32]
 
 PAIR_BLOCK: Final = 128
 

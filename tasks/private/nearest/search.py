@@ -10,21 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
 from tasks.private.data.quarantine import Unprintable
 from tasks.private.nearest.exact import distances, margins, round_up
 from tasks.private.voting.ballot import Ballot, Candidates, usable
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    Vectors = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Vectors = NDArray[np.float32]
 
 ROWS: Final = 512
 COLUMNS: Final = 4096

@@ -4,15 +4,10 @@ Nothing here can be seeded: anybody who knows the seed could subtract the noise.
 not used, because their state can be set from outside and inferred from their output.
 """
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 CHUNK = 1 << 20
 """Numbers drawn at once; limits the memory that a large model needs."""

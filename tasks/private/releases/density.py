@@ -14,18 +14,20 @@ cancel, and |f'(z) - f'(z')| <= 2 sqrt(1 - s); a row whose other features are lo
 Only noisy integers leave.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES
-from tasks.accounting.density import COUNTING
+from tasks.accounting.density import COUNTING, DensityPrivacy
+from tasks.accounting.sums import SumNoise
 from tasks.core.refs import GUIDANCE
+from tasks.core.tools import Tools
 from tasks.density.kernels import features_of
 from tasks.private.data.rows import open_rows
 from tasks.private.releases.sums import CleanSums, Sides, SumJob, require_part, write_sums
@@ -33,15 +35,7 @@ from tasks.private.voting.ballot import Ballot
 from tasks.private.voting.persons import selected_rows
 from tasks.private.voting.release import private_vectors
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.artifacts import ArtifactRef
-    from tasks.accounting.density import DensityPrivacy
-    from tasks.accounting.sums import SumNoise
-    from tasks.core.tools import Tools
-
-    Ints = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 
 SAFELY: Final = 1 - 1e-12

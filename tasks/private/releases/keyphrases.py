@@ -7,28 +7,23 @@ A document's contribution depends on that document, on public terms and on publi
 tasks/accounting/keyphrases.py bounds it; every function here respects that bound for any input.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError
+from tasks.accounting.keyphrases import PartPrivacy
+from tasks.accounting.sums import SumNoise
+from tasks.core.tools import Tools
 from tasks.keyphrases.kernels import DensityMember, windows
+from tasks.keyphrases.phrases import Matcher, Vocabulary
 from tasks.private.data.rows import open_rows
 from tasks.private.releases.sums import OTHERS, CleanSums, Sides, SumJob, require_part, write_sums
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.artifacts import ArtifactRef
-    from tasks.accounting.keyphrases import PartPrivacy
-    from tasks.accounting.sums import SumNoise
-    from tasks.core.tools import Tools
-    from tasks.keyphrases.phrases import Matcher, Vocabulary
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 LONGEST: Final = 1e9
 """Features are clipped to this value to prevent overflow of squares; a clipped document is still too long to count."""

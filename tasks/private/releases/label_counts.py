@@ -4,21 +4,16 @@ The paper adds noise to shares, which depend on the private number of rows. Here
 clipping and dividing follow later (`tasks.text.class_balance.shares_of`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.accounting.sums import SumNoise
+from tasks.accounting.teachers import TeacherPrivacy
+from tasks.core.tools import Tools
 from tasks.private.data.rows import open_rows
 from tasks.private.releases.sums import CleanSums, Sides, SumJob, require_part, write_sums
-
-if TYPE_CHECKING:
-    from connectors.interfaces.artifacts import ArtifactRef
-    from tasks.accounting.sums import SumNoise
-    from tasks.accounting.teachers import TeacherPrivacy
-    from tasks.core.tools import Tools
 
 
 def release_labels(tools: Tools, job: SumJob[TeacherPrivacy], classes: Sequence[str]) -> tuple[ArtifactRef, str]:

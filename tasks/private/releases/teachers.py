@@ -7,8 +7,6 @@ row more or less changes one teacher and nothing else (proof in `TeacherPrivacy.
 it has answered. The answers stay in the private zone until all of them are summed and get noise, in one transaction.
 """
 
-from __future__ import annotations
-
 import hashlib
 import threading
 import warnings
@@ -16,13 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from connectors.interfaces.artifacts import ArtifactRef
+from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ArtifactError, InputError
 from connectors.interfaces.text_forms import normal_form
-from tasks.accounting.teachers import ANSWER_STEPS
+from tasks.accounting.sums import SumNoise
+from tasks.accounting.teachers import ANSWER_STEPS, TeacherPrivacy
+from tasks.core.tools import Tools
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.releases.sums import OTHERS, CleanSums, Sides, SumJob, require_part, write_sums
@@ -31,17 +34,8 @@ from tasks.private.voting.release import private_vectors
 from tasks.students.spec import PublicTexts, StudentSpec, TrainingRows
 from tasks.students.train import load_student, train_student
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.artifacts import ArtifactRef
-    from connectors.interfaces.embedding import Matrix
-    from tasks.accounting.sums import SumNoise
-    from tasks.accounting.teachers import TeacherPrivacy
-    from tasks.core.tools import Tools
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 CLASSES: Final = ("generated", "private")
 """The two classes of a teacher; its answer is the probability of the second."""

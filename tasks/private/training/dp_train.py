@@ -6,25 +6,21 @@ Sampling and noise come from `entropy`, because the secure mode of Opacus cannot
 reproducible from a seed. Losses, norms and batch sizes do not leave this file: they are functions of the private rows.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.dp_sgd import Clipping, require_opacus
 from tasks.private.data.quarantine import Unprintable
 from tasks.private.noise.entropy import gaussian, poisson_sample
+from tasks.private.training.progress import StepsTaken
 from tasks.students.loop import import_torch
 from tasks.students.recipe import Recipe
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from tasks.private.training.progress import StepsTaken
 
 CLIP_MARGIN = 1 - 1e-6
 """Rows are clipped to this part of C; the rest covers the rounding of norms and sums with `hooks`.

@@ -4,22 +4,17 @@ OnlyPrivate of the WASP paper (Zou et al. 2025, Tables 1, 2 and 10): the accurac
 bound. The ledger is updated before a row is read, so it contains every such training.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.interfaces.errors import InputError
+from tasks.core.tools import Tools
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import open_rows
 from tasks.private.voting.release import usable_rows
 from tasks.students.spec import StudentSpec, TrainingRows
 from tasks.students.train import train_student
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tasks.core.tools import Tools
 
 
 def train_on_private_rows(

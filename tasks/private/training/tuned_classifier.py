@@ -4,20 +4,21 @@
 The release is the weights: a linear head on frozen embeddings, or a fine-tuned transformer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
+from tasks.core.tools import Tools
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.releases.teachers import CLASSES
 from tasks.private.training.dp_train import EncodedRows, train_privately
+from tasks.private.training.progress import StepsTaken
 from tasks.private.training.tuned_writer import TOLD, lock_training, write_step_counts
 from tasks.private.voting.release import usable_rows
 from tasks.students.heads import save_layers
@@ -25,14 +26,7 @@ from tasks.students.loop import import_torch, seeded
 from tasks.students.recipe import ClassifySpec
 from tasks.students.spec import PublicTexts
 from tasks.students.train import write_card
-from tasks.students.transformer import hide_output, open_network, save_network
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tasks.core.tools import Tools
-    from tasks.private.training.progress import StepsTaken
-    from tasks.students.transformer import Transformer
+from tasks.students.transformer import Transformer, hide_output, open_network, save_network
 
 
 def train_classifier(

@@ -4,8 +4,6 @@ The release is the weights after all planned steps; it is charged in full before
 training resumes from its checkpoint and its step count (`progress`), and nothing is charged again.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -13,13 +11,14 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from connectors.interfaces.errors import ConfigError, LedgerError, LostArtifactsError, MissingPackageError
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from tasks.core.refs import TRAINING
+from tasks.core.tools import Tools
 from tasks.private.data.quarantine import sealed
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
@@ -28,10 +27,6 @@ from tasks.private.voting.release import never_draw
 from tasks.students.loop import import_torch, seeded
 from tasks.students.recipe import ALPHA, PaidTraining, TuneSpec
 from tasks.students.transformer import hide_output
-
-if TYPE_CHECKING:
-    from tasks.core.tools import Tools
-
 
 TOLD = "training.json"
 """File next to the weights: the number of steps begun, and of those in the weights."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError, InputError
 from tasks.private.data.quarantine import Unprintable
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Vectors = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Vectors = NDArray[np.float32]
 
 LONGEST: Final = 1e15
 """Longer vectors overflow float32 products; no embedder produces them."""

@@ -1,19 +1,14 @@
 """Protection of persons: at most m rows of each person vote, and their votes are combined."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tasks.private.voting.ballot import Ballot
 
-    from tasks.private.voting.ballot import Ballot
-
-    Ints = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 
 def selected_rows(ballot: Ballot, rows_per_person: int) -> NDArray[np.bool_]:

@@ -4,29 +4,24 @@ WASP Algorithm 1, the lines of the vote, and Eq. 3-6. Only noisy integers leave.
 the numbers of the first call.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
+from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.ledger import StoredRelease
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.votes import Noise
+from tasks.core.refs import Payer
+from tasks.core.tools import RowTools, Tools
 from tasks.private.data.quarantine import sealed, write_error_for_owner
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.voting.ballot import Ballot, Candidates, usable
 from tasks.private.voting.votes import noisy_votes
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.artifacts import StepKey
-    from tasks.accounting.sensitivity import VotePrivacy
-    from tasks.accounting.votes import Noise
-    from tasks.core.refs import Payer
-    from tasks.core.tools import RowTools, Tools
-
 
 PROBE = "text"
 """Public text that shows whether an embedder works at all."""

@@ -9,23 +9,20 @@ from __future__ import annotations
 import hashlib
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
+from tasks.accounting.votes import Noise
 from tasks.private.data.quarantine import Unprintable
 from tasks.private.nearest.search import rank
 from tasks.private.noise.discrete import add_discrete_gaussian
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.persons import average, join, selected_rows
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tasks.accounting.votes import Noise
-
-    Ints = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 MAGIC: Final = b"WASPVOTE"
 HEADER: Final = struct.Struct("<8sBBqqd")

@@ -5,12 +5,12 @@ and with soft labels. All arms use the same kind of classifier and the same numb
 comes from the guidance. The baseline without texts classifies by the class means of the released density.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
@@ -24,10 +24,6 @@ from tasks.steps.students.evaluation import TrainJob, correct_of, score_texts
 from tasks.steps.students.soft_labels import SOFT, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import NEXT_WORD, StudentSpec, settings
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
 
 TOO_FEW = "the zero-shot texts cover fewer than two classes"
 

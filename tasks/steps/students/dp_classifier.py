@@ -3,8 +3,6 @@
 Only tasks/private/training/tuned_classifier.py reads private rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any

@@ -7,9 +7,10 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
@@ -26,9 +27,6 @@ from tasks.steps.texts import content, read_samples, read_vectors, reference_row
 from tasks.students.next_words import predict_words
 from tasks.students.spec import NEXT_WORD, StudentSpec, TrainingRows, settings
 from tasks.students.train import evaluate, load_student, train_student, units_of_work
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAP_POINTS = 600
 """Maximum number of points of each kind on the map; more points would overlap."""

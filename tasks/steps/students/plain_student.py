@@ -4,8 +4,6 @@ OnlyPrivate of the WASP paper (Zou et al. 2025, Tables 1, 2 and 10): an upper bo
 before a record is opened.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

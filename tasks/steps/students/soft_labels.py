@@ -1,12 +1,10 @@
 """Step that gives every text the probabilities of a linear head, from a released density or from texts alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
@@ -16,9 +14,6 @@ from tasks.core.tools import Tools
 from tasks.density.soft_labels import DIGITS, STRENGTH, harden, soft_labels
 from tasks.steps.density import UNMOVED, move_to_release, open_texts
 from tasks.steps.texts import content, read_samples, read_vectors
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SOFT = "label_soft"
 """Column with the probability of each class, in the order of the task's labels."""
