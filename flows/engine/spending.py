@@ -26,7 +26,7 @@ def output_of(
     counts as released. The loss is never understated: further releases in the run's report count as well. Without a
     report the whole plan counts, unless the run is finished and its manifest exists.
     """
-    named = releases_of(artifacts, run_id)
+    named = paid_releases_of(artifacts, run_id)
     releases = tuple(entry for entry in drawn_releases(entries) if entry.run_id == run_id or entry.hash in named)
     over = any(entry.kind == "finish" and entry.run_id == run_id for entry in entries)
     at_most = report is None and not (over and artifacts.read_text(f"runs/{run_id}/manifest.json") is not None)
@@ -45,7 +45,7 @@ def _planned(run_id: str, entries: Sequence[Entry]) -> list[Mapping[str, Any]]:
     return plans[-1] if plans else []
 
 
-def releases_of(artifacts: Artifacts, run_id: str) -> set[str]:
+def paid_releases_of(artifacts: Artifacts, run_id: str) -> set[str]:
     """Return the hashes of the ledger entries in the files of a run, which its output depends on."""
     files = artifacts.finished(RELEASES.replace("*", run_id, 1)).values()
     named = {str(manifest.get("info", {}).get("ledger_entry") or "") for manifest in files}
