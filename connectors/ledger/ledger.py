@@ -99,6 +99,8 @@ class PrivacyLedger:
         `key`; LedgerError if the ledger uses another one. A dataset that nobody capped gets the default cap, unless its
         rows are public.
         """
+        if not name.strip():
+            raise ConfigError("A private dataset needs a name. Set private.name, or parties.name for rows of parties.")
         default = None if marks.public else self._default_cap
         request = Registration(" ".join(name.split()), fingerprint, tuple(sorted(set(records))), who, key, marks)
         with self._store.read() as db:

@@ -22,8 +22,9 @@ from connectors.interfaces.rows import RowsRef
 from connectors.models.ngram.counts import fit_likelihood
 from flows.audit.config import AuditConfig, PipelineAttack
 from flows.config.files import check_config
+from flows.config.task_files import load_task
 from flows.engine.plan import numbers_of
-from flows.engine.prepare import releases_of
+from flows.engine.prepare import check_numbers, releases_of
 from flows.engine.tools import RunTools
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import DEFAULTS
@@ -64,6 +65,7 @@ def whole_run_config(config: AuditConfig) -> WaspConfig:
     values["evaluation"], values["tracking"] = {"fid_reference": "none"}, {}
     values["execution"] |= {"approval": False, "task_runner": "threads", "cluster": None}
     attacked = check_config(WaspConfig, values, "the run that is attacked")
+    check_numbers(attacked, load_task(attacked.task))
     noise = releases_of(attacked).noise
     if noise.releases == 0 or noise.non_private:
         raise ConfigError(

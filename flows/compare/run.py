@@ -102,7 +102,7 @@ class CompareRun:
         by_key = self.stored | dict(zip([cell.key for cell in self.open], completed, strict=True))
         answers = [replace(by_key[cell.key], **cell.labels) for cell in self.cells]
         folder = f"runs/{self.run_id}"
-        comparison = self._comparison(answers)
+        comparison = self._comparison(answers, self._made_before(folder) or now())
         self.tables = markdown(comparison)
         self.artifacts.write_text(f"{folder}/table.md", self.tables)
         self.artifacts.write_text(f"{folder}/table.html", page(comparison))
@@ -122,7 +122,12 @@ class CompareRun:
         self.book.update(state=summary["state"], ended=now(), error=None)
         return summary
 
-    def _comparison(self, answers: Sequence[CellResult]) -> Comparison:
+    def _made_before(self, folder: str) -> str | None:
+        """Return the time of the stored tables if all cells are reused, else None."""
+        stored = None if self.open else self.artifacts.read_text(f"{folder}/summary.json")
+        return json.loads(stored).get("made") if stored else None
+
+    def _comparison(self, answers: Sequence[CellResult], made: str) -> Comparison:
         config = self.config
         return Comparison(
             title=config.title,
@@ -134,7 +139,7 @@ class CompareRun:
             answers=tuple(answers),
             published=config.published,
             differs={row.name: row.differs for row in config.rows if row.differs},
-            made=now(),
+            made=made,
             versions=versions(),
         )
 

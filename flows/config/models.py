@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from connectors.models.transformers import smollm2
 from connectors.security.secret_patterns import REFERENCE
 from flows.config.form import Rule, Rules, Strict, connectors
-from flows.config.removed import explain_removed
+from flows.config.removed import refuse_removed
 
 PAID = ("anthropic", "litellm", "openai")
 """Connectors of hosted models, whose calls may cost money."""
@@ -106,9 +106,7 @@ class Plm(Strict):
     @field_validator("connector")
     @classmethod
     def _refuse_removed(cls, connector: str) -> str:
-        removed = explain_removed(None, "plms.connector", connector)
-        if removed is not None:
-            raise ValueError(removed)
+        refuse_removed(None, "plms.", {"connector": connector})
         return connector
 
     @model_validator(mode="before")
@@ -166,3 +164,9 @@ class EmbedderChoice(Strict):
         description="Hub id, folder, or 'embedded' (from the extra 'demo').",
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Further options of the embedder.")
+
+    @field_validator("options")
+    @classmethod
+    def _refuse_removed(cls, options: dict[str, Any]) -> dict[str, Any]:
+        refuse_removed(None, "embedder.options.", options)
+        return options

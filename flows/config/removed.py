@@ -44,11 +44,20 @@ def explain_removed(flow: str | None, field: str, value: Any) -> str | None:
     return None
 
 
+def refuse_removed(flow: str | None, path: str, values: Mapping[str, Any]) -> None:
+    """Raise ValueError with the message of the first removed field or value below a path, where `Strict` sees none."""
+    for name, value in values.items():
+        if (message := explain_removed(flow, f"{path}{name}", value)) is not None:
+            raise ValueError(message)
+
+
 def without_removed(flow: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration of a run of an earlier version without its removed fields and values."""
     result: dict[str, Any] = _without(flow, "", values)
     if "task_runner" in values.get("execution", {}) and "task_runner" not in result["execution"]:
         result["execution"].pop("cluster", None)
+    if result.get("student", {}).get("kind", "finetune") == "finetune":
+        result.get("student", {}).pop("adaptation", None)
     return result
 
 

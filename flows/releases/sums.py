@@ -75,7 +75,8 @@ class SumRelease(Release):
             return []
         return [
             f"{self.name}: the noise of the paper covers a part of what one {unit} adds, so its stated epsilon "
-            f"{noise.epsilon_stated:g} is NO guarantee for a {unit}; the ledger is charged {noise.epsilon_exact:.4g}"
+            f"{noise.epsilon_stated:g} is NO guarantee for a {unit}; this release charges the ledger "
+            f"{noise.epsilon_exact:.4g}"
         ]
 
     def outcome(self) -> Released:

@@ -14,11 +14,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from connectors.artifacts.store import Artifacts
 from connectors.models.base.completion_store import CompletionStore
 from flows.config.form import Strict
+from flows.config.removed import refuse_removed
 from flows.runtime.manifest import is_held_here
 
 TEXTS, RESULTS, LEFTOVERS, PRIVATE = "texts by model", "results", "leftovers", "private caches"
@@ -62,6 +63,14 @@ class Retention(Strict):
         description="Texts, synthetic rows and student of runs, finished or not; releases, summary and report stay. "
         "Runs and models in MLflow stay.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_removed(cls, values: Any) -> Any:
+        """Explain the ages of earlier versions, also of a schedule, whose values Prefect checks."""
+        if isinstance(values, dict):
+            refuse_removed(cls.flow_name, "", values)
+        return values
 
     def before(self, rule: str, now: datetime) -> datetime:
         """Return the time before which a rule removes files; the oldest time if the rule is not set."""

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import LEAST_RATIO
 
 LEAST_SHARE = 0.05
@@ -17,8 +18,10 @@ def allocate(total: int, weights: Mapping[str, float], floor: float = LEAST_SHAR
     """Split `total` by weights into whole numbers, by largest remainder.
 
     No PLM gets less than `floor` of an equal share (total / K). Exact arithmetic; equal remainders go to the larger
-    weight, then to the PLM named first. `weights`: not negative, with a positive sum.
+    weight, then to the PLM named first. Raises ConfigError for weights that are negative, not finite or all zero.
     """
+    if any(not math.isfinite(w) or w < 0 for w in weights.values()) or not sum(weights.values()):
+        raise ConfigError(f"weights: {dict(weights)} is not allowed. Write non-negative numbers with a positive sum.")
     exact = [Fraction(weight) for weight in weights.values()]
     quotas = _raised(exact, total, Fraction(floor) * total / len(weights))
     counts = [math.floor(quota) for quota in quotas]

@@ -31,6 +31,7 @@ REMOVED_OPTIONS = {
     "offline": "Set the variable HF_HUB_OFFLINE=1",
     "follow_prompt": "Remove it; rows always follow the examples of a prompt",
     "labels": "Rename the labels in the file",
+    "path": "Write the file as model",
     "repetition_penalty": "Remove it",
     "seed": "Remove it",
     "shuffle": "Remove it",

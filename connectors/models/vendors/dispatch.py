@@ -38,13 +38,14 @@ _log = logging.getLogger(__name__)
 def run_here(work: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine in a helper thread: an event loop, such as a notebook's, may run in this one.
 
-    Ctrl-C in the main thread stops the work, and is raised when the calls in flight have ended.
+    Ctrl-C, or a signal that Prefect raises as an error of its own, stops the work in the main thread, and is raised
+    when the calls in flight have ended.
     """
     with ThreadPoolExecutor(1, "wasp-calls") as threads:
         calls = threads.submit(contextvars.copy_context().run, asyncio.run, work)
         try:
             calls.result()
-        except (KeyboardInterrupt, SystemExit):
+        except BaseException:
             if not calls.done():  # else the work raised it
                 cancellation.stop()
             raise

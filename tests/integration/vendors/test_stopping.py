@@ -125,6 +125,26 @@ def test_a_caller_that_must_stop_still_gets_the_calls_in_flight(tmp_path):
         assert server.count == PROMPTS
 
 
+def test_an_error_of_a_signal_handler_stops_the_calls(tmp_path):
+    """Prefect raises its own error, which is no Exception, where a run is in its main thread."""
+
+    class Terminated(BaseException):
+        pass
+
+    def end(number, frame):
+        raise Terminated
+
+    before = signal.signal(signal.SIGALRM, end)
+    try:
+        with VendorServer(latency=0.2) as server, cancellation.work():
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+            with pytest.raises(Terminated):
+                recording("openai", server.url, tmp_path).complete(writings(PROMPTS))
+            assert server.count < PROMPTS
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_a_stop_does_not_wait_for_retries(tmp_path):
     with VendorServer(plan=lambda request: failure(503, headers={"retry-after": "60"})) as server:
         with cancellation.work():

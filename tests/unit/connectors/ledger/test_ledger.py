@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.errors import ConfigError, LedgerError
 from connectors.interfaces.ledger import Marks
 from connectors.ledger.database import parse_url
 from connectors.ledger.ledger import PrivacyLedger
@@ -85,6 +85,11 @@ class TestFile:
         monkeypatch.chdir(tmp_path / "elsewhere")
         assert book.datasets() == ["bank"]
         assert list((tmp_path / "elsewhere").iterdir()) == []
+
+    def test_rows_without_a_name_are_refused(self, book: PrivacyLedger) -> None:
+        with pytest.raises(ConfigError, match="needs a name"):
+            book.register(" ", "f" * 64, [], "me", "key")
+        assert book.datasets() == ["bank"]
 
     def test_a_file_that_is_no_book_and_a_folder_that_cannot_be_made_are_refused_with_their_place(
         self, tmp_path: Path

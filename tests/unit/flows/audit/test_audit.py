@@ -11,6 +11,7 @@ from connectors.interfaces.errors import ConfigError
 from flows.audit import text
 from flows.audit.config import AuditConfig
 from flows.audit.run import attacks_of
+from flows.audit.whole_run import whole_run_config
 from flows.cli import start, stored_runs
 from flows.config.files import check_config, load_config
 from flows.engine.prepare import releases_of
@@ -120,6 +121,12 @@ def test_the_attacked_noise_is_that_of_the_run(home: Path, tmp_path: Path) -> No
 def test_a_configuration_that_releases_nothing_cannot_be_audited(changes: list[str], home: Path) -> None:
     with pytest.raises(ConfigError, match="demo: a run with this configuration releases nothing with noise"):
         attacks_of(AuditConfig(config="demo", changes=changes))
+
+
+def test_an_audit_of_a_whole_run_with_too_few_texts_is_refused_before_it_starts() -> None:
+    changes = ["method.guidance=votes", "method.samples=8"]
+    with pytest.raises(ConfigError, match=r"method.samples: 8 texts"):
+        whole_run_config(AuditConfig(config="demo", changes=changes))
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,15 @@ def test_a_removed_value_says_what_to_write(place: str, value: str) -> None:
 def test_a_run_of_an_earlier_version_opens_without_its_removed_fields() -> None:
     manifest = {"run_id": "old", "flow": "wasp", "config": values(method={"exam": 0.15, "guidance": "votes"})}
     assert read_stored(WaspConfig, manifest).method.guidance == "votes"
+    manifest["config"]["student"] = {"kind": "finetune", "adaptation": "coral"}
+    assert read_stored(WaspConfig, manifest).student.adaptation == "none"
+
+
+def test_a_removed_option_of_the_embedder_and_a_removed_age_of_a_schedule_say_what_to_write() -> None:
+    with pytest.raises(ConfigError, match=r"embedder\.options\.normalize: removed in 0\.3\. Remove it"):
+        check_config(WaspConfig, values(embedder={"options": {"normalize": True}}), "run.yaml")
+    with pytest.raises(ValueError, match=r"embeddings_older_than: removed in 0\.3\. Write intermediate_older_than"):
+        Retention.model_validate({"embeddings_older_than": "30d"})
 
 
 def test_a_field_removed_of_one_flow_stays_that_of_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,14 @@
 """Weights of the language models and the numbers that follow from them."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connectors.interfaces.errors import ConfigError
 from tasks.core.allocation import allocate, per_class
 from tasks.selection.weights import weigh
 
@@ -42,6 +45,9 @@ def test_a_split_is_by_largest_remainder_and_a_starved_plm_writes_five_percent_o
     assert allocate(10, {"x": 0.5, "y": 0.25, "z": 0.25}, floor=0) == {"x": 5, "y": 3, "z": 2}
     assert allocate(1200, {"x": 1.0, "y": 0.0, "z": 0.0}) == {"x": 1160, "y": 20, "z": 20}
     assert allocate(1000, {"x": 0.6, "y": 0.4}) == {"x": 600, "y": 400}
+    for impossible in ({"x": 0.0}, {"x": -1.0, "y": 2.0}, {"x": math.nan}, {}):
+        with pytest.raises(ConfigError, match="weights: .* is not allowed"):
+            allocate(10, impossible)
 
 
 some_weights = st.lists(st.floats(0, 1e6), min_size=1, max_size=12).filter(lambda values: sum(values) > 0)
