@@ -29,6 +29,7 @@ from flows.engine.tools import RunTools
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import DEFAULTS
 from flows.runtime.stores import load_secret
+from tasks.accounting.votes import Noise
 from tasks.audit.attacks import claims_of
 from tasks.audit.bounds import one_run_bound
 from tasks.audit.canaries import Canary, Evidence, attack_run, make_canaries
@@ -45,8 +46,8 @@ HIDDEN = ("WASP_", "PREFECT_", "MLFLOW_")
 """Prefixes of variables that refer to the auditor's own runs; those in PASSED refer only to models and public rows."""
 
 
-def whole_run_config(config: AuditConfig) -> WaspConfig:
-    """Return the configuration of the attacked run, on the task and the rows that ship.
+def whole_run_config(config: AuditConfig, rows: str = ROWS) -> WaspConfig:
+    """Return the configuration of the attacked run, on the task that ships and on `rows`.
 
     Evaluation, fine-tuning and approval are off because they are not attacked. A configured sample of private rows
     becomes all stand-ins, with the noise of the sample.
@@ -59,7 +60,7 @@ def whole_run_config(config: AuditConfig) -> WaspConfig:
         )
     person = {"person": "person"} if wasp.privacy.protects == "person" else {}
     values = wasp.model_dump(mode="json") | {"test": None, "public": None, "student": {"kind": "linear"}}
-    values |= {"task": TASK, "private": {"path": ROWS, "name": "stand-ins"} | person}
+    values |= {"task": TASK, "private": {"path": rows, "name": "stand-ins"} | person}
     if wasp.private.takes_exactly:
         values["privacy"] |= {"adjacency": "replace_one"}
     values["evaluation"], values["tracking"] = {"fid_reference": "none"}, {}
@@ -77,8 +78,8 @@ def whole_run_config(config: AuditConfig) -> WaspConfig:
 def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> dict[str, Any]:
     """Return size, claims and cost of the attack on a whole run."""
     wasp = whole_run_config(config)
-    plan = numbers_of(wasp)
-    return _claims(attack, wasp) | {name: plan[name] for name in ("samples", "dollars_about", "models")}
+    plan, claims = numbers_of(wasp), _claims(attack, releases_of(wasp).noise)
+    return claims | {name: plan[name] for name in ("samples", "dollars_about", "models")}
 
 
 def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) -> dict[str, Any]:
@@ -95,14 +96,14 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
         frame = tools.read_rows(RowsRef(ROWS))
         others = list(zip(frame["text"].tolist(), frame["label"].tolist(), strict=True))
         canaries = make_canaries(others, attack.canaries)
-        run = folder / "home" / "runs" / _execute(with_canaries(wasp, others, canaries, folder), folder)
+        rows = write_rows(others, canaries, folder)
+        run = folder / "home" / "runs" / _execute(whole_run_config(config, rows), folder)
         noise = releases_of(wasp).noise
         names = ("synthetic.parquet", *(f"iteration={number}/release.parquet" for number in range(noise.releases)))
         texts, *releases = (pd.read_parquet(run / name, partitioning=None) for name in names)
-        embedder, votes = tools.embedder, wasp.method.votes
-        evidence = Evidence(texts, releases, canaries, others, embedder, noise.scale, votes, fit_likelihood)
-        results = attack_run(evidence, attack.guesses, noise.delta, CONFIDENCE_EACH)
-    claimed, proven = _claims(attack, wasp), max(result.bound for result in results)
+        evidence = Evidence(texts, releases, canaries, others, tools.embedder, noise, fit_likelihood)
+        results = attack_run(evidence, attack.guesses, CONFIDENCE_EACH)
+    claimed, proven = _claims(attack, noise), max(result.bound for result in results)
     return claimed | {
         "epsilon_proven": proven,
         "passed": proven <= claimed["epsilon_claimed"],
@@ -111,17 +112,14 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
     }
 
 
-def with_canaries(
-    wasp: WaspConfig, others: Sequence[tuple[str, str]], canaries: Sequence[Canary], folder: Path
-) -> WaspConfig:
-    """Write the rows and the included canaries to a file; return the configuration with this file."""
+def write_rows(others: Sequence[tuple[str, str]], canaries: Sequence[Canary], folder: Path) -> str:
+    """Write the rows and the included canaries, each a person, to a file; return its path."""
     rows = [*others, *((canary.text, canary.label) for canary in canaries if canary.included)]
     table: pd.DataFrame = pd.DataFrame(rows, columns=["text", "label"])
     table["person"] = [f"person {number}" for number in range(len(table))]
-    table.to_parquet(folder / "rows.parquet", index=False)
-    person = "person" if wasp.privacy.protects == "person" else None
-    private = {"path": str(folder / "rows.parquet"), "name": "stand-ins", "person": person}
-    return check_config(WaspConfig, wasp.model_dump(mode="json") | {"private": private}, "the run that is attacked")
+    path = folder / "rows.parquet"
+    table.to_parquet(path, index=False)
+    return str(path)
 
 
 def _execute(wasp: WaspConfig, folder: Path) -> str:
@@ -152,9 +150,8 @@ def _environment(folder: Path) -> dict[str, str]:
     return passed | DEFAULTS | own
 
 
-def _claims(attack: PipelineAttack, wasp: WaspConfig) -> dict[str, Any]:
+def _claims(attack: PipelineAttack, noise: Noise) -> dict[str, Any]:
     """Return the claims of the run; `epsilon_most`: the bound if every guess is correct, which none exceeds."""
-    noise = releases_of(wasp).noise
     most = one_run_bound(attack.canaries, attack.guesses, attack.guesses, noise.delta, CONFIDENCE_EACH)
     sizes = {"canaries": attack.canaries, "guesses": attack.guesses, "confidence": CONFIDENCE}
     return claims_of("whole run", noise) | sizes | {"epsilon_most": most}

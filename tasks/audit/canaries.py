@@ -6,27 +6,23 @@ with the lowest scores were left out. A canary begins like any row and ends in i
 beginning makes it take part like a row, and the end cannot get into a text from anywhere else.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
+from connectors.interfaces.embedding import Embedder
+from tasks.accounting.votes import Noise
 from tasks.audit.bounds import one_run_bound, right_guesses
-from tasks.private.nearest.search import rank
 from tasks.private.voting.ballot import Ballot, Candidates
+from tasks.private.voting.votes import clean_votes
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from connectors.interfaces.embedding import Embedder
-
-    Floats = NDArray[np.float64]
-    Coins = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Coins = NDArray[np.bool_]
 
 RARE_WORDS: Final = 5
 _VOWELS, _CONSONANTS, _LETTERS = "aeiou", "bcdfghjklmnpqrstvwxz", 7
@@ -80,8 +76,8 @@ def make_canaries(rows: Sequence[tuple[str, str]], number: int) -> list[Canary]:
 class Evidence:
     """The view of attackers on one run: its synthetic `texts` and `releases`, and all rows, but not the coins.
 
-    `others`: the other rows (text, label) that took part. `scale`: counts of one vote; `votes`: Q. `fit` trains a
-    language model on texts and returns its likelihood of a text.
+    `others`: the other rows (text, label) that took part. `noise`: of the votes. `fit` trains a language model on texts
+    and returns its likelihood of a text.
     """
 
     texts: pd.DataFrame
@@ -89,22 +85,19 @@ class Evidence:
     canaries: Sequence[Canary]
     others: Sequence[tuple[str, str]]
     embedder: Embedder
-    scale: int
-    votes: int
+    noise: Noise
     fit: Callable[[Sequence[str]], Callable[[str], float]]
 
 
-def attack_run(evidence: Evidence, guesses: int, delta: float, confidence: float) -> list[Guesses]:
+def attack_run(evidence: Evidence, guesses: int, confidence: float) -> list[Guesses]:
     """Return the guesses of two attacks: by the noisy votes, and by a language model of the synthetic texts."""
-    texts, canary_texts = evidence.texts["text"].tolist(), [canary.text for canary in evidence.canaries]
     included = np.array([canary.included for canary in evidence.canaries])
-    # as in the run: candidates are embedded in batches, voting rows one at a time
-    synthetic, canaries = evidence.embedder.embed(texts), evidence.embedder.embed_alone(canary_texts)
-    likelihood = evidence.fit(texts)
+    likelihood = evidence.fit(evidence.texts["text"].tolist())
     scores = {
-        "noisy votes": vote_scores(evidence, synthetic, canaries),
-        "likelihood of the texts": np.array([likelihood(text) for text in canary_texts]),
+        "noisy votes": vote_scores(evidence),
+        "likelihood of the texts": np.array([likelihood(canary.text) for canary in evidence.canaries]),
     }
+    delta = evidence.noise.delta
     return [guess(what, of_each, included, guesses, delta, confidence) for what, of_each in scores.items()]
 
 
@@ -117,49 +110,36 @@ def guess(what: str, scores: Floats, included: Coins, guesses: int, delta: float
     return Guesses(what, guesses, correct, bound, float(roc_auc_score(included, scores)))
 
 
-def vote_scores(evidence: Evidence, synthetic: NDArray[np.float32], canaries: NDArray[np.float32]) -> Floats:
-    """Return the estimated share of each canary's votes in the releases, roughly between 0 and 1.
+def vote_scores(evidence: Evidence) -> Floats:
+    """Return the estimated share of each canary's votes in the releases, roughly between -1/2 and 1/2.
 
-    The attacker knows all rows but the coins. It subtracts the votes of the other rows and projects the rest on every
-    canary's clean votes. Overlap among canaries is separated by linear regression with the noise's variance, which is
-    estimated from the part that no canary explains.
+    The attacker knows all rows but the coins: it subtracts the votes of the other rows and half of the canaries'. A
+    regression of the rest on each canary's votes separates canaries that vote for the same texts.
     """
-    labels = [canary.label for canary in evidence.canaries]
-    ballot = Ballot(canaries, labels, evidence.votes)
-    other_vectors = evidence.embedder.embed_alone([text for text, _ in evidence.others])
-    others = Ballot(other_vectors, [label for _, label in evidence.others], evidence.votes)
-    texts = evidence.texts.reset_index(drop=True)
-    positions = texts.reset_index().set_index("sample_id")["index"]
-    number = len(labels)
-    gram, part = np.zeros((number, number)), np.zeros(number)
-    power, bins = 0.0, 0
+    from sklearn.linear_model import BayesianRidge
+
+    texts, noise = evidence.texts, evidence.noise
+    # as in the run: candidates are embedded in batches, voting rows one at a time
+    synthetic = evidence.embedder.embed(texts["text"].tolist())
+    canaries = _ballots(evidence, [(canary.text, canary.label) for canary in evidence.canaries])
+    others = _ballots(evidence, evidence.others)
+    known, counts = [], []
     for release in evidence.releases:
-        voted = positions.loc[release["sample_id"]].to_numpy()
-        ids = release["sample_id"].to_numpy(np.int64)
-        candidates = Candidates(ids, texts["label"].to_numpy(str)[voted], synthetic[voted])
-        own = votes_of_each(ballot, candidates).reshape(number, -1)
-        counts = release[["near", "far"]].to_numpy(np.float64) / evidence.scale
-        rest = (counts - votes_of_each(others, candidates).sum(axis=0)).ravel() - own.sum(axis=0) / 2
-        gram += own @ own.T
-        part += own @ rest
-        power, bins = power + float(rest @ rest), bins + len(rest)
-    values, vectors = np.linalg.eigh(gram)
-    usable = values > 1e-9 * max(values.max(), 1.0)
-    along = vectors.T @ part
-    explained = float((along[usable] ** 2 / values[usable]).sum())
-    noise = max(power - explained, 0.0) / max(bins - int(usable.sum()), 1)
-    # 1/4 is the variance of a coin; the small term prevents division by zero for indistinguishable canaries
-    shrunk = along / (values + 4 * noise + 1e-9 * max(values.max(), 1.0))
-    return np.asarray(0.5 + vectors @ shrunk)
+        voted = pd.Index(texts["sample_id"]).get_indexer(release["sample_id"])
+        ids, labels = release["sample_id"].to_numpy(np.int64), texts["label"].to_numpy(str)[voted]
+        candidates = Candidates(ids, labels, synthetic[voted])
+        own, other = (
+            np.array([clean_votes(row, candidates, noise).counts for row in rows]) for rows in (canaries, others)
+        )
+        known.append(own.reshape(len(own), -1).T / noise.scale)
+        rest = release[["near", "far"]].to_numpy() - other.sum(axis=0) - own.sum(axis=0) / 2
+        counts.append(rest.ravel() / noise.scale)
+    regression = BayesianRidge(fit_intercept=False).fit(np.concatenate(known), np.concatenate(counts))
+    return np.asarray(regression.coef_)
 
 
-def votes_of_each(ballot: Ballot, candidates: Candidates) -> Floats:
-    """Return the votes of each row for every candidate without noise, in votes, shape (rows, n, 2)."""
-    state, order = rank(ballot, candidates), np.argsort(candidates.ids, kind="stable")
-    votes = np.zeros((len(ballot.labels), len(candidates.ids), 2))
-    weights = 0.5 ** np.arange(ballot.votes)
-    for side, ids in enumerate((state.near_ids, state.far_ids)):
-        rows, ranks = np.nonzero(ids >= 0)
-        positions = order[np.searchsorted(candidates.ids[order], ids[rows, ranks])]
-        votes[rows, positions, side] += weights[ranks]
-    return votes
+def _ballots(evidence: Evidence, rows: Sequence[tuple[str, str]]) -> list[Ballot]:
+    """Return the ballot of each row alone, the only row of its person."""
+    votes, person = evidence.noise.privacy.votes, [""] if evidence.noise.privacy.protects == "person" else None
+    vectors = evidence.embedder.embed_alone([text for text, _ in rows])
+    return [Ballot(vectors[row : row + 1], [label], votes, person) for row, (_, label) in enumerate(rows)]

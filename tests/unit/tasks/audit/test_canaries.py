@@ -13,9 +13,9 @@ from connectors.models.ngram.counts import fit_likelihood
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
 from tasks.audit.bounds import one_run_bound, one_run_chance
-from tasks.audit.canaries import RARE_WORDS, Canary, Evidence, Guesses, attack_run, guess, make_canaries, votes_of_each
+from tasks.audit.canaries import RARE_WORDS, Canary, Evidence, Guesses, attack_run, guess, make_canaries
 from tasks.private.voting.ballot import Ballot, Candidates
-from tasks.private.voting.votes import clean_votes, noisy_votes
+from tasks.private.voting.votes import noisy_votes
 from tests.support.data.golden import VECTORS
 from tests.support.paths import ROOT
 
@@ -46,12 +46,12 @@ def evidence_of(epsilon: float, canaries: Sequence[Canary], rows: list[tuple[str
         ids, labels = voted["sample_id"].to_numpy(np.int64), voted["label"].to_numpy(str)
         noisy = noisy_votes(ballot, Candidates(ids, labels, vectors[: len(voted)]), noise)
         releases.append(pd.DataFrame({"sample_id": noisy.ids, "near": noisy.near, "far": noisy.far}))
-    return Evidence(texts, releases, canaries, rows, EMBEDDER, noise.scale, VOTES, fit_likelihood)
+    return Evidence(texts, releases, canaries, rows, EMBEDDER, noise, fit_likelihood)
 
 
 def attacked(epsilon: float, rows: list[tuple[str, str]], leaked: bool = False) -> dict[str, Guesses]:
     evidence = evidence_of(epsilon, make_canaries(rows, CANARIES), rows, leaked)
-    return {one.what: one for one in attack_run(evidence, GUESSES, DELTA, 1 - 0.05 / 2)}
+    return {one.what: one for one in attack_run(evidence, GUESSES, 1 - 0.05 / 2)}
 
 
 def test_the_chance_of_so_many_right_guesses_is_that_of_the_golden_vectors() -> None:
@@ -77,18 +77,6 @@ def test_the_bound_of_a_mechanism_that_is_as_weak_as_it_says_stays_below() -> No
     answers = included ^ (rng.random(2000) > math.e / (1 + math.e))
     result = guess("answers", answers + 1e-9 * rng.random(2000), included, 1500, 0.0, 1 - 1e-6)
     assert 0.3 < result.bound <= 1.0
-
-
-def test_what_each_row_gives_adds_up_to_the_votes() -> None:
-    rng = np.random.default_rng(3)
-    standing = Candidates(
-        np.array([9, 2, 5, 7]), np.array(["a", "a", "b", "a"]), rng.standard_normal((4, 3)).astype(np.float32)
-    )
-    ballot = Ballot(rng.standard_normal((6, 3)).astype(np.float32), ["a", "b"] * 3, 4)
-    noise = calibrate(VotePrivacy(4, DELTA, 1, 4))
-    assert np.array_equal(
-        votes_of_each(ballot, standing).sum(axis=0) * noise.scale, clean_votes(ballot, standing, noise).counts
-    )
 
 
 @pytest.mark.statistical
