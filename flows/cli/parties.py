@@ -29,7 +29,6 @@ def partition(  # noqa: PLR0913  one option per setting
         float, typer.Option(min=1e-3, max=1e6, help="Dirichlet parameter; a small value gives dissimilar parties.")
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed gives the same split.")] = 0,
-    least: Annotated[int, typer.Option(min=0, help="Minimum rows of a party; the draw repeats until it holds.")] = 1,
     text: Annotated[str, typer.Option(help="Column of the text.")] = "text",
     label: Annotated[str, typer.Option(help="Column of the label.")] = "label",
     person: Annotated[str | None, typer.Option(help="Column of the person; a person's rows stay together.")] = None,
@@ -58,5 +57,5 @@ def partition(  # noqa: PLR0913  one option per setting
     if class_alpha is not None and take is None:
         raise ConfigError("--class-alpha: needs the number of rows to draw. Add --take N.")
     source = RowsRef(rows, text, label, person=person, rows=take, seed=seed, class_alpha=class_alpha)
-    parts = split_rows(source, folder, Partition(parties, alpha, seed, least, epsilon, embedder, colluding))
+    parts = split_rows(source, folder, Partition(parties, alpha, seed, epsilon, embedder, colluding))
     return Output(parts, lambda value: f"{value['folder']}: {', '.join(value['parties'])}")

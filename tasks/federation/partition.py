@@ -10,16 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.interfaces.errors import ConfigError
-
 Ints = NDArray[np.int64]
-
-TRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Parameters: number of parties, Dirichlet alpha, seed, least rows of a party; and those of every party's file.
+    """Parameters: number of parties, Dirichlet alpha, seed; and those of every party's file.
 
     `epsilon`: cap. `embedder`: CONNECTOR:MODEL. `colluding`: colluding parties that every run must tolerate.
     """
@@ -27,7 +23,6 @@ class Partition:
     parties: int
     alpha: float = 1.0
     seed: int = 0
-    least: int = 1
     epsilon: float = 4.0
     embedder: str = "sentence_transformers:embedded"
     colluding: int = 1
@@ -41,22 +36,16 @@ def row_order(number: int, seed: int) -> Ints:
 def split_rows(labels: Sequence[str], partition: Partition) -> Ints:
     """Return the party, from 0, of each of `labels`, shape (rows,).
 
-    Equal seeds give equal parts. Each class is shuffled and cut by proportions from Dirichlet(alpha, ..., alpha). The
-    whole draw is repeated while a party has fewer than `least` rows. Raises ConfigError after a hundred draws.
+    Equal seeds give equal parts. Each class is shuffled and cut by proportions from Dirichlet(alpha, ..., alpha); a
+    party may get no row.
     """
     generator = np.random.default_rng(partition.seed)
     names = np.array(labels, dtype=str)
-    for _ in range(TRIES):
-        parties = np.empty(len(names), dtype=np.int64)
-        for name in np.unique(names):
-            positions = generator.permutation(np.flatnonzero(names == name))
-            shares = generator.dirichlet(np.full(partition.parties, partition.alpha))
-            cuts = np.round(np.cumsum(shares)[:-1] * len(positions)).astype(np.int64)
-            for party, part in enumerate(np.split(positions, cuts)):
-                parties[part] = party
-        if np.bincount(parties, minlength=partition.parties).min() >= partition.least:
-            return parties
-    raise ConfigError(
-        f"None of {TRIES} draws gave each of {partition.parties} parties {partition.least} row(s). Raise alpha, or use "
-        "fewer parties."
-    )
+    parties = np.empty(len(names), dtype=np.int64)
+    for name in np.unique(names):
+        positions = generator.permutation(np.flatnonzero(names == name))
+        shares = generator.dirichlet(np.full(partition.parties, partition.alpha))
+        cuts = np.round(np.cumsum(shares)[:-1] * len(positions)).astype(np.int64)
+        for party, part in enumerate(np.split(positions, cuts)):
+            parties[part] = party
+    return parties

@@ -222,7 +222,7 @@ def open_federated(folder: Path, number: int = 3, *, rows: Path | None = None, *
         where = RowsRef(str(source), person="person" if persons else None)
         cap = changes.pop("cap", "inf")
         colluding = changes.get("parties", {}).get("colluding", 1)
-        settings = Partition(number, 5.0, 3, 2, float(cap), "hashing", colluding)
+        settings = Partition(number, 5.0, 3, float(cap), "hashing", colluding)
         (folder / "home").mkdir(mode=0o700, exist_ok=True)
         partition(where, folder / "parties", settings, folder / "home")
     changes.pop("cap", None)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.errors import ConfigError, PrivateInputError
+from connectors.interfaces.errors import PrivateInputError
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from flows.runtime.stores import open_zone
 from tasks.core.allocation import unbalanced
@@ -47,9 +47,9 @@ def test_equal_seeds_give_equal_parts_and_other_seeds_others() -> None:
 
 
 def test_the_parts_of_a_class_follow_the_proportions_that_were_drawn() -> None:
-    """With the first draw taken (least 0) the generator can be followed by hand."""
+    """The generator can be followed by hand."""
     for seed in range(20):
-        parties = split_rows(LABELS, Partition(4, 0.5, seed, least=0))
+        parties = split_rows(LABELS, Partition(4, 0.5, seed))
         generator = np.random.default_rng(seed)
         for name in ("a", "b", "c"):
             places = [n for n, label in enumerate(LABELS) if label == name]
@@ -75,18 +75,6 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
     write(tmp_path, rows(tmp_path / "rows.parquet"), Partition(3))
     for place in [tmp_path / "parties", *(tmp_path / "parties").rglob("*")]:
         assert stat.S_IMODE(place.stat().st_mode) == (0o700 if place.is_dir() else 0o600), place
-
-
-@pytest.mark.parametrize(
-    ("numbers", "words"),
-    [
-        ({"parties": 701}, "fewer parties"),
-        ({"parties": 300, "alpha": 0.01}, "Raise alpha"),
-    ],
-)
-def test_numbers_that_cannot_be_are_refused_with_what_to_write(numbers: dict, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        split_rows(LABELS, Partition(**{"parties": 3, **numbers}))
 
 
 def test_what_is_wrong_with_rows_is_told_to_their_owner_alone(tmp_path: Path) -> None:
