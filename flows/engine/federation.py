@@ -101,14 +101,16 @@ def parties_planned(federation: Federation | None, noise: Noise) -> dict[str, An
 
 
 def parties_happened(planned: Mapping[str, Any], releases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the part of a report about the parties and their rounds, from the plan and the info of the releases."""
+    """Return the part of a report about the parties and their rounds, from the plan and the info of the releases.
+
+    A release that was read back from the ledger has no parties.
+    """
     rounds = [
         {
             "iteration": iteration,
             "attempt": info.get("attempt", 0) + 1,
             "parties": len(info.get("parties", ())),
             "dropped": dict(info.get("dropped", {})),
-            "read_back": bool(info.get("read_back")),
         }
         for iteration, info in enumerate(releases)
     ]

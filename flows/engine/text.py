@@ -115,23 +115,15 @@ def summary(value: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-READ_BACK = "reused from the ledger, no message to a party"
-
-
 def _rounds(values: Mapping[str, Any]) -> list[str]:
     """Return lines about each round and its dropped parties."""
     lines = []
     for vote in values["rounds"]:
-        lines.append(f"parties     iteration {vote['iteration']}: {_round(vote)}")
+        number = f"{vote['parties']} in attempt {vote['attempt']}"
+        voted = number if vote["parties"] else "reused from the ledger, no message to a party"
+        lines.append(f"parties     iteration {vote['iteration']}: {voted}")
         lines += [f"            without {party}: {why}" for party, why in vote["dropped"].items()]
     return lines
-
-
-def _round(vote: Mapping[str, Any]) -> str:
-    line = f"{vote['parties']} in attempt {vote['attempt']}"
-    if not vote.get("read_back"):
-        return line
-    return f"{READ_BACK}; original vote: {line}" if vote["parties"] else f"{READ_BACK}, original vote unknown"
 
 
 def outcome(run: RunSummary) -> str:

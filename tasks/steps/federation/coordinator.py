@@ -96,7 +96,6 @@ def federated_vote(
 
     def draw() -> StoredRelease:
         if tools.ledger.released(spec.payer.dataset, key.key):
-            facts["read_back"] = True
             return tools.ledger.release_once(request, never_draw)
         votes, parts = Coordinator(tools, spec, federation, key.key, dropped, report).collect_sum(written)
         facts.update(parts)
