@@ -2,7 +2,6 @@
 
 import math
 import sys
-import time
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,7 @@ from flows.engine.prepare import join_group
 from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
 from flows.runtime.stores import open_ledger, open_zone
-from tasks.federation.rounds import ROUNDS, File, own_folder, rounds_with
+from tasks.federation.rounds import ROUNDS, File, own_folder, pause, rounds_with
 from tasks.steps.federation.party import (
     Keys,
     Party,
@@ -35,9 +34,6 @@ from tasks.steps.federation.party import (
     return_reservation,
     take_part,
 )
-
-POLL_SECONDS = 0.5, 3.0
-"""Seconds between two looks at the exchange: a folder, a store."""
 
 
 class PartyCap(Strict):
@@ -129,10 +125,8 @@ def _set_group_and_cap(config: PartyConfig, ledger: PrivacyLedger, dataset: str)
     """Write group and cap of the file to the ledger if they differ."""
     join_group(ledger, config.private, dataset)
     cap, status = config.cap, ledger.status(dataset)
-    if math.isinf(cap.epsilon):
-        if status.cap is not None:
-            ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml")
-    elif (status.cap, status.delta, status.cap_protects) != (cap.epsilon, cap.delta, cap.protects):
+    current = None if status.cap is None else (status.cap, status.delta, status.cap_protects)
+    if current != (None if math.isinf(cap.epsilon) else (cap.epsilon, cap.delta, cap.protects)):
         ledger.set_cap(dataset, cap.epsilon, cap.delta, who(), "party.yaml", cap.protects)
 
 
@@ -151,7 +145,7 @@ def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) ->
                 rounds.answer(party.exchange.below(ROUNDS))
             except ArtifactError as error:
                 rounds.report(f"{error} Trying again.")
-            time.sleep(POLL_SECONDS[0] if party.exchange.is_folder else POLL_SECONDS[1])
+            pause(party.exchange)
 
 
 Steps = Generator[None, None, str]

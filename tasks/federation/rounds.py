@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import io
+import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from connectors.interfaces.content_keys import canonical
@@ -23,8 +29,6 @@ from tasks.accounting.votes import calibrate
 from tasks.private.voting.ballot import Candidates
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from connectors.artifacts.remote_files import RemoteFiles
 
 COORDINATOR: Final = "coordinator"
@@ -80,21 +84,20 @@ def rounds_with(names: Iterable[str], file: str) -> dict[str, str]:
     return {at: name for at, _, name in paths if name.startswith(file)}
 
 
+def pause(exchange: RemoteFiles) -> None:
+    """Wait until the next look at the exchange; a store is looked at less often than a folder."""
+    time.sleep(0.2 if exchange.is_folder else 2.0)
+
+
 # --- messages
 def sign_message(secret: bytes, kind: str, at: str, party: str, payload: bytes = b"") -> bytes:
     """Return a message of a party: signature by its long-term Ed25519 key (32 bytes), header, payload."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     content = _header(kind, at, party) + payload
     return Ed25519PrivateKey.from_private_bytes(secret).sign(content) + content
 
 
 def open_message(data: bytes, kind: str, at: str, party: str, pem: bytes) -> bytes:
     """Return the payload of a message; PartyError with the party's name if the key `pem` did not sign it."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
     content, header, key = data[SIGNATURE:], _header(kind, at, party), load_pem_public_key(pem)
     assert isinstance(key, Ed25519PublicKey)
     try:
@@ -211,8 +214,6 @@ def check_announcements(plan: RoundPlan, announcements: Mapping[str, bytes], reg
 
 def _low_order(public: bytes) -> bool:
     """Return True if every secret shared with `public` is zero (RFC 7748, section 6.1); tested by sharing one."""
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-
     try:
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:

@@ -10,15 +10,20 @@ parties). The first of the two by name adds the secret's stream (AES-256 in coun
 party stores its masked vector, never its round key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
 
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import PartyError
+from tasks.core.tools import RowTools
 from tasks.federation.rounds import KEY, File, RoundPlan, check_announcements, sign_message
 from tasks.private.data.quarantine import Unprintable, sealed
 from tasks.private.data.rows import open_rows
@@ -27,14 +32,8 @@ from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.release import ballot_of
 from tasks.private.voting.votes import clean_votes, require_fitting
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-    from numpy.typing import NDArray
-
-    from tasks.core.tools import RowTools
-
-    Words = NDArray[np.uint32]
-    Mask = Callable[[NDArray[np.int64]], Words]
+Words = NDArray[np.uint32]
+Mask = Callable[[NDArray[np.int64]], Words]
 
 
 def prepare(tools: RowTools, plan: RoundPlan, fingerprint: str) -> None:
@@ -77,8 +76,6 @@ class RoundKey(Unprintable):
     __slots__ = ("_secret", "announcement", "party", "plan")
 
     def __init__(self, party: str, plan: RoundPlan, signing_key: bytes) -> None:
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
         secret = X25519PrivateKey.generate()
         payload = plan.digest + secret.public_key().public_bytes_raw()
         self.party, self.plan = party, plan
@@ -117,13 +114,6 @@ def masked(
 
 def _stream(secret: X25519PrivateKey, key: RoundKey, transcript: bytes, peer: str, public: bytes) -> Words:
     """Return the shared mask of a pair of parties, uint32 (n,), low byte first."""
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-    from cryptography.hazmat.primitives.ciphers import Cipher
-    from cryptography.hazmat.primitives.ciphers.algorithms import AES256
-    from cryptography.hazmat.primitives.ciphers.modes import CTR
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
     shared = secret.exchange(X25519PublicKey.from_public_bytes(public))
     bound = b"wasp pair 2\n" + canonical(sorted((key.party, peer))).encode() + key.plan.digest
     pair_key = HKDF(SHA256(), 32, salt=transcript, info=bound).derive(shared)

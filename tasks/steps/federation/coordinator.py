@@ -33,6 +33,7 @@ from tasks.federation.rounds import (
     message_path,
     open_message,
     pack,
+    pause,
     round_folder,
     rounds_with,
     unmasked,
@@ -52,8 +53,6 @@ LATE: Final = "no response before the timeout"
 WAITS: Final = {File.KEYS: "join", File.READY: "be ready", File.UPLOADS: "send masked votes"}
 REPORT_SECONDS: Final = 30.0
 """Seconds of waiting after which the missing parties are reported, again and again."""
-LONGEST_PAUSE: Final = 3.0
-"""Most seconds between two looks for messages; they grow with the seconds waited."""
 
 Dropped = dict[str, str]
 """Parties that this process dropped from its run, with reasons; a resumed run retries them."""
@@ -177,8 +176,7 @@ class Coordinator:
             if waited > reported + REPORT_SECONDS:
                 reported = waited
                 self.report(f"iteration {plan.iteration}: waiting for {name_some(missing)} to {WAITS[kind]}")
-            least = 0.2 if self.tools.exchange.is_folder else 1.0
-            time.sleep(min(max(least, waited / 20), LONGEST_PAUSE))
+            pause(self.tools.exchange)
 
     def _read(self, plan: RoundPlan, kind: str, parties: Sequence[str]) -> dict[str, bytes]:
         """Return the messages of a kind by party; each party writes below its own folder only."""
