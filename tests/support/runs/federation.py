@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from connectors.interfaces.errors import PartyError
 from connectors.interfaces.rows import RowsRef
 from connectors.ledger.state import RELEASING
 from flows.config.paths import dataset_of
@@ -53,50 +52,45 @@ class Killed(BaseException):
 
 
 class Threads:
-    """Parties that answer calls as `wasp party` does, as threads of this process; `acts` do a party's part instead."""
+    """Parties that answer calls as `wasp party` does, in a thread of this process; `acts` do a party's part instead."""
 
     def __init__(self, parties: Mapping[str, Party], acts: Mapping[str, Act] | None = None) -> None:
-        self.said: dict[tuple[str, str], str] = {}
         self.ended = threading.Event()
-        self.rounds = {name: Answering(party, self.said, (acts or {}).get(name)) for name, party in parties.items()}
-        self.threads = [threading.Thread(target=self._serve, args=(rounds,)) for rounds in self.rounds.values()]
+        self.rounds = [Answering(party, (acts or {}).get(name, take_part)) for name, party in parties.items()]
+        self.thread = threading.Thread(target=self._serve)
 
     def __enter__(self) -> Threads:
-        for thread in self.threads:
-            thread.start()
+        self.thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.ended.set()
-        for thread in self.threads:
-            thread.join(20)
+        self.thread.join(20)
 
     def outcomes(self, iteration: int = 0) -> list[str]:
         """Return what parties said in the rounds of an iteration."""
-        return [said for (_, at), said in self.said.items() if f"/iteration={iteration}/" in at]
+        said = [line for rounds in self.rounds for line in rounds.said]
+        return [outcome for at, outcome in said if f"/iteration={iteration}/" in at]
 
-    def _serve(self, rounds: Rounds) -> None:
+    def _serve(self) -> None:
         while not self.ended.wait(0.02):
-            rounds.answer(rounds.party.exchange.below(ROUNDS))
+            for rounds in self.rounds:
+                try:
+                    rounds.answer(rounds.party.exchange.below(ROUNDS))
+                except Killed:
+                    rounds.keys.clear()  # a new process has none of them
 
 
 class Answering(Rounds):
-    """The rounds of one party; what it said is recorded, unless it was killed."""
+    """The rounds of one party; `said` records each round with its outcome."""
 
-    def __init__(self, party: Party, said: dict[tuple[str, str], str], act: Act | None) -> None:
-        super().__init__(party, self.heard)
-        self.said, self.own = said, act or take_part
+    def __init__(self, party: Party, act: Act) -> None:
+        super().__init__(party, act)
+        self.said: list[tuple[str, str]] = []
 
-    def heard(self, party: Party, at: str, call: str, keys: Keys) -> Steps:
-        place = (party.name, at)
-        try:
-            self.said[place] = yield from self.own(party, at, call, keys)
-        except PartyError as error:
-            self.said[place] = str(error)
-        except Killed:
-            self.keys.clear()  # a new process has none of them
-            return "killed"
-        return self.said[place]
+    def report(self, text: str) -> None:
+        at, _, outcome = text.partition(": ")
+        self.said.append((at, outcome))
 
 
 @dataclass
