@@ -27,7 +27,7 @@ from flows.runtime.manifest import RunBook, now, recorded
 from flows.runtime.prefect_progress import shown
 from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts
-from tasks.audit.attacks import Attack, AttackResult, run_attack
+from tasks.audit.attacks import Attack
 from tasks.audit.bounds import CONFIDENCE
 from tasks.prefect.runtime import task_step
 from tasks.reporting import text as words
@@ -101,10 +101,10 @@ class AuditRun:
             advance(1)
         return result
 
-    def finish(self, attacked: Sequence[AttackResult], whole: dict[str, Any] | None) -> dict[str, Any]:
+    def finish(self, mechanisms: Sequence[dict[str, Any]], whole: dict[str, Any] | None) -> dict[str, Any]:
         """Write findings and figures, close the manifest and return the findings."""
         run_id, artifacts = self.book.values["run_id"], self.book.artifacts
-        path, mechanisms = f"runs/{run_id}/audit.json", [result.to_json() for result in attacked]
+        path = f"runs/{run_id}/audit.json"
         passed = all(mechanism["passed"] for mechanism in (*mechanisms, *([whole] if whole else [])))
         result = {
             "run_id": run_id,
@@ -114,7 +114,7 @@ class AuditRun:
             "epsilon_spent": 0.0,
             "trials": self.config.trials,
             "confidence": CONFIDENCE,
-            "mechanisms": mechanisms,
+            "mechanisms": list(mechanisms),
             "pipeline": whole,
             "ended": now(),
             "seconds": round(time.monotonic() - self.started, 1),
@@ -163,5 +163,6 @@ def auditing(config: AuditConfig) -> Iterator[AuditRun]:
 def attack(job: Attack, trials: int) -> Any:
     """Infer from releases of one mechanism whether a synthetic record took part."""
     with shown(f"attack {job.name}", 2 * trials) as advance:
-        finding = run_attack(job, trials, CONFIDENCE, advance)
-    return Completed(name="Completed" if finding.passed else "Red", message=finding.strongest.remark, data=finding)
+        finding = job.run(trials, CONFIDENCE, advance)
+    proven = f"at least epsilon {finding['epsilon_proven']:.4f} of {finding['epsilon_claimed']:.4f} is proven"
+    return Completed(name="Completed" if finding["passed"] else "Red", message=proven, data=finding)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from flows.engine.method import AuditCase, Release, Releases
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
-from tasks.audit.training import training_attack
+from tasks.audit.training import TrainingAttack
 from tasks.reporting.run_record import Released, Touched
 from tasks.students.recipe import PaidTraining
 
@@ -68,7 +68,8 @@ class TrainingRelease(Release):
         """Return the attack on a training with these steps and this noise."""
         if self.noise.non_private:
             return ()
-        return (AuditCase("dp_sgd training", self.noise.charge, attack=partial(training_attack, self.noise)),)
+        kind = "dp_sgd training"
+        return (AuditCase(kind, self.noise.charge, attack=partial(TrainingAttack, kind, self.noise)),)
 
 
 def paid_training(run: Run, steps: DpSteps) -> PaidTraining:

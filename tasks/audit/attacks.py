@@ -1,14 +1,21 @@
-"""Attacks on releases, each of which names its own, and the attack on votes.
+"""Attacks on releases: their common part, the attack on noisy integer sums, and sums of votes.
 
-A passed attack proves nothing; a bound above the claim proves that the noise is too small. Votes are attacked near and
-far (WASP) or near alone (private evolution), of one owner or of several parties. tasks/audit/parts.py has the attacks
-on densities, keyphrases, teachers and label counts, tasks/audit/training.py the one on trainings.
+A passed attack proves nothing; a bound above the claim proves that the noise is too small. All releases but trainings
+are noisy integer sums. The attacker knows everything except the membership of one record, the canary, whose
+contribution is as large as the promise allows. Under Gaussian noise it projects each release on the contribution and
+decides at the halfway point: the error rates bound mu (Dong, Roth and Su 2022, Section 2). Under Laplace noise the
+likelihood ratio, summed over all numbers, is compared with a threshold that was fixed beforehand on noise of the
+claimed scale: the bound is on epsilon.
+
+Votes are attacked near and far (WASP) or near alone (private evolution), of one owner or of several parties.
+tasks/audit/parts.py declares the attacks on other sums, tasks/audit/training.py has the one on trainings.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,38 +23,68 @@ from numpy.typing import NDArray
 from connectors.interfaces.progress import Advance
 from tasks.accounting.federated import Parties, SharedNoise
 from tasks.accounting.votes import Noise
-from tasks.audit.bounds import Finding
-from tasks.audit.sums import SumsCase
+from tasks.audit.bounds import (
+    CONFIDENCE,
+    Finding,
+    check_number,
+    describe_errors,
+    epsilon_bound,
+    freshness,
+    lower_bound,
+)
 from tasks.private.noise.discrete import add_noise_share
 from tasks.private.voting.ballot import Ballot, Candidates
-from tasks.private.voting.votes import NoisyVotes, clean_votes, noisy_votes
+from tasks.private.voting.votes import clean_votes, noisy_votes
 
 Ints = NDArray[np.int64]
-Run = Callable[[int, float, Advance], Sequence[Finding]]
+Floats = NDArray[np.float64]
 
-Mechanism = Callable[[Ballot, Candidates, "Noise"], Sequence[NoisyVotes]]
-"""All releases of one run over one election."""
+PILOT: Final = 20_000
+"""Draws of the claimed noise that fix the threshold, before any release is used."""
+
+Mechanism = Callable[[Ballot, Candidates, Noise], list[Ints]]
+"""All releases of one run over one election: the counts of all bins, near, then far."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attack:
-    """One release to attack.
-
-    Its name and its claimed noise. `run`: the attack; trials on each side, confidence, progress -> findings, of which
-    freshness and number are the last. `parties`: the parties that add the noise, where several vote.
-    """
+@dataclass(frozen=True, slots=True, eq=False)
+class Attack(ABC):
+    """One release to attack: its name and its claimed noise."""
 
     name: str
     noise: Any
-    run: Run
-    parties: Parties | None = None
+
+    @abstractmethod
+    def findings(self, trials: int, confidence: float, advance: Advance) -> list[Finding]:
+        """Attack the release with `trials` on each side; the last two findings are freshness and number."""
 
     @property
     def claims(self) -> dict[str, Any]:
-        """The claims of the noise, and the parties."""
-        parties = self.parties
-        about = {"parties": parties.number, "colluding": parties.colluding} if parties is not None else {}
-        return claims_of(self.name, self.noise) | about
+        """The claims of the noise."""
+        return claims_of(self.name, self.noise)
+
+    def run(self, trials: int, confidence: float, advance: Advance = lambda _: None) -> dict[str, Any]:
+        """Attack the release and return the claims and the findings; `advance` is called for every run of it."""
+        *strengths, fresh, number = findings = self.findings(trials, confidence, advance)
+        claimed, delta = self.claims, self.noise.delta
+        return claimed | {
+            "epsilon_proven": max(strength.proven(delta) for strength in strengths),
+            "stated_holds": claimed["epsilon_claimed"] <= claimed["epsilon_stated"],
+            "sound": all(strength.passed for strength in strengths),
+            "fresh": fresh.passed,
+            "number_kept": number.passed,
+            "passed": all(finding.passed for finding in findings),
+            "findings": [
+                {
+                    "what": strength.what,
+                    "passed": strength.passed,
+                    "epsilon_proven": strength.proven(delta),
+                    "remark": strength.remark,
+                }
+                for strength in strengths
+            ],
+            "freshness": fresh.remark,
+            "number": number.remark,
+        }
 
 
 def claims_of(name: str, noise: Any) -> dict[str, Any]:
@@ -69,85 +106,147 @@ def claims_of(name: str, noise: Any) -> dict[str, Any]:
     } | training
 
 
-@dataclass(frozen=True, slots=True)
-class AttackResult:
-    """Findings of the attack on one release: membership (one or more views), freshness, number of releases."""
+@dataclass(frozen=True, slots=True, eq=False)
+class SumsAttack(Attack):
+    """The attack on noisy sums; all data is synthetic, so no private row is opened and no budget spent.
 
-    attack: Attack
-    findings: Sequence[Finding]
+    `what`: the finding. `sides`: the input of a run without and with the canary. `clean`: its sums without noise.
+    `draw`: the noisy sums of each release of a run; a test replaces it by a sabotaged one. `views`: names and masks of
+    parts of the sums that the attacker also projects on; all of them by default. `parties`: those that add the noise,
+    where several vote.
+    """
+
+    what: str
+    sides: tuple[Any, Any]
+    clean: Callable[[Any], Ints]
+    draw: Callable[[Any], list[Ints]]
+    views: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    parties: Parties | None = None
 
     @property
-    def strongest(self) -> Finding:
-        """The finding on membership with the highest bound."""
-        return max(self.findings[:-2], key=lambda finding: finding.bound)
+    def claims(self) -> dict[str, Any]:
+        """The claims of the noise, and the parties."""
+        parties = self.parties
+        about = {"parties": parties.number, "colluding": parties.colluding} if parties is not None else {}
+        return claims_of(self.name, self.noise) | about
 
     @property
-    def passed(self) -> bool:
-        """True if every finding fits a sound mechanism."""
-        return all(finding.passed for finding in self.findings)
+    def claimed(self) -> float:
+        """The joint mu of all releases, or epsilon where the noise is Laplace."""
+        if self.noise.kind == "laplace":
+            return float(self.noise.epsilon_exact)
+        charge = self.noise.charge
+        return float(math.sqrt(self.noise.releases) * charge.sensitivity / charge.noise_scale)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the claims and the findings."""
-        claimed, delta = self.attack.claims, self.attack.noise.delta
-        *strengths, freshness, number = self.findings
-        return claimed | {
-            "epsilon_proven": self.strongest.proven(delta),
-            "stated_holds": claimed["epsilon_claimed"] <= claimed["epsilon_stated"],
-            "sound": all(strength.passed for strength in strengths),
-            "fresh": freshness.passed,
-            "number_kept": number.passed,
-            "passed": self.passed,
-            "findings": [
-                {
-                    "what": strength.what,
-                    "passed": strength.passed,
-                    "epsilon_proven": strength.proven(delta),
-                    "remark": strength.remark,
-                }
-                for strength in strengths
-            ],
-            "freshness": freshness.remark,
-            "number": number.remark,
-        }
+    @property
+    def baseline(self) -> Ints:
+        """The sums without the canary and without noise."""
+        return self.clean(self.sides[0])
+
+    @property
+    def direction(self) -> Floats:
+        """The contribution of the canary."""
+        return (self.clean(self.sides[1]) - self.baseline).astype(np.float64)
+
+    def findings(
+        self, trials: int = 1000, confidence: float = CONFIDENCE, advance: Advance = lambda _: None
+    ) -> list[Finding]:
+        """Attack the release `2 * trials` times; return its strength in each view, its freshness and its number."""
+        direction, outputs = self.direction, self._outputs(trials, advance)
+        if self.noise.kind == "laplace":
+            strengths = [self._laplace_finding(outputs, direction, confidence)]
+        else:
+            views = {self.what: direction} | {name: np.where(mask, direction, 0) for name, mask in self.views.items()}
+            strengths = [self._gaussian_finding(name, outputs, view, confidence) for name, view in views.items()]
+        most_releases = max(side.shape[1] for side in outputs)
+        return [*strengths, freshness(outputs[0]), check_number(most_releases, self.noise.releases)]
+
+    def _outputs(self, trials: int, advance: Advance) -> list[Floats]:
+        """Return the outputs of runs without and with the canary, minus the baseline, each (trials, releases, ...).
+
+        Missing releases are zero.
+        """
+        baseline, runs = self.baseline, []
+        for _ in range(trials):
+            runs.append([self.draw(side) for side in self.sides])
+            advance(2)
+        outputs = []
+        for side in zip(*runs, strict=True):
+            outputs.append(np.zeros((trials, max(map(len, side)), *baseline.shape)))
+            for number, releases in enumerate(side):
+                outputs[-1][number, : len(releases)] = np.stack(releases) - baseline
+        return outputs
+
+    def _gaussian_finding(self, name: str, outputs: list[Floats], view: Floats, confidence: float) -> Finding:
+        """Decide who took part by the projection of outputs on `view`, the canary's part in one release.
+
+        The threshold is halfway. The remark has the distance of the two sides, an estimate of mu: a bound far below it
+        was unlucky.
+        """
+        without, with_canary = ((side * view).sum(axis=tuple(range(1, side.ndim))) for side in outputs)
+        expected = self.noise.releases * float((view**2).sum())
+        errors = int((without > expected / 2).sum()), int((with_canary <= expected / 2).sum())
+        bound = lower_bound(*errors, len(without), confidence)
+        remark, distance = describe_errors(errors, len(without)), float(with_canary.mean() - without.mean())
+        spread = math.sqrt((float(without.var()) + float(with_canary.var())) / 2)
+        if spread and expected:
+            remark += (
+                f"; the means differ by {distance / spread:.2f} standard deviations, {distance / expected:.2f} of "
+            )
+            remark += "the expected distance"
+        return Finding(name, self.claimed, bound, bound <= self.claimed, remark)
+
+    def _laplace_finding(self, outputs: list[Floats], direction: Floats, confidence: float) -> Finding:
+        without, with_canary = (self._ratio(side, direction) for side in outputs)
+        threshold = self._threshold(direction, len(without), confidence)
+        errors = int((without >= threshold).sum()), int((with_canary < threshold).sum())
+        bound = epsilon_bound(*errors, len(without), confidence)
+        remark = describe_errors(errors, len(without))
+        return Finding(self.what, self.claimed, bound, bound <= self.claimed, remark, unit="epsilon")
+
+    def _ratio(self, side: Floats, direction: Floats) -> Floats:
+        """Return the log-likelihood ratio of each run, with to without canary, (runs,)."""
+        per_number = (np.abs(side) - np.abs(side - direction)) / self.noise.scale_int
+        return np.asarray(per_number.sum(axis=tuple(range(1, side.ndim))))
+
+    def _threshold(self, direction: Floats, trials: int, confidence: float) -> float:
+        """Return the threshold that proves most about a sound mechanism; no release is used."""
+        moved = direction[direction != 0][None]
+        rng = np.random.default_rng(0)
+        chance = -np.expm1(-1 / self.noise.scale_int)
+        shape = (max(1000, min(PILOT, 20_000_000 // max(moved.size, 1))), moved.size)
+        drawn = (rng.geometric(chance, shape) - rng.geometric(chance, shape)).astype(np.float64)
+        without, with_canary = self._ratio(drawn, moved), self._ratio(drawn + moved, moved)
+        best = (0.0, 0.0)
+        for threshold in np.quantile(with_canary, np.linspace(0.02, 0.98, 49)) - 1e-9:
+            alarms, misses = (without >= threshold).mean(), (with_canary < threshold).mean()
+            bound = epsilon_bound(round(alarms * trials), round(misses * trials), trials, confidence)
+            best = max(best, (bound, float(threshold)))
+        return best[1]
 
 
-def run_attack(attack: Attack, trials: int, confidence: float, advance: Advance = lambda _: None) -> AttackResult:
-    """Attack one release; `advance` is called for every run of it."""
-    return AttackResult(attack, attack.run(trials, confidence, advance))
+def vote_attack(noise: Noise, parties: Parties | None = None, run: Mechanism | None = None) -> SumsAttack:
+    """Return the attack on the votes of a run for the canary's candidates; a run is as many releases as planned."""
 
-
-def vote_attack(noise: Noise, parties: Parties | None = None) -> Attack:
-    """Return the attack on the votes of a run."""
-    kind = "federated" if parties else "pe" if noise.privacy.sides == 1 else f"wasp {noise.calibration}"
-    return Attack(kind, noise, vote_case(noise, parties).attack, parties)
-
-
-def vote_case(noise: Noise, parties: Parties | None = None, run: Mechanism | None = None) -> SumsCase:
-    """Return the attack on votes for the canary's candidates; a run is as many releases about them as planned."""
-
-    def one_owner(*election: Any) -> list[NoisyVotes]:
-        return [noisy_votes(*election) for _ in range(noise.releases)]
+    def one_owner(*election: Any) -> list[Ints]:
+        releases = [noisy_votes(*election) for _ in range(noise.releases)]
+        return [np.concatenate([side for side in (votes.near, votes.far) if side is not None]) for votes in releases]
 
     run = run or (one_owner if parties is None else FederatedRun(parties))
     sides = noise.privacy.sides
     candidates, others, both = canary_election(noise)
     kinds = np.repeat(("near", "far")[:sides], len(candidates.ids))
     names = "near and far" if sides == 2 else "near"
-    return SumsCase(
+    return SumsAttack(
+        "federated" if parties else "pe" if sides == 1 else f"wasp {noise.calibration}",
+        noise,
         what=f"who took part, by {names} votes",
         sides=(others, both),
         clean=lambda ballot: clean_votes(ballot, candidates, noise).counts.T.flatten(),
-        draw=lambda ballot: [_counts(votes) for votes in run(ballot, candidates, noise)],
-        scale_int=noise.sigma_int,
-        claimed=math.sqrt(noise.releases) / noise.noise_multiplier,
-        noise=noise,
+        draw=lambda ballot: run(ballot, candidates, noise),
         views={f"who took part, by {kind} votes": kinds == kind for kind in ("near", "far") if sides == 2},
+        parties=parties,
     )
-
-
-def _counts(votes: NoisyVotes) -> Ints:
-    """Return the counts of all bins of one release: near, then far."""
-    return np.concatenate([part for part in (votes.near, votes.far) if part is not None])
 
 
 def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
@@ -184,37 +283,20 @@ def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
 class FederatedRun:
     """A mechanism to attack: all rounds of several parties, minus the contributions of the colluders, who have no rows.
 
-    The adversary reads the sums, and colluders reveal their uploads. Masks cancel in the sum and hide nothing from it.
-    The fewest allowed parties take part, and the stated number of them collude, which leaves the least noise.
+    The adversary reads the sums, and colluders reveal their uploads. Masks cancel in the sum and hide nothing from it,
+    nor does it matter which party has the rows: the first one. The fewest allowed parties take part, and the stated
+    number of them collude, which leaves the least noise.
     """
 
     parties: Parties
 
-    def __call__(self, ballot: Ballot, candidates: Candidates, noise: Noise) -> list[NoisyVotes]:
+    def __call__(self, ballot: Ballot, candidates: Candidates, noise: Noise) -> list[Ints]:
         """Return each release as the colluders see it."""
         shares = SharedNoise(noise, self.parties)
-        parts = divide_ballot(ballot, self.parties.bearers)
-        remaining = np.sum([self.vectors(part, candidates, shares) for part in parts], axis=0)
-        releases = []
-        for counts in remaining:
-            near, *far = counts.reshape(noise.privacy.sides, -1)
-            releases.append(NoisyVotes(candidates.ids, near, far[0] if far else None, noise.scale, noise.sigma_int))
-        return releases
+        clean = np.tile(clean_votes(ballot, candidates, noise).counts.T.ravel(), (noise.releases, 1))
+        parts = [clean, *[np.zeros_like(clean)] * (self.parties.bearers - 1)]
+        return list(np.sum([self.noisy(part, shares) for part in parts], axis=0))
 
-    def vectors(self, ballot: Ballot, candidates: Candidates, shares: SharedNoise) -> Ints:
-        """Return the values of one party in all rounds with its share of the noise, (releases, sides * n)."""
-        clean = clean_votes(ballot, candidates, shares.total).counts.T.ravel()
-        return add_noise_share(np.tile(clean, (shares.total.releases, 1)), shares)
-
-
-def divide_ballot(ballot: Ballot, parties: int) -> list[Ballot]:
-    """Return the ballot of each party; rows are assigned in turns, with all rows of a person at one party."""
-    owners = ballot.persons if ballot.persons is not None else [str(row) for row in range(len(ballot.labels))]
-    order = {owner: index % parties for index, owner in enumerate(dict.fromkeys(owners))}
-    of_rows = np.array([order[owner] for owner in owners], dtype=np.int64)
-    return [_take_rows(ballot, np.flatnonzero(of_rows == party)) for party in range(parties)]
-
-
-def _take_rows(ballot: Ballot, rows: Ints) -> Ballot:
-    persons = None if ballot.persons is None else [ballot.persons[row] for row in rows]
-    return replace(ballot, vectors=ballot.vectors[rows], labels=[ballot.labels[row] for row in rows], persons=persons)
+    def noisy(self, counts: Ints, shares: SharedNoise) -> Ints:
+        """Return the counts of one party in all rounds, (releases, sides * n), with its share of the noise."""
+        return add_noise_share(counts, shares)

@@ -5,20 +5,15 @@ minimum of them; fewer errors prove that it does not. Rates are bounded by Clopp
 """
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from connectors.interfaces.progress import Advance
 from tasks.accounting.composition import gaussian_epsilon
 
 Floats = NDArray[np.float64]
-
-Side = TypeVar("Side")
-"""Input of a mechanism in a run: an election, documents, rows."""
 
 CONFIDENCE: Final = 0.999
 """Confidence of a lower bound. Both error rates must deviate at once: about one sound mechanism in 10^5 fails."""
@@ -34,14 +29,12 @@ PAIR_ERRORS: Final = 8.0
 class Finding:
     """The result of one attack.
 
-    `claimed` and `bound` are in `unit`: mu of Gaussian differential privacy, or epsilon. `trials`: runs with the
-    canary, and as many without it.
+    `claimed` and `bound` are in `unit`: mu of Gaussian differential privacy, or epsilon.
     """
 
     what: str
     claimed: float
     bound: float
-    trials: int
     passed: bool
     remark: str = ""
     unit: Literal["mu", "epsilon"] = "mu"
@@ -127,61 +120,6 @@ def one_run_chance(canaries: int, guesses: int, correct: int, epsilon: float, de
     return min(1.0, float(binom.sf(correct - 1, guesses, success)) + 2 * canaries * delta * float(steepest))
 
 
-def run_sides(
-    release: Callable[[Side], list[NDArray[Any]]],
-    sides: tuple[Side, Side],
-    baseline: NDArray[Any],
-    trials: int,
-    advance: Advance,
-) -> tuple[Floats, Floats]:
-    """Run `trials` times without and with the canary.
-
-    Return the outputs of each side minus `baseline`, shape (trials, releases, ...); missing releases are zero.
-    """
-    runs: tuple[list[list[NDArray[Any]]], list[list[NDArray[Any]]]] = ([], [])
-    for _ in range(trials):
-        for outputs, side in zip(runs, sides, strict=True):
-            outputs.append(release(side))
-        advance(2)
-
-    def stacked(runs: Sequence[Sequence[NDArray[Any]]]) -> Floats:
-        outputs = np.zeros((len(runs), max(map(len, runs)), *baseline.shape))
-        for number, releases in enumerate(runs):
-            outputs[number, : len(releases)] = np.stack(releases) - baseline
-        return outputs
-
-    return stacked(runs[0]), stacked(runs[1])
-
-
-def gaussian_finding(
-    what: str, claimed: float, sides: tuple[Floats, Floats], view: Floats, planned: int, confidence: float
-) -> Finding:
-    """Decide who took part by the projection of outputs on `view`.
-
-    `sides`: outputs without and with the canary. `view`: the canary's part in one release, of which `planned` were
-    planned. The threshold is halfway.
-    """
-    without, with_canary = ((side * view).sum(axis=tuple(range(1, side.ndim))) for side in sides)
-    halfway = planned * float((view**2).sum()) / 2
-    errors = int((without > halfway).sum()), int((with_canary <= halfway).sum())
-    bound = lower_bound(*errors, len(without), confidence)
-    remark = describe_errors(errors, len(without)) + _describe_distance(without, with_canary, 2 * halfway)
-    return Finding(what, claimed, bound, len(without), bound <= claimed, remark)
-
-
-def _describe_distance(without: Floats, with_canary: Floats, expected: float) -> str:
-    """Describe the distance of the two sides, an estimate of mu.
-
-    A bound far below the estimate was unlucky.
-    """
-    distance = float(with_canary.mean() - without.mean())
-    spread = math.sqrt((float(without.var()) + float(with_canary.var())) / 2)
-    if not (spread and expected):
-        return ""
-    deviations, ratio = distance / spread, distance / expected
-    return f"; the means differ by {deviations:.2f} standard deviations, {ratio:.2f} of the expected distance"
-
-
 def describe_errors(errors: tuple[int, int], trials: int) -> str:
     """Describe how often an attack was wrong."""
     return f"{errors[0]} false alarms, {errors[1]} misses in {trials} decisions each"
@@ -199,7 +137,7 @@ def freshness(noises: Floats) -> Finding:
     if bins:
         remark += f"; those of any two bins by {bins:.1f} at most; up to {PAIR_ERRORS:g} is chance"
     fresh = worst <= STANDARD_ERRORS and bins <= PAIR_ERRORS
-    return Finding("noise is fresh", 0.0, 0.0, len(noises), fresh, remark)
+    return Finding("noise is fresh", 0.0, 0.0, fresh, remark)
 
 
 def _of_bins(noises: Floats) -> float:
@@ -216,10 +154,10 @@ def _of_bins(noises: Floats) -> float:
     return math.atanh(largest) * math.sqrt(max(len(flat) - 3, 0))
 
 
-def check_number(released: int, planned: int, runs: int) -> Finding:
+def check_number(released: int, planned: int) -> Finding:
     """Compare the number of releases of a run with the plan."""
     remark = f"{released} releases seen, {planned} planned"
-    return Finding("as many releases as planned", 0.0, 0.0, runs, released <= planned, remark)
+    return Finding("as many releases as planned", 0.0, 0.0, released <= planned, remark)
 
 
 def _correlation(first: Floats, second: Floats) -> float:

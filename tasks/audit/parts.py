@@ -14,8 +14,7 @@ from typing import Any, Final
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.sums import SumNoise
 from tasks.accounting.teachers import TeacherPrivacy
-from tasks.audit.attacks import Attack
-from tasks.audit.sums import SumsCase
+from tasks.audit.attacks import SumsAttack
 from tasks.private.releases import density, keyphrases, label_counts, teachers
 from tasks.private.releases.sums import Sides, add_noise
 
@@ -73,15 +72,23 @@ KINDS: Final = {
 """Every kind by its part."""
 
 
-def part_attack(noise: SumNoise[Any]) -> Attack:
+def part_attack(noise: SumNoise[Any]) -> SumsAttack:
     """Return the attack on a release of sums; where there are several sorts of noise, its name ends with the sort."""
     privacy, noise = noise.privacy, few_numbers(noise)
-    kind = KINDS[privacy.part].audited
+    name = KINDS[privacy.part].audited
     if isinstance(privacy, PartPrivacy):
-        kind = f"{kind} {privacy.setting}"
+        name = f"{name} {privacy.setting}"
     elif isinstance(privacy, TeacherPrivacy):
-        kind = f"{kind} {privacy.kind}"
-    return Attack(kind, noise, part_case(noise).attack)
+        name = f"{name} {privacy.kind}"
+    sides = KINDS[privacy.part].canary(noise)
+    return SumsAttack(
+        name,
+        noise,
+        what=f"who took part, by {privacy.part}",
+        sides=(sides.without, sides.canary),
+        clean=lambda side: sides.clean(side).sums,
+        draw=lambda side: [add_noise(sides.clean(side), noise).sums],
+    )
 
 
 def few_numbers(noise: SumNoise[Any]) -> SumNoise[Any]:
@@ -92,17 +99,3 @@ def few_numbers(noise: SumNoise[Any]) -> SumNoise[Any]:
     elif isinstance(privacy, TeacherPrivacy) and privacy.part != "labels":
         few = replace(privacy, numbers=min(FEW, privacy.numbers))
     return replace(noise, privacy=few, scale=noise.scale * few.sensitivity / noise.sensitivity)
-
-
-def part_case(noise: SumNoise[Any]) -> SumsCase:
-    """Return the attack on a release of sums."""
-    sides = KINDS[noise.privacy.part].canary(noise)
-    return SumsCase(
-        what=f"who took part, by {noise.privacy.part}",
-        sides=(sides.without, sides.canary),
-        clean=lambda side: sides.clean(side).sums,
-        draw=lambda side: [add_noise(sides.clean(side), noise).sums],
-        scale_int=noise.scale_int,
-        claimed=noise.epsilon_exact if noise.kind == "laplace" else noise.sensitivity / noise.scale,
-        noise=noise,
-    )

@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from connectors.interfaces.progress import Advance
 from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.audit.attacks import Attack
-from tasks.audit.bounds import Finding, check_number, freshness, one_run_bound, right_guesses
+from tasks.audit.bounds import CONFIDENCE, Finding, check_number, freshness, one_run_bound, right_guesses
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.students.loop import import_torch
@@ -47,30 +47,27 @@ Train = Callable[[Any, EncodedRows, Recipe, StepsTaken], int]
 """A training of a model on rows."""
 
 
-def training_attack(noise: TrainingNoise) -> Attack:
-    """Return the attack on a training by DP-SGD."""
-    return Attack("dp_sgd training", noise, partial(audit_training, noise))
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingAttack(Attack):
+    """The attack on a training by DP-SGD; all data is synthetic: no private row is opened.
 
-
-def audit_training(
-    noise: TrainingNoise,
-    trials: int = 1000,
-    confidence: float = 0.999,
-    advance: Advance = lambda _: None,
-    train: Train = train_privately,
-) -> list[Finding]:
-    """Attack one training of `2 * trials` canaries; return findings on its strength, its noise and its steps.
-
-    `noise`: the claim, with rate, steps and clipping norm. All data is synthetic: no private row is opened.
+    `noise`: the claim, with rate, steps and clipping norm.
     """
-    plan = noise.training
-    canaries = 2 * trials
-    included = np.frombuffer(os.urandom(canaries), dtype=np.uint8) % 2 == 1
-    seen = observe_training(noise, np.flatnonzero(included), canaries, train)
-    scores, doubt = seen.sum(axis=0)[:, 0], (1 - confidence) / len(GUESSED)
-    strengths = [guess_coins(scores, included, share, noise, 1 - doubt) for share in GUESSED]
-    advance(canaries)
-    return [*strengths, check_size(seen, included, noise), check_number(len(seen), plan.steps, 1)]
+
+    noise: TrainingNoise
+    train: Train = train_privately
+
+    def findings(
+        self, trials: int = 1000, confidence: float = CONFIDENCE, advance: Advance = lambda _: None
+    ) -> list[Finding]:
+        """Attack one training of `2 * trials` canaries; return findings on its strength, its noise and its steps."""
+        noise, canaries = self.noise, 2 * trials
+        included = np.frombuffer(os.urandom(canaries), dtype=np.uint8) % 2 == 1
+        seen = observe_training(noise, np.flatnonzero(included), canaries, self.train)
+        scores, doubt = seen.sum(axis=0)[:, 0], (1 - confidence) / len(GUESSED)
+        strengths = [guess_coins(scores, included, share, noise, 1 - doubt) for share in GUESSED]
+        advance(canaries)
+        return [*strengths, check_size(seen, included, noise), check_number(len(seen), noise.training.steps)]
 
 
 def guess_coins(
@@ -83,7 +80,7 @@ def guess_coins(
     bound = one_run_bound(canaries, guesses, correct, noise.delta, confidence)
     claimed, name = noise.epsilon_exact, f"who took part, by all steps, {share:.0%} guessed"
     remark = f"{correct} of {guesses} guesses about {canaries} canaries in one training are right"
-    return Finding(name, claimed, bound, canaries // 2, bound <= claimed, remark, "epsilon")
+    return Finding(name, claimed, bound, bound <= claimed, remark, "epsilon")
 
 
 def observe_training(noise: TrainingNoise, present: NDArray[np.int64], canaries: int, train: Train) -> Floats:
@@ -120,7 +117,7 @@ def check_size(seen: Floats, included: NDArray[np.bool_], noise: TrainingNoise) 
     is_planned = measured >= 1 - STANDARD_ERRORS * error and moved <= plan.sample_rate + STANDARD_ERRORS * spread
     remark = f"noise is {measured:.4f} times the planned size, standard error {error:.4f}; a canary moves a sum by "
     remark += f"{moved:.4f} clipping norms on average, {plan.sample_rate:.4f} are planned; {fresh.remark}"
-    return Finding("noise is fresh", 0.0, 0.0, noises.size, fresh.passed and is_planned, remark)
+    return Finding("noise is fresh", 0.0, 0.0, fresh.passed and is_planned, remark)
 
 
 def _memory_store() -> Any:

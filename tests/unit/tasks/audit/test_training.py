@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tasks.accounting.dp_sgd import Training, TrainingNoise, calibrate_training
-from tasks.audit.training import Train, audit_training
+from tasks.audit.training import Train, TrainingAttack
 from tasks.private.training import dp_train
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
@@ -45,14 +45,14 @@ def longer(model: Any, rows: EncodedRows, recipe: Recipe, taken: StepsTaken) -> 
 
 
 def test_our_training_passes_and_part_of_the_claim_is_proven(noise: TrainingNoise) -> None:
-    found = audit_training(noise, TRIALS)
+    found = TrainingAttack("dp_sgd training", noise).findings(TRIALS)
     assert all(one.passed for one in found), found
     assert found[0].bound > 0.3
 
 
 @pytest.mark.parametrize("train", [no_noise, weaker, unclipped, longer], ids=lambda train: train.__name__)
 def test_a_sabotaged_training_is_caught(noise: TrainingNoise, train: Train) -> None:
-    assert not all(one.passed for one in audit_training(noise, TRIALS, train=train))
+    assert not all(one.passed for one in TrainingAttack("dp_sgd training", noise, train).findings(TRIALS))
 
 
 def test_noise_that_is_the_same_in_every_step_is_caught(noise: TrainingNoise, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,4 +62,4 @@ def test_noise_that_is_the_same_in_every_step_is_caught(noise: TrainingNoise, mo
         return kept.setdefault(count, np.random.default_rng(1).normal(0, sigma, count))
 
     monkeypatch.setattr(dp_train, "gaussian", repeated)
-    assert not audit_training(noise, TRIALS)[2].passed
+    assert not TrainingAttack("dp_sgd training", noise).findings(TRIALS)[2].passed
