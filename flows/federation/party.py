@@ -148,19 +148,14 @@ def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) ->
             pause(party.exchange)
 
 
-Steps = Generator[None, None, str]
-Act = Callable[[Party, str, str, Keys], Steps]
-"""A party's part in a round: `take_part`."""
-
-
 class Rounds:
     """The rounds of this process: round keys, the last call answered in each round, open rounds, ended runs."""
 
-    def __init__(self, party: Party, act: Act = take_part) -> None:
-        self.party, self.act = party, act
+    def __init__(self, party: Party) -> None:
+        self.party = party
         self.keys: Keys = {}
         self.answered: dict[str, str] = {}
-        self.open: dict[str, Steps] = {}
+        self.open: dict[str, Generator[None, None, str]] = {}
         self.ended: set[str] = set()
 
     def answer(self, names: list[str]) -> None:
@@ -180,7 +175,7 @@ class Rounds:
         for at, call in calls.items():
             if at not in self.open and self.answered.get(at) != call:
                 self.answered[at] = call
-                self.open[at] = self.act(self.party, at, call, self.keys)
+                self.open[at] = take_part(self.party, at, call, self.keys)
             if at in self.open:
                 self._continue(at)
 

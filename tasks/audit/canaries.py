@@ -123,19 +123,17 @@ def vote_scores(evidence: Evidence) -> Floats:
     synthetic = evidence.embedder.embed(texts["text"].tolist())
     canaries = _ballots(evidence, [(canary.text, canary.label) for canary in evidence.canaries])
     others = _ballots(evidence, evidence.others)
-    known, counts = [], []
+    by_id, known, counts = texts.assign(row=np.arange(len(texts))).set_index("sample_id"), [], []
     for release in evidence.releases:
-        voted = pd.Index(texts["sample_id"]).get_indexer(release["sample_id"])
-        ids, labels = release["sample_id"].to_numpy(np.int64), texts["label"].to_numpy(str)[voted]
-        candidates = Candidates(ids, labels, synthetic[voted])
+        voted = by_id.loc[release["sample_id"]]
+        candidates = Candidates(voted.index.to_numpy(np.int64), voted["label"].to_numpy(str), synthetic[voted["row"]])
         own, other = (
             np.array([clean_votes(row, candidates, noise).counts for row in rows]) for rows in (canaries, others)
         )
         known.append(own.reshape(len(own), -1).T / noise.scale)
         rest = release[["near", "far"]].to_numpy() - other.sum(axis=0) - own.sum(axis=0) / 2
         counts.append(rest.ravel() / noise.scale)
-    regression = BayesianRidge(fit_intercept=False).fit(np.concatenate(known), np.concatenate(counts))
-    return np.asarray(regression.coef_)
+    return np.asarray(BayesianRidge(fit_intercept=False).fit(np.concatenate(known), np.concatenate(counts)).coef_)
 
 
 def _ballots(evidence: Evidence, rows: Sequence[tuple[str, str]]) -> list[Ballot]:

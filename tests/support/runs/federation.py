@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from connectors.ledger.state import RELEASING
 from flows.config.paths import dataset_of
 from flows.engine.prepare import Prepared
 from flows.federation.local_parties import partition
-from flows.federation.party import Act, Rounds, Steps, load_party
+from flows.federation.party import Rounds, load_party
 from flows.runtime.manifest import open_book
 from tasks.core.refs import Payer, Written
 from tasks.federation.partition import Partition
@@ -28,7 +28,7 @@ from tasks.private.voting.release import private_vectors
 from tasks.private.voting.votes import NoisyVotes, clean_votes
 from tasks.steps.federation import coordinator
 from tasks.steps.federation.coordinator import Coordinator, Dropped
-from tasks.steps.federation.party import Keys, Party, take_part
+from tasks.steps.federation.party import Party
 from tasks.steps.vote import VoteSpec, candidates
 from tests.support.runs.prepared_run import WORDS, start, write_texts
 
@@ -52,11 +52,11 @@ class Killed(BaseException):
 
 
 class Threads:
-    """Parties that answer calls as `wasp party` does, in a thread of this process; `acts` do a party's part instead."""
+    """Parties that answer calls as `wasp party` does, in a thread of this process."""
 
-    def __init__(self, parties: Mapping[str, Party], acts: Mapping[str, Act] | None = None) -> None:
+    def __init__(self, parties: Iterable[Party]) -> None:
         self.ended = threading.Event()
-        self.rounds = [Answering(party, (acts or {}).get(name, take_part)) for name, party in parties.items()]
+        self.rounds = [Answering(party) for party in parties]
         self.thread = threading.Thread(target=self._serve)
 
     def __enter__(self) -> Threads:
@@ -84,8 +84,8 @@ class Threads:
 class Answering(Rounds):
     """The rounds of one party; `said` records each round with its outcome."""
 
-    def __init__(self, party: Party, act: Act) -> None:
-        super().__init__(party, act)
+    def __init__(self, party: Party) -> None:
+        super().__init__(party)
         self.said: list[tuple[str, str]] = []
 
     def report(self, text: str) -> None:
@@ -95,10 +95,14 @@ class Answering(Rounds):
 
 @dataclass
 class Lying:
-    """An exchange that changes what a party writes: `change` gets name and bytes and returns bytes, or None."""
+    """An exchange that changes what a party writes: `change` gets name and bytes and returns bytes, or None.
+
+    The party is killed once it has written its message `last`.
+    """
 
     true: Any
     change: Callable[[str, bytes], bytes | None]
+    last: str = ""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.true, name)
@@ -107,31 +111,28 @@ class Lying:
         data = self.change(name, source)
         if data is not None:
             self.true.write(name, data)
+        if name.endswith(f"/{self.last}"):
+            raise Killed
 
 
-def lying(party: str, change: Callable[[str, bytes], bytes | None]) -> dict[str, Act]:
+Exchanges = Mapping[str, Callable[[Any], Any]]
+"""What some parties have in place of their exchange."""
+
+
+def lying(party: str, change: Callable[[str, bytes], bytes | None]) -> Exchanges:
     """Let one party's messages be changed."""
-
-    def act(one: Party, at: str, call: str, keys: Keys) -> Steps:
-        return take_part(replace(one, exchange=Lying(one.exchange, change)), at, call, keys)
-
-    return {party: act}
+    return {party: lambda exchange: Lying(exchange, change)}
 
 
-def killed_at(party: str, stage: str) -> dict[str, Act]:
+def killed_at(party: str, stage: str) -> Exchanges:
     """Kill a party: "joined" before it announces its key, "ready" after it said that it is ready."""
 
-    def act(one: Party, at: str, call: str, keys: Keys) -> Steps:
-        def change(name: str, data: bytes) -> bytes:
-            if name.endswith("/ready"):
-                one.exchange.write(name, data)
-            if name.endswith("/keys" if stage == "joined" else "/ready"):
-                raise Killed
-            return data
+    def change(name: str, data: bytes) -> bytes:
+        if stage == "joined" and name.endswith("/keys"):
+            raise Killed
+        return data
 
-        return take_part(replace(one, exchange=Lying(one.exchange, change)), at, call, keys)
-
-    return {party: act}
+    return {party: lambda exchange: Lying(exchange, change, "ready")}
 
 
 @dataclass
@@ -192,12 +193,14 @@ class Federated:
         return Coordinator(self.run.tools, self.spec(), self.run.federation, "step", {}, print)
 
     def vote(
-        self, acts: Mapping[str, Act] | None = None, iteration: int = 0, minutes: float = 2.0, respend: bool = False
+        self, exchanges: Exchanges | None = None, iteration: int = 0, minutes: float = 2.0, respend: bool = False
     ) -> tuple[NoisyVotes, dict[str, Any], Threads]:
         """Hold the vote of an iteration; return the votes, what is written beside them, and what parties said."""
         written = [self.texts(number) for number in range(iteration + 1)]
         parties, dropped = replace(self.run.federation, minutes=minutes), Dropped()
-        with Threads(self.parties, acts) as threads:
+        lied = {name: wrap(self.parties[name].exchange) for name, wrap in (exchanges or {}).items()}
+        served = [replace(each, exchange=lied.get(name, each.exchange)) for name, each in self.parties.items()]
+        with Threads(served) as threads:
             ref, _ = coordinator.federated_vote(
                 self.run.tools, self.spec(iteration, respend), written, parties, dropped, self.reports.append
             )

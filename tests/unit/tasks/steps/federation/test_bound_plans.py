@@ -1,10 +1,9 @@
 """Plans and messages that are made to learn something of one party's rows, or to spoil a round."""
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
-from time import sleep
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,10 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError, FinalError, PartyError
 from connectors.security.signing import open_signing_key
-from flows.federation.party import Steps
 from flows.runtime.state_folder import COORDINATOR_KEY
 from tasks.federation.rounds import File, RoundPlan, message_path, open_message, round_folder, sign_message
 from tasks.private.federation.party_vote import RoundKey
-from tasks.steps.federation.party import Keys, Party, check_plan, take_part
+from tasks.steps.federation.party import check_plan, take_part
 from tasks.steps.vote import candidates
 from tests.support.runs.federation import (
     LABELS,
@@ -45,40 +43,14 @@ def changed(plan: RoundPlan, **values: Any) -> RoundPlan:
     return plan.model_copy(update=values | {"privacy": replace(plan.privacy, **promise)})
 
 
-class Answer(Thread):
-    """The target in one round; `said` is its outcome."""
-
-    def __init__(self, federated: Federated, at: str) -> None:
-        super().__init__(daemon=True)
-        party = federated.parties[TARGET]
-        self.party, self.at, self.said = party, at, ""
-        self.start()
-
-    def run(self) -> None:
-        steps = take_part(self.party, self.at, "call-1", {})
-        try:
-            while not self.party.exchange.exists(f"{self.at}/{File.ABORT}"):
-                next(steps)
-                sleep(0.02)
-        except StopIteration as end:
-            self.said = end.value
-        except PartyError as error:
-            self.said = str(error)
-
-    def until_key(self) -> None:
-        while self.is_alive() and not self.party.exchange.exists(message_path(self.at, File.KEYS, TARGET)):
-            self.join(0.02)
-
-
 def answer(federated: Federated, plan: RoundPlan, secret: bytes | None = None) -> str:
     """Return the code of the target's refusal of a plan, empty if it announces its key instead."""
     at = plan.at
     federated.files.write(f"{at}/{File.PLAN}", plan.to_message(secret or federated.run.tools.coordinator_key))
-    target = Answer(federated, at)
-    target.until_key()
-    federated.files.write(f"{at}/{File.ABORT}", b"{}")
-    target.join(30)
+    with suppress(PartyError):
+        next(take_part(federated.parties[TARGET], at, "call-1", {}))
     refused = federated.files.read(message_path(at, File.REFUSALS, TARGET))
+    assert bool(refused) != federated.files.exists(message_path(at, File.KEYS, TARGET))
     key = federated.run.federation.registry[TARGET]
     return open_message(refused, File.REFUSALS, at, TARGET, key).decode().split()[1] if refused else ""
 
@@ -124,23 +96,21 @@ def test_parties_that_get_different_plans_end_the_round_with_the_reason(tmp_path
     secret, public = federated.run.tools.coordinator_key, federated.run.federation.coordinator
 
     class Two:
-        def __init__(self, true: Any, at: str) -> None:
-            self.true, self.at = true, at
+        def __init__(self, true: Any) -> None:
+            self.true = true
 
         def __getattr__(self, name: str) -> Any:
             return getattr(self.true, name)
 
         def read(self, name: str) -> bytes | None:
             data = self.true.read(name)
-            if not name.endswith(f"/{File.PLAN}"):
+            at, _, file = name.rpartition("/")
+            if file != File.PLAN:
                 return data
-            return changed(RoundPlan.from_message(data, self.at, public), epsilon=100.0).to_message(secret)
-
-    def act(one: Party, at: str, call: str, keys: Keys) -> Steps:
-        return take_part(replace(one, exchange=Two(one.exchange, at)), at, call, keys)
+            return changed(RoundPlan.from_message(data, at, public), epsilon=100.0).to_message(secret)
 
     with pytest.raises(FinalError, match="received another plan of this round"):
-        federated.vote({name: act for name in federated.parties if name != TARGET})
+        federated.vote({name: Two for name in federated.parties if name != TARGET})
     assert set(federated.releases().values()) == {0}
 
 
@@ -148,15 +118,15 @@ def test_a_party_compares_the_plans_of_all_itself(tmp_path: Path) -> None:
     """A coordinator that lies would publish the keys although they belong to different plans."""
     federated = open_federated(tmp_path / "f", **PRIVATE)
     plan = first_plan(federated)
-    target = Answer(federated, plan.at)
-    target.until_key()
+    target = take_part(federated.parties[TARGET], plan.at, "call-1", {})
+    next(target)  # it has announced its key
     weaker = changed(plan, epsilon=100.0)
     keys = {name: RoundKey(name, weaker, party.secret).announcement for name, party in federated.parties.items()}
     keys[TARGET] = federated.files.read(message_path(plan.at, File.KEYS, TARGET))
     listed = json.dumps({name: key.hex() for name, key in keys.items()})
     federated.files.write(f"{plan.at}/{File.LIST}", listed.encode())
-    target.join(30)
-    assert "another plan of the round than other parties" in target.said
+    with pytest.raises(PartyError, match="another plan of the round than other parties"):
+        next(target)
     assert set(federated.releases().values()) == {0}
 
 
@@ -170,9 +140,8 @@ def test_a_plan_that_the_coordinator_did_not_sign_is_refused(tmp_path: Path) -> 
     assert answer(federated, changed(plan, attempt=3)) == ""
     at = changed(plan, attempt=4).at  # the plan of another round is refused although it is signed
     federated.files.write(f"{at}/{File.PLAN}", plan.to_message(federated.run.tools.coordinator_key))
-    target = Answer(federated, at)
-    target.join(30)
-    assert "registry did not sign" in target.said
+    with pytest.raises(PartyError, match="registry did not sign"):
+        next(take_part(federated.parties[TARGET], at, "call-1", {}))
 
 
 def test_every_field_of_a_plan_is_in_its_digest(tmp_path: Path) -> None:
