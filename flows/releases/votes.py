@@ -10,7 +10,7 @@ from flows.engine.federation import federation_of
 from flows.engine.method import AuditCase, Release, Releases
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import Noise, calibrate, signal_index
-from tasks.audit.attacks import Attack, vote_attack
+from tasks.audit.attacks import Attack, claims_of, vote_attack
 from tasks.reporting.run_record import Released, Touched
 from tasks.text.prompts import TaskCard
 
@@ -71,17 +71,8 @@ class VotesRelease(Release):
         noise = self.noise
         if not noise.releases or noise.non_private:
             return ()
-        claim = {
-            "noise_scale": noise.sigma,
-            "sensitivity": noise.sensitivity,
-            "releases": noise.releases,
-            "delta": noise.delta,
-            "protects": noise.privacy.protects,
-            "adjacency": noise.privacy.adjacency,
-            "sides": noise.privacy.sides,
-            "shared": self.config.parties is not None,
-        }
-        return (AuditCase("vote", noise.charge, claim, self._attack),)
+        about = {"sides": noise.privacy.sides, "shared": self.config.parties is not None}
+        return (AuditCase("vote", noise.charge, claims_of("vote", noise) | about, self._attack),)
 
     def _attack(self) -> Attack:
         federation = federation_of(self.config)
