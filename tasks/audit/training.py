@@ -8,8 +8,7 @@ noise only, which is compared with the planned noise.
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
@@ -89,13 +88,24 @@ def observe_training(noise: TrainingNoise, present: NDArray[np.int64], canaries:
     Shape (steps, canaries, 2), in units of a gradient. `present`: the canaries that take part.
     """
     torch, plan = import_torch(), noise.training
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
     model = _model(torch, canaries)
     ids = present.astype(np.int64)[:, None]
     rows = EncodedRows(ids, np.ones_like(ids), np.zeros(len(ids), dtype=np.int64))
     recipe = Recipe(plan, noise.noise_multiplier, TINY_RATE, "hooks", rows_at_once=AT_ONCE)
     seen: list[Floats] = []
-    with _watched(model.table.weight, seen):
+
+    def record(optimizer: Any, *_: Any) -> None:
+        weight = model.table.weight
+        if any(parameter is weight for group in optimizer.param_groups for parameter in group["params"]):
+            seen.append(weight.grad.detach().double().cpu().numpy().copy())
+
+    handle = register_optimizer_step_pre_hook(record)
+    try:
         train(model, rows, recipe, StepsTaken.start(_memory_store(), "audit", "audit"))
+    finally:
+        handle.remove()
     gradients = np.stack(seen) * plan.batch_rows
     along, across = np.array([-1.0, 1.0]) / math.sqrt(2), np.array([1.0, 1.0]) / math.sqrt(2)
     return np.stack([gradients @ along, gradients @ across], axis=2)
@@ -140,19 +150,3 @@ def _model(torch: Any, canaries: int) -> Any:
             return SimpleNamespace(logits=STEEP * self.table(input_ids[:, 0]))
 
     return Table()
-
-
-@contextmanager
-def _watched(weight: Any, seen: list[Floats]) -> Iterator[None]:
-    """Append the gradient of `weight` to `seen` before every step of its optimizer."""
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
-
-    def record(optimizer: Any, *_: Any) -> None:
-        if any(parameter is weight for group in optimizer.param_groups for parameter in group["params"]):
-            seen.append(weight.grad.detach().double().cpu().numpy().copy())
-
-    handle = register_optimizer_step_pre_hook(record)
-    try:
-        yield
-    finally:
-        handle.remove()
