@@ -168,7 +168,7 @@ def _plain(problem: dict[str, Any]) -> str:
     if problem["type"] == "too_short":
         return f"needs at least {limits['min_length']} entries, has {limits['actual_length']}. Add entries"
     if problem["type"] == "string_pattern_mismatch" and limits["pattern"] == NAME:
-        return "is no name of a model. Write letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
+        return "is no valid name. Write letters, digits, '.', '_' and '-', a letter or digit first, at most 63"
     return redact(str(problem["msg"]).removeprefix("Value error, "))
 
 

@@ -19,7 +19,7 @@ PAID = ("anthropic", "litellm", "openai")
 WITH_MODEL = (*PAID, "fill_mask", "hf", "ngram", "recorded")
 """Connectors that need the name of a model."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
-"""Form of the name of a language model, which names files and columns."""
+"""Form of the name of a language model or a party, which names files and columns."""
 
 
 class Price(Strict):

@@ -13,6 +13,7 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from connectors.security.signing import pem_of_line, public_line, public_pem
 from flows.config.base import AnyConfig
+from flows.config.models import NAME
 from flows.config.paths import place
 from flows.config.yaml_files import parse_yaml
 from tasks.accounting.federated import Parties, SharedNoise, guarantees
@@ -22,7 +23,6 @@ from tasks.steps.federation.coordinator import Federation, end_run, name_some
 from tasks.steps.federation.party import registry_digest
 
 HOW = "Write one line per party, NAME: ed25519:KEY, as `wasp party --config party.yaml` prints it."
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 def federation_of(config: AnyConfig) -> Federation | None:
@@ -63,22 +63,16 @@ def read_registry(path: Path) -> tuple[dict[str, bytes], bytes]:
         raise ConfigError(f"parties.registry: {path} names fewer than two parties. {HOW}")
     keys: dict[str, bytes] = {}
     for name, line in sorted((str(name), str(line)) for name, line in lines.items()):
-        if name != COORDINATOR:
-            check_name(name)
+        if not re.fullmatch(NAME, name):
+            raise ConfigError(
+                f"parties.registry: {path} has the invalid name '{name}'. Use letters, digits, - _ and ., at most 63."
+            )
         pem = pem_of_line(line)
         if pem is None or pem in keys.values():
             raise ConfigError(f"parties.registry: {path} has no valid key of its own for '{name}'. {HOW}")
         keys[name] = pem
     coordinator = keys.pop(COORDINATOR, b"")
     return keys, coordinator
-
-
-def check_name(name: str) -> None:
-    """Raise ConfigError unless a party's name is valid in names of files, and not the coordinator's."""
-    if not NAME.fullmatch(name) or name == COORDINATOR:
-        raise ConfigError(
-            f"Party name '{name}' is invalid: use letters, digits, - _ and ., at most 63, but not '{COORDINATOR}'."
-        )
 
 
 def notify_ended(values: Mapping[str, Any], run_id: str) -> None:

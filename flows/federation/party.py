@@ -16,12 +16,12 @@ from connectors.ledger.ledger import PrivacyLedger
 from connectors.security.signing import open_signing_key, public_line, public_pem
 from flows.config.files import load_config
 from flows.config.form import Strict
-from flows.config.models import EmbedderChoice
+from flows.config.models import NAME, EmbedderChoice
 from flows.config.paths import embedder_of, place
 from flows.config.privacy import Delta, Epsilon
 from flows.config.rows import PrivateRows
 from flows.engine.datasets import private_ref
-from flows.engine.federation import check_name, read_registry
+from flows.engine.federation import read_registry
 from flows.engine.prepare import join_group
 from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
@@ -49,7 +49,7 @@ class PartyConfig(Strict):
 
     flow_name: ClassVar[str] = "party"
 
-    name: str = Field(min_length=1, description="Name in the registry of parties.")
+    name: str = Field(pattern=NAME, description="Name in the registry of parties: letters, digits, - _ and .")
     private: PrivateRows = Field(description="The party's rows; opened by this party alone.")
     cap: PartyCap = Field(description="Maximum privacy loss of all runs; the party refuses runs that would exceed it.")
     registry: str = Field(description="File of all parties' public keys, identical to the coordinator's.")
@@ -86,7 +86,6 @@ def load_party(path: Path) -> Party:
     Raises ConfigError, with the party's line of the registry, if the registry lacks its key.
     """
     config, folder = load_config(PartyConfig, path), str(path.resolve().parent)
-    check_name(config.name)
     home = Path(place(config.home, folder)).expanduser()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_closed(home)

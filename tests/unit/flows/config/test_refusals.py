@@ -39,7 +39,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"private": {"classes": {"a": ["I50*"], "b": ["*"]}}}, "Write 'I50'"),
         ({"private": {"classes": {"a": ["I50", "*"], "b": ["*"]}}}, "the prefix '*' belongs to two classes"),
         ({"plms": []}, "plms: needs at least 1 entries, has 0"),
-        ({"plms": [{"name": "../x", "model": "stories"}]}, "plms.0.name: is no name of a model. Write letters, digits"),
+        ({"plms": [{"name": "../x", "model": "stories"}]}, "plms.0.name: is no valid name. Write letters, digits"),
         ({"student": {"kind": "oracle"}}, "student.kind"),
         ({"evaluation": {"fid_reference": "public"}}, "fid_reference"),
         ({"privacy": None}, "privacy: must be a group of names and values, not None"),

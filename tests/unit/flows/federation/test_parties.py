@@ -30,7 +30,7 @@ from tests.support.runs.pipeline import values
         ("a: KEY-a\nb: nonsense\n", "no valid key of its own for 'b'"),
         ("a: KEY-a\nb: KEY-b\na: KEY-a\n", "line 3: the key 'a' is written twice, first in line 1"),
         ("a: KEY-a\nb: KEY-a\n", "no valid key of its own for 'b'"),
-        ("a: KEY-a\n../b: KEY-b\n", "Party name '../b' is invalid"),
+        ("a: KEY-a\n../b: KEY-b\n", "invalid name '../b'"),
     ],
     ids=["missing", "words", "one", "no-key", "twice", "same-key", "path"],
 )
