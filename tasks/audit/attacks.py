@@ -42,9 +42,6 @@ Floats = NDArray[np.float64]
 PILOT: Final = 20_000
 """Draws of the claimed noise that fix the threshold, before any release is used."""
 
-Mechanism = Callable[[Ballot, Candidates, Noise], list[Ints]]
-"""All releases of one run over one election: the counts of all bins, near, then far."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attack(ABC):
@@ -225,14 +222,14 @@ class SumsAttack(Attack):
         return best[1]
 
 
-def vote_attack(noise: Noise, parties: Parties | None = None, run: Mechanism | None = None) -> SumsAttack:
+def vote_attack(noise: Noise, parties: Parties | None = None) -> SumsAttack:
     """Return the attack on the votes of a run for the canary's candidates; a run is as many releases as planned."""
 
     def one_owner(*election: Any) -> list[Ints]:
         releases = [noisy_votes(*election) for _ in range(noise.releases)]
         return [np.concatenate([side for side in (votes.near, votes.far) if side is not None]) for votes in releases]
 
-    run = run or (one_owner if parties is None else FederatedRun(parties))
+    run = one_owner if parties is None else FederatedRun(parties)
     sides = noise.privacy.sides
     candidates, others, both = canary_election(noise)
     kinds = np.repeat(("near", "far")[:sides], len(candidates.ids))
@@ -291,7 +288,7 @@ class FederatedRun:
     parties: Parties
 
     def __call__(self, ballot: Ballot, candidates: Candidates, noise: Noise) -> list[Ints]:
-        """Return each release as the colluders see it."""
+        """Return each release as the colluders see it: the counts of all bins, near, then far."""
         shares = SharedNoise(noise, self.parties)
         clean = np.tile(clean_votes(ballot, candidates, noise).counts.T.ravel(), (noise.releases, 1))
         parts = [clean, *[np.zeros_like(clean)] * (self.parties.bearers - 1)]

@@ -265,7 +265,9 @@ MUTANTS: dict[str, tuple[Noise, type[FederatedRun], Parties, int]] = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_sabotaged_federation_is_caught(name: str) -> None:
     noise, mutant, parties, trials = MUTANTS[name]
-    assert not all(finding.passed for finding in vote_attack(noise, run=mutant(parties)).findings(trials))
+    candidates, run = canary_election(noise)[0], mutant(parties)
+    attack = replace(vote_attack(noise, parties), draw=lambda ballot: run(ballot, candidates, noise))
+    assert not all(finding.passed for finding in attack.findings(trials))
 
 
 @pytest.mark.statistical
@@ -279,7 +281,7 @@ def test_a_sabotaged_federation_is_caught(name: str) -> None:
     ids=["one of three colludes", "near alone", "person, two of three collude"],
 )
 def test_a_sound_federation_passes_and_the_bound_comes_near_the_claim(privacy: VotePrivacy, parties: Parties) -> None:
-    findings = vote_attack(calibrate(privacy), run=FederatedRun(parties)).findings(150)
+    findings = vote_attack(calibrate(privacy), parties).findings(150)
     assert all(finding.passed for finding in findings), findings
     assert findings[0].bound >= findings[0].claimed - 1.6
 
