@@ -33,9 +33,6 @@ from tasks.prefect.runtime import task_step
 from tasks.reporting import text as words
 from tasks.reporting.templates import template
 
-CANARY_SIDES = 2
-"""A mechanism runs equally often with and without the canary."""
-
 
 def audit_name() -> str:
     """Return the flow run name from the audited configuration, trials and pipeline attack."""
@@ -71,7 +68,8 @@ def planned(config: AuditConfig) -> dict[str, Any]:
         "dollars_about": whole["dollars_about"] if whole else 0.0,
         "trials": config.trials,
         "confidence": CONFIDENCE,
-        "draws": sum(CANARY_SIDES * config.trials * int(mechanism["releases"]) for mechanism in mechanisms),
+        # equally often with and without the canary
+        "draws": 2 * config.trials * sum(int(mechanism["releases"]) for mechanism in mechanisms),
         "mechanisms": mechanisms,
         "pipeline": whole,
         "problems": [f"pipeline: {problem}" for problem in _problems(config)],
