@@ -28,7 +28,7 @@ from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_ledger
 from flows.storage.retention import Retention
 from tests.support.runs.pipeline import SMALL, values, written
-from tests.support.runs.prepared_run import LABELS, good_rows, start, table
+from tests.support.runs.prepared_run import good_rows, start, table
 
 PLANTED = "zqxplanted quokka 7731"
 
@@ -142,14 +142,6 @@ def test_a_lost_key_gives_known_rows_no_new_budget(home: Path, tmp_path: Path) -
     assert open_ledger(home).datasets() == ["first"]
 
 
-def test_other_labels_give_the_same_texts_no_new_budget(home: Path, tmp_path: Path) -> None:
-    rows = good_rows("private")
-    moved = [(text, LABELS[(LABELS.index(label) + 1) % len(LABELS)]) for text, label in rows]
-    for name, content in (("first", rows), ("second", moved)):
-        start(home, private={"path": table(tmp_path / f"{name}.parquet", content), "name": name})
-    assert open_ledger(home).status("second").members == ("first",)
-
-
 @pytest.mark.parametrize("rows", [[("", "login_problem")], [("a text", "no_such_label")]])
 def test_bad_test_rows_are_named_by_row_and_field(home: Path, tmp_path: Path, rows: list[tuple[str, str]]) -> None:
     path = table(tmp_path / "test.parquet", good_rows("test") + rows)
@@ -169,16 +161,27 @@ ODD: dict[str, tuple[str | list[tuple[str, str]], int | None, str]] = {
     "no letters": ([*good_rows("private"), ("2024-05-01", "login_problem")], 18, "the text has no letters"),
     "no class": ([row for row in good_rows("private") if row[1] != "slow_internet"], None, "label 'slow_internet'"),
     "one text": (good_rows("private") + good_rows("private")[:1] * 60, None, "one text is in 61 of 78 rows"),
+    "one row": (good_rows("private")[:1], None, "label 'slow_internet'"),
+    "no rows": ([], None, "label 'slow_internet'"),
+    "few rows": (good_rows("private"), None, "private.rows is 500, the source has 18 rows"),
 }
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_private_rows_are_shown_to_their_owner_alone(home: Path, tmp_path: Path, name: str) -> None:
+def test_odd_private_rows_are_shown_to_their_owner_alone_and_change_no_plan(
+    home: Path, tmp_path: Path, name: str
+) -> None:
     rows, row, reason = ODD[name]
-    path = tmp_path / (name if isinstance(rows, str) else "private.parquet")
-    path.write_text(rows) if isinstance(rows, str) else table(path, rows)
-    test = table(tmp_path / "test.parquet", good_rows("test"))
-    prepared = start(home, private={"path": str(path), "name": "odd"}, test={"path": test, "rows": None})
+    test = {"path": table(tmp_path / "test.parquet", good_rows("test")), "rows": None}
+    plans = []
+    for content in (good_rows("private"), rows):
+        path = tmp_path / (name if isinstance(content, str) else "private.parquet")
+        path.write_text(content) if isinstance(content, str) else table(path, content)
+        private = {"path": str(path), "name": "odd", "rows": 500 if name == "few rows" else None}
+        prepared = start(home, private=private, test=test)
+        plans.append((prepared.plan.charges, prepared.plan.delta, prepared.noise, prepared.warnings))
+    assert plans[0] == plans[1]
+    assert {entry.kind for entry in open_ledger(home).history("odd")} <= {"register", "version", "cap"}
     assert PLANTED not in f"{prepared.plan} {prepared.warnings}"
     assert (home / "private" / "problems" / "odd.json").stat().st_mode & 0o077 == 0
     problems = told(home, "odd")
@@ -189,28 +192,6 @@ def test_odd_private_rows_are_shown_to_their_owner_alone(home: Path, tmp_path: P
 def told(home: Path, name: str) -> list[dict[str, Any]]:
     """Return the problems that the owner of the rows is shown."""
     return list(json.loads((home / "private" / "problems" / f"{name}.json").read_text(encoding="utf-8"))["problems"])
-
-
-EDGES: dict[str, tuple[list[tuple[str, str]], dict[str, Any]]] = {
-    "one row": (good_rows("private")[:1], {}),
-    "no rows": ([], {}),
-    "a class without rows": ([row for row in good_rows("private") if row[1] != "slow_internet"], {}),
-    "fewer rows than declared": (good_rows("private"), {"rows": 500}),
-    "an unknown label": ([*good_rows("private"), (PLANTED, "no_such_label")], {}),
-    "an empty text": ([*good_rows("private"), ("", "login_problem")], {}),
-    "a test row": ([*good_rows("private"), good_rows("test")[0]], {}),
-}
-
-
-@pytest.mark.parametrize("edge", EDGES)
-def test_the_plan_of_a_run_is_the_same_whatever_the_rows_are(home: Path, tmp_path: Path, edge: str) -> None:
-    plans = []
-    for rows in (good_rows("private"), EDGES[edge][0]):
-        path = table(tmp_path / "private.parquet", rows)
-        prepared = start(home, private={"path": path, "name": "desk"} | EDGES[edge][1])
-        plans.append((prepared.plan.charges, prepared.plan.delta, prepared.noise, prepared.warnings))
-    assert plans[0] == plans[1]
-    assert {entry.kind for entry in open_ledger(home).history("desk")} <= {"register", "version", "cap"}
 
 
 @pytest.mark.parametrize(
@@ -231,12 +212,6 @@ def test_a_setting_with_a_cost_is_warned_of(home: Path, changes: dict[str, Any],
         assert not [text for text in warnings if text.startswith("privacy.delta")]
     else:
         assert any(warning in text for text in warnings)
-
-
-def test_true_and_false_stay_choices_where_they_are_some() -> None:
-    found = check_config(WaspConfig, values(execution={"approval": True}, method={"iterations": "3"}), "run.yaml")
-    assert found.execution.approval
-    assert found.method.iterations == 3
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from prefect.utilities.schema_tools import ValidationError, is_valid_schema, val
 from deployments.registry import deployments
 from flows.catalog import METHODS, find_flow, flow_names
 from flows.config.files import check_config
-from flows.config.form import Strict, title_of
+from flows.config.form import Strict
 from flows.methods.wasp.config import WaspConfig
 from tests.support.runs.pipeline import values
 
@@ -104,13 +104,6 @@ def test_choices_of_optional_fields_and_of_epsilon_are_limited_too() -> None:
     ]
     assert set(field("Plm", "connector")["enum"]) >= {"ngram", "openai", "anthropic", "hf", "recorded"}
     assert "banking10" in field("WaspConfig", "task")["description"]
-
-
-def test_titles_are_the_names_in_words_and_defaults_are_filled_in() -> None:
-    titles = {"max_workers": "Max workers", "fid_reference": "FID reference", "top_p": "Top p"}
-    assert {name: title_of(name) for name in titles} == titles
-    assert field("WaspConfig", "method")["default"]["samples"] == 6000
-    assert field("Execution", "approval")["default"] is False
 
 
 def check_as_server(config: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ from flows.config.extends import merge, read_layers
 from flows.engine import text as words
 from flows.engine.plan import planned
 from flows.engine.prepare import releases_of
-from flows.methods.wasp.config import WaspConfig
 from tasks.private.data.rows import open_rows
 from tests.support.paths import ROOT
 from tests.support.runs.prepared_run import config, start
@@ -52,14 +51,6 @@ def test_noise_is_that_of_the_drawn_rows_and_a_fixed_number_of_private_ones_cost
     assert public.sigma == every.sigma
     replaced = releases_of(config(private=PUBLIC, privacy={"adjacency": "replace_one"})).noise
     assert replaced.sigma == exact.sigma
-
-
-def test_plan_and_form_say_so() -> None:
-    assert "private rows  rows are public: exactly 60 are drawn" in words.plan(planned(config(private=PUBLIC)))
-    assert "public" not in words.plan(planned(config(private={"rows": 60, "of": 120})))
-    field = WaspConfig.model_json_schema()["$defs"]["PrivateRows"]
-    field = field["dependentSchemas"]["rows_are_public"]["properties"]["rows_are_public"]
-    assert "Never for private data" in field["description"]
 
 
 def test_a_setting_that_is_left_out_makes_no_other_run() -> None:

@@ -18,7 +18,6 @@ from flows.config.files import load_config
 from flows.engine import text as words
 from flows.federation.local_parties import partition
 from flows.methods.aug_pe.config import AugPeConfig
-from flows.methods.wasp.config import WaspConfig
 from tasks.federation.partition import Partition
 from tests.support.paths import ROOT
 
@@ -150,23 +149,6 @@ def test_the_methods_of_the_dp_kps_paper_ask_as_often_as_it_says(name: str, chan
     plan = start.plan(name[:6], Path(f"papers/dp_kps#{name}"), changes)
     assert plan["calls"] == calls
     assert plan["releases"] == (1 + 9 if name.startswith("aug_pe") else 2), "the vocabulary, and votes or a density"
-
-
-def test_a_plan_states_how_sequences_are_drawn() -> None:
-    changes = ["method.sampling=sharpened"]
-    for changed, drawn in (
-        ([], "iterative: 10 phrases from the 10 best terms, in proportion to the estimates, with repeats"),
-        (changes, "sharpened: 10 phrases from the 100 best terms, in proportion to the estimates ^ 2, without repeats"),
-    ):
-        plan = start.plan("dp_kps", Path("papers/dp_kps#dp_kps_dbpedia"), changed)
-        assert f"sequences     {drawn}; kernel width u " in words.plan(plan)
-
-
-def test_the_demo_is_what_the_readme_says() -> None:
-    config = load_config(WaspConfig, ROOT / "deployments/configs/demo.yaml")
-    assert (config.method.samples, config.method.iterations, config.method.votes) == (480, 5, 8)
-    assert (config.privacy.epsilon, config.privacy.delta, len(config.plms)) == (4.0, 1e-5, 5)
-    assert config.data_root is None, "the demo needs nothing outside the project"
 
 
 PAPER_RUNS = [

@@ -1,6 +1,5 @@
 """No configuration gets an answer about private rows before a charge: neither a count nor a membership."""
 
-import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -62,13 +61,3 @@ def test_a_guessed_text_in_a_public_file_is_neither_confirmed_nor_denied(home: P
         public = table(tmp_path / "guess.parquet", [*good_rows("public"), guess])
         answers.append(outcome(home, private={"path": private, "name": "desk"}, public={"path": public}))
     assert answers[0] == answers[1]
-
-
-def test_only_the_private_zone_lists_the_rows_that_cannot_be_used(home: Path, tmp_path: Path) -> None:
-    odd = [*good_rows("private"), ("", "login_problem"), ("a text", "no such label"), good_rows("test")[0]]
-    private = {"path": table(tmp_path / "private.parquet", odd), "name": "desk", "rows": 50}
-    test = {"path": table(tmp_path / "test.parquet", good_rows("test")), "rows": None}
-    outcome(home, private=private, test=test)
-    listed = json.loads((home / "private" / "problems" / "desk.json").read_text())["problems"]
-    for row, words in ((18, "the text is empty"), (19, "the label"), (20, "the same text"), (None, "has 21 rows")):
-        assert any(problem.get("row") == row and words in problem["reason"] for problem in listed), words
