@@ -30,16 +30,6 @@ def ids(selection, label, kind):
     return [(value - 10) // 3 for value in part["sample_id"]]
 
 
-def test_the_highest_noisy_votes_win_in_order_and_carry_their_score():
-    release, samples = tables([5, 9, -3, 7, 0, -8], [1, -4, 8, 0, 9, 2])
-    selection = select(release, samples, 2)
-    assert ids(selection, "a", "good") == [1, 3]
-    assert ids(selection, "a", "bad") == [4, 2]
-    assert list(selection["score"]) == [9, 7, 9, 8]
-    assert list(selection["text"]) == ["text 1", "text 3", "text 4", "text 2"]
-    assert list(selection["plm"]) == ["plm1", "plm1", "plm0", "plm0"]
-
-
 @pytest.mark.parametrize(
     ("count", "good", "bad"),
     [(1, 1, 0), (2, 1, 1), (5, 3, 2), (8, 4, 4), (12, 8, 4), (14, 8, 6), (16, 8, 8), (40, 8, 8)],

@@ -75,15 +75,6 @@ def test_candidates_closer_together_than_a_rounded_distance_are_ordered_exactly(
     assert (state.near_ids.tolist(), state.far_ids.tolist()) == brute_force(ballot, candidates(vectors))
 
 
-def test_more_copies_than_a_row_votes_for_are_ordered_by_id():
-    rng = np.random.default_rng(3)
-    vectors = np.repeat(rng.normal(size=(6, 16)), 50, axis=0).astype(np.float32)
-    standing = candidates(vectors, ids=rng.permutation(1000)[:300])
-    ballot = Ballot(rng.normal(size=(40, 16)).astype(np.float32), ["a"] * 40, 8)
-    state = rank(ballot, standing, block=64)
-    assert (state.near_ids.tolist(), state.far_ids.tolist()) == brute_force(ballot, standing)
-
-
 @pytest.mark.parametrize(("rows", "size", "dimension"), [(0, 5, 3), (3, 0, 3), (3, 5, 0), (0, 0, 0)])
 def test_elections_of_nothing_end(rows: int, size: int, dimension: int):
     ballot = Ballot(np.zeros((rows, dimension), np.float32), ["a"] * rows, 2)
