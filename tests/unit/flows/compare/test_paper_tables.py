@@ -35,6 +35,13 @@ def test_every_cell_has_the_settings_of_the_paper(number: int, cells: dict[int, 
     for cell in cells[number]:
         config = cell.config
         assert (config.student.kind, config.student.model) == ("finetune", "bert-base-uncased"), cell.name
+        if getattr(config.method, "training", "") != "as_published":
+            student = config.student
+            assert (student.epochs, student.learning_rate, student.batch) == (3, 2e-5, 16), cell.name
+        if cell.flow in ("wasp", "pre_text", "aug_pe") and number not in (2, 10):
+            assert config.private.class_alpha == 0.3, cell.name
+        if cell.flow == "wasp":
+            assert config.method.weights_by == "softmax", cell.name
         if cell.flow == "only_private":
             assert config.method.training == "as_published"
             assert config.private.rows == {2: 300, 10: 500}.get(number, 100), cell.name

@@ -151,27 +151,6 @@ def test_the_methods_of_the_dp_kps_paper_ask_as_often_as_it_says(name: str, chan
     assert plan["releases"] == (1 + 9 if name.startswith("aug_pe") else 2), "the vocabulary, and votes or a density"
 
 
-PAPER_RUNS = [
-    path
-    for path in CONFIGS
-    if "papers/wasp" in str(path) and CONFIGS[path] != "compare" and name_of(path) != "wasp_embedded"
-]
-"""All but our own setting, which other tables use."""
-
-
-@pytest.mark.parametrize("path", [*PAPER_RUNS, FOLDER / "imdb_recorded.yaml"], ids=name_of)
-def test_runs_of_the_wasp_paper_have_its_settings(path: Path) -> None:
-    """The student, the unbalanced B and the weights of the authors' command line."""
-    values = merge(read_layers(path))
-    student = values["student"]
-    if student["kind"] == "finetune" and values["method"].get("training") != "as_published":
-        assert (student["epochs"], student["learning_rate"], student["batch"]) == (3, 2e-5, 16)
-    if "private" in values:
-        assert values["private"]["class_alpha"] == 0.3
-    if CONFIGS[path] == "wasp":
-        assert values["method"]["weights_by"] == "softmax"
-
-
 def test_the_plan_of_the_paper_states_and_proves_its_epsilon() -> None:
     path = ROOT / "deployments/configs/imdb_recorded.yaml"
     paper = start.plan("wasp", path, [])
