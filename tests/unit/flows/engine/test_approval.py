@@ -9,13 +9,11 @@ import pytest
 
 from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.task_files import load_task
-from flows.engine import approval, text
+from flows.engine import approval
 from flows.engine.approval import ask, contract_of
-from flows.engine.plan import plan_of
 from flows.engine.prepare import prepare, releases_of
 from flows.engine.tools import RunTools
 from flows.runtime import pausing
-from flows.runtime.manifest import Approval
 from tests.support.runs.prepared_run import config
 
 CARD = load_task("support_desk")
@@ -52,13 +50,6 @@ def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
     assert problems.exists()
 
 
-def test_the_plan_says_that_somebody_is_asked() -> None:
-    for asked in (True, False):
-        chosen = config(execution={"approval": asked})
-        told = text.plan(plan_of(chosen, CARD, releases_of(chosen)))
-        assert ("required before private data is opened" in told) == asked
-
-
 def test_without_anybody_to_ask_the_run_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = config(execution={"approval": True})
     asked = chosen, None, RunTools(chosen, home), CARD, releases_of(chosen), []
@@ -93,8 +84,3 @@ class Person:
     def confirm(self, question: str) -> bool:
         assert "sigma" in question
         return self.answer
-
-
-def test_a_kept_approval_reads_as_a_sentence() -> None:
-    kept = Approval("Alice", "2026-01-02T03:04:05+00:00", "in Prefect", "abc", "agreed")
-    assert str(kept) == "approved by Alice on 2026-01-02T03:04:05+00:00 (in Prefect): agreed"

@@ -9,7 +9,6 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError
 from flows.config.files import check_config
-from flows.engine import text
 from flows.engine.plan import numbers_of, planned
 from flows.engine.prepare import prepare, releases_of
 from flows.methods.wasp.config import WaspConfig
@@ -56,16 +55,6 @@ def test_auto_is_the_default_and_asks_for_the_number_of_rows() -> None:
 def test_declared_rows_change_no_noise() -> None:
     sigmas = {rows: releases_of(config(rows)).noise.sigma for rows in (60, 120, 1000)}
     assert len(set(sigmas.values())) == 1
-
-
-def test_the_plan_of_closed_rows_names_what_would_open_them() -> None:
-    plan = numbers_of(config(40))
-    assert plan["releases"] == 0
-    assert plan["epsilon_exact"] == 0
-    assert plan["opening"]["map"] == "none"
-    shown = text.plan(plan)
-    assert "ledger unchanged" in shown
-    assert "to open them: 52 rows, or at most 4 classes, or privacy.epsilon" in shown
 
 
 def test_closed_rows_are_never_opened_and_no_dataset_enters_the_ledger(tmp_path: Path) -> None:

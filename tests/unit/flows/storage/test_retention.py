@@ -15,7 +15,7 @@ from connectors.models.base.completion_store import CompletionStore
 from flows.cli.clean import clean
 from flows.runtime.manifest import alone, held_here, in_use
 from flows.storage.removal import lost, remove, standing
-from flows.storage.retention import Retention, choose, kind_of
+from flows.storage.retention import Retention, choose
 
 NOW = datetime(2030, 6, 1, tzinfo=UTC)
 OLD, NEW = NOW - timedelta(days=40), NOW - timedelta(days=1)
@@ -105,10 +105,13 @@ def test_every_rule_together_leaves_releases_and_records_alone(home: Path) -> No
     put(home, "embeddings/hash/vectors.db", OLD)
     put(home, "private/ledger.key", OLD)
     put(home, "ledger.db", OLD)
+    put(home, "prefect/.x.tmp", OLD)
     paths = going(home, **dict.fromkeys(Retention.model_fields, "0m"))
     assert {"private/votes/old/1.npz", "embeddings/hash/vectors.db"} <= paths
     for path in paths:
-        assert not path.endswith(("release.parquet", "manifest.json", "summary.json", "ledger.db", "ledger.key"))
+        assert not path.endswith(
+            ("release.parquet", "manifest.json", "summary.json", "ledger.db", "ledger.key", "prefect/.x.tmp")
+        )
 
 
 def test_a_held_run_and_what_runs_share_is_left_alone_while_it_works(home: Path) -> None:
@@ -178,21 +181,3 @@ def test_a_finished_run_stands_and_an_unfinished_one_stops_unless_told_to_pay(ho
     for name in ("old", "broken", "new"):
         assert standing(Artifacts(home), name, respend=True) is None
     assert standing(Artifacts(home), "new", respend=False) is None
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("runs/r/iteration=0/release.parquet", ""),
-        ("runs/r/iteration=0/plm=a/_samples.parquet.json", ""),
-        ("runs/r/student/head.npz", "results"),
-        ("runs/r/.student.00.tmp/head.npz", "leftovers"),
-        ("runs/r/.manifest.json.part", "leftovers"),
-        ("private/ledger.key", ""),
-        ("private/embeddings/x.npz", "private caches"),
-        ("prefect/.x.tmp", ""),
-        ("mlflow.db", ""),
-    ],
-)
-def test_a_file_is_known_by_its_place(path: str, kind: str) -> None:
-    assert kind_of(Path(path)) == kind
