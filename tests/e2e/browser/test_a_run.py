@@ -59,19 +59,6 @@ def test_a_run_of_the_form_has_the_values_that_the_form_does_not_draw(story: Sto
     }
 
 
-def test_mlflow_shows_fid_and_probe_accuracy_of_every_iteration(story: Story, finished: str) -> None:
-    site, window = story.site, story.window
-    done = site.manifest(finished)["summary"]
-    window.open(site.mlflow_page(done["mlflow_run_id"]) + "/model-metrics")
-    for metric in ("texts/fid", "texts/probe_accuracy"):
-        window.type(metric, "//input[@placeholder='Search metric charts']")
-        window.see(f"({metric})", "Step")
-        window.shot(f"mlflow-2-{metric.replace('/', '-')}")
-        points = site.metric(done["mlflow_run_id"], metric)
-        assert points == pytest.approx({one["iteration"]: one[metric.partition("/")[2]] for one in done["iterations"]})
-        assert set(points) == {0, 1, 2}
-
-
 def test_the_report_opens_from_mlflow(story: Story, finished: str) -> None:
     site, window = story.site, story.window
     window.open(site.mlflow_page(site.manifest(finished)["summary"]["mlflow_run_id"]) + "/artifacts")

@@ -70,12 +70,6 @@ class RunningStack:
         address = f"{self.mlflow}/api/2.0/mlflow/runs/get"
         return dict(httpx.get(address, params={"run_id": run}).raise_for_status().json()["run"])
 
-    def metric(self, run: str, name: str) -> dict[int, float]:
-        """Return the values of a metric in MLflow by iteration."""
-        address = f"{self.mlflow}/api/2.0/mlflow/metrics/get-history"
-        answer = httpx.get(address, params={"run_id": run, "metric_key": name}).raise_for_status().json()
-        return {point.get("step", 0): point["value"] for point in answer["metrics"]}
-
     def deployment(self, name: str) -> dict[str, Any]:
         return dict(ask(self.api, f"/deployments/name/{name}"))
 
