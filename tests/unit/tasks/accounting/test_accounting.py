@@ -235,14 +235,6 @@ def test_laplace_scales_are_those_of_the_golden_vectors() -> None:
         assert calibrate_sums(privacy).scale == pytest.approx(row["scale"], rel=1e-12)
 
 
-def test_the_density_is_as_sensitive_as_the_design_says() -> None:
-    for frequencies in (1, 500, 2000):
-        exact = PartPrivacy("density", 1.0, frequencies=frequencies).sensitivity
-        assert exact == pytest.approx(math.sqrt(frequencies) + 2**-13 * math.sqrt(2 * frequencies), rel=1e-12)
-        pure = PartPrivacy("density", 1.0, setting="pure", frequencies=frequencies).sensitivity
-        assert pure == pytest.approx(math.sqrt(2) * frequencies, rel=2e-4)
-
-
 def test_gaussian_noise_is_ten_times_smaller_than_the_printed_one() -> None:
     printed, gaussian, pure = (
         calibrate_sums(PartPrivacy("density", 5.0, setting=setting, frequencies=500))
@@ -253,12 +245,6 @@ def test_gaussian_noise_is_ten_times_smaller_than_the_printed_one() -> None:
     assert sd["paper"] == pytest.approx(2 * 12.65, rel=1e-3), "2 sqrt(2) I / eps, twice the design's sqrt(2) I / eps"
     assert sd["pure"] == pytest.approx(8.94, rel=1e-3)
     assert gaussian.scale / math.sqrt(500) == pytest.approx(0.89, abs=0.01)
-
-
-def test_the_printed_density_costs_a_document_half_of_m_times_its_epsilon() -> None:
-    noise = calibrate_sums(PartPrivacy("density", 5.0, setting="paper", keyphrases=8))
-    assert noise.epsilon_exact == pytest.approx(8 * 5.0 / 2, rel=1e-3)
-    assert noise.charge.event["epsilon"] == pytest.approx(noise.epsilon_exact)
 
 
 @settings(deadline=None, max_examples=25)

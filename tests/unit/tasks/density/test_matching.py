@@ -85,17 +85,6 @@ def test_a_class_without_texts_or_rows_disturbs_nobody() -> None:
     assert np.isfinite(empty.means).all()
 
 
-def test_the_witness_prefers_texts_that_lie_where_rows_are_and_texts_are_not() -> None:
-    made, labels, real, of_rows = world()
-    points, truth = points_of(made), true_means(real, of_rows)
-    scores = witness(expect(density(real, of_rows, 1.08), points, labels), points, labels)
-    for place, label in enumerate(LABELS):
-        own = labels == label
-        wanted = points[own] @ (truth[place] - points[own].mean(axis=0))
-        ranks = wanted.argsort().argsort() / (own.sum() - 1)
-        assert ranks[np.argsort(-scores[own])[:8]].mean() > 0.85
-
-
 def test_a_herd_lies_closer_to_its_target_than_chance_and_than_the_nearest_texts() -> None:
     made, labels, real, of_rows = world()
     points, target = points_of(made)[labels == "a"], true_means(real, of_rows)[0]

@@ -150,24 +150,14 @@ def test_coverage_is_measured_on_a_part_of_many_rows_and_left_out_where_there_ar
     assert coverage(real[:3]) == (None, None)
 
 
-# --- fID in 60-digit arithmetic
+# --- FID in 60-digit arithmetic
 def by_sixty_digits(a, b):
     """FID through the eigenvalues of the Gram form, in 60-digit arithmetic."""
     with mpmath.workdps(60):
-        sides = []
-        for rows in (a, b):
-            exact = mpmath.matrix(rows.tolist())
-            n, d = exact.rows, exact.cols
-            mean = [mpmath.fsum(exact[i, j] for i in range(n)) / n for j in range(d)]
-            centred = mpmath.matrix(n, d)
-            for i in range(n):
-                for j in range(d):
-                    centred[i, j] = (exact[i, j] - mean[j]) / mpmath.sqrt(n - 1)
-            sides.append((mean, centred))
-        (mean_a, rows_a), (mean_b, rows_b) = sides
-        cross = rows_a * rows_b.T
+        a, b = (np.vectorize(mpmath.mpf, otypes=[object])(rows) for rows in (a, b))
+        apart = ((a.mean(axis=0) - b.mean(axis=0)) ** 2).sum()
+        rows_a, rows_b = ((rows - rows.mean(axis=0)) / mpmath.sqrt(len(rows) - 1) for rows in (a, b))
+        cross = mpmath.matrix((rows_a @ rows_b.T).tolist())
         values = mpmath.eigsy(cross * cross.T, eigvals_only=True)
         common = mpmath.fsum(mpmath.sqrt(max(value, 0)) for value in values)
-        squares = mpmath.fsum(entry**2 for rows in (rows_a, rows_b) for entry in rows)
-        apart = mpmath.fsum((p - q) ** 2 for p, q in zip(mean_a, mean_b, strict=True))
-        return float(apart + squares - 2 * common)
+        return float(apart + (rows_a**2).sum() + (rows_b**2).sum() - 2 * common)

@@ -269,15 +269,6 @@ def test_the_person_bounds_are_reached():
     assert int((counts(apart, line, aggregation="max", **privacy) ** 2).sum()) == 2 * squared_bound(8)
 
 
-def test_equal_rows_of_a_person_count_once_by_maximum_and_each_by_sum():
-    line = candidates(np.arange(40)[:, None])
-    once = counts(ballot([[0.2]], 8), line)
-    voters = ballot([[0.2]] * 3, 8, persons=["p", "p", "p"])
-    privacy = {"protects": "person", "rows_per_person": 3}
-    assert (counts(voters, line, aggregation="max", **privacy) == once).all()
-    assert (counts(voters, line, aggregation="sum", **privacy) == 3 * once).all()
-
-
 def test_a_person_with_too_many_rows_keeps_the_same_ones_whoever_else_is_there():
     rng = np.random.default_rng(3)
     standing = candidates(rng.normal(size=(30, 4)))
