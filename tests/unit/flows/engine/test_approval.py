@@ -50,16 +50,10 @@ def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
     assert problems.exists()
 
 
-def test_without_anybody_to_ask_the_run_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_anybody_to_ask_the_run_is_refused(home: Path) -> None:
     chosen = config(execution={"approval": True})
-    asked = chosen, None, RunTools(chosen, home), CARD, releases_of(chosen), []
     with pytest.raises(ConfigError, match="neither a terminal nor a Prefect server"):
-        ask(*asked)
-    monkeypatch.setattr(approval, "display", lambda: Person(False))
-    with pytest.raises(ApprovalError, match="refused this plan on the terminal"):
-        ask(*asked)
-    monkeypatch.setattr(approval, "display", lambda: Person(True))
-    assert ask(*asked).where == "on the terminal"
+        ask(chosen, None, RunTools(chosen, home), CARD, releases_of(chosen), [])
 
 
 def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,14 +67,3 @@ def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.Mon
     with pytest.raises(ApprovalError, match=r"Nobody approved this plan within 0 minutes\. Nothing was spent"):
         pausing.ask_in_prefect("this plan", "1", "The plan.", approval.NOTHING)
     assert states == ["PAUSED"]
-
-
-class Person:
-    """Somebody at the terminal."""
-
-    def __init__(self, answer: bool) -> None:
-        self.answer = answer
-
-    def confirm(self, question: str) -> bool:
-        assert "sigma" in question
-        return self.answer
