@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -81,10 +80,6 @@ def test_money_at_a_server_without_usage_is_estimated_and_marked(pipeline: Pipel
     assert "the server did not report the tokens of 24 calls" in Path(summary["report"]).read_text(encoding="utf-8")
     manifest = json.loads((pipeline.home / "runs" / summary["run_id"] / "manifest.json").read_text())
     assert manifest["dollars_estimated"] == summary["dollars_estimated"]
-    tracked = sqlite3.connect(pipeline.home / "mlflow.db")
-    total = tracked.execute("SELECT sum(value) FROM metrics WHERE key = 'dollars_estimated/gpt'").fetchone()[0]
-    tracked.close()
-    assert total == pytest.approx(summary["dollars_estimated"])
 
 
 def files_with(word: str, folder: Path) -> list[Path]:

@@ -1,7 +1,6 @@
 """A run that is near chance says so wherever its result is shown."""
 
 import json
-import sqlite3
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +8,6 @@ import pandas as pd
 from tests.support.paths import DESK
 from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.served_flow import artifacts, ask
-from tests.support.waits import wait_until
 
 WARNING = "is not above chance"
 
@@ -55,15 +53,9 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     assert WARNING in state["message"]
     assert "warning     student accuracy" in artifacts(api, str(summary["prefect_run_id"]))["report"]["data"]
 
-    with sqlite3.connect(pipeline.home / "mlflow.db") as database:
-        query = "select key, value from latest_metrics where run_uuid = ?"
-        tracked = dict(database.execute(query, (summary["mlflow_run_id"],)).fetchall())
-    assert tracked["baseline/chance"] == useful["chance"]
-    assert tracked["student/accuracy_low"] == useful["accuracy"]["low"]
     better = max(useful["zero_shot"]["value"], useful["zero_shot_soft"]["value"])
-    assert tracked["baseline/zero_shot_accuracy"] == summary["zero_shot_accuracy"] == better
+    assert summary["zero_shot_accuracy"] == better
     assert summary["adapted_accuracy"] is summary["release_accuracy"] is None
-    assert tracked["baseline/texts"] == 24
 
     exported = pipeline.call("export", run_id, str(tmp_path / "bundle"), "--no-overlap-check", code=0)
     assert f"warning: {useful['warnings'][0]}" in exported.stdout
@@ -74,12 +66,4 @@ def test_a_run_whose_texts_teach_nothing_warns_in_every_place(pipeline: Pipeline
     assert f"**Warning**: {useful['warnings'][0]}" in readme
     assert json.loads((tmp_path / "bundle" / "summary.json").read_text())["usefulness"] == useful
 
-    again = pipeline.answer("resume", run_id)
-    assert again["usefulness"] == useful
-    of_run = {"flow_runs": {"id": {"any_": [again["prefect_run_id"]]}}}
-
-    def reused() -> bool:  # the server stores the states of a run a moment after its end
-        steps = ask(api, "/task_runs/filter", of_run)
-        return ("measure baseline", "Reused") in [(step["name"], step["state_name"]) for step in steps]
-
-    wait_until(reused, seconds=30)
+    assert pipeline.answer("resume", run_id)["usefulness"] == useful

