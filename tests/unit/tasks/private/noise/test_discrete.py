@@ -138,7 +138,7 @@ def test_a_rate_of_one_takes_every_row_and_a_small_one_often_none():
     assert min(len(entropy.poisson_sample(5, 0.01)) for _ in range(50)) == 0
 
 
-def test_no_seed_of_the_process_repeats_a_draw():
+def test_fixed_seeds_do_not_fix_the_noise():
     torch, zeros = pytest.importorskip("torch"), np.zeros(50, dtype=np.int64)
     found = []
     for _ in range(2):
