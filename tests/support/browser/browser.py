@@ -22,10 +22,8 @@ PATIENCE = 60.0
 WIDTH, HEIGHT, TALLEST = 1440, 1100, 12000
 ROLES = {
     "button": "self::button or @role='button'",
-    "link": "self::a",
     "tab": "@role='tab'",
     "menuitem": "@role='menuitem'",
-    "option": "@role='option'",
 }
 PASSING = (
     StaleElementReferenceException,
@@ -72,14 +70,14 @@ class Browser:
             message = f"not seen in {patience:.0f} s: {what}\n{self.address}\n{self.text[:1500]}"
             raise AssertionError(message) from None
 
-    def see(self, *texts: str, patience: float = PATIENCE) -> str:
+    def see(self, *texts: str) -> str:
         """Wait until the page shows every text; return all it shows."""
 
         def seen() -> str:
             words = self.text
             return words if all(text in words for text in texts) else ""
 
-        return str(self.wait(" and ".join(texts), seen, patience))
+        return str(self.wait(" and ".join(texts), seen))
 
     def click(self, text: str, role: str = "button", within: str = "") -> None:
         """Click what has this text (or label, or title) and role, under the element of the path `within`."""

@@ -137,13 +137,13 @@ class Pipeline:
         shutil.copytree(self.home, home)
         return Pipeline(home, self.api, method=self.method)
 
-    def with_same_ledger(self, home: Path, **extra: str) -> "Pipeline":
+    def with_same_ledger(self, home: Path) -> "Pipeline":
         """Return a fresh state folder with the ledger and its key: noise is read back, never drawn."""
         (home / "private").mkdir(parents=True, mode=0o700)
         home.chmod(0o700)
         for file in (self.home / "private" / "ledger.key", *self.home.glob("ledger.db*")):
             shutil.copy(file, home / file.relative_to(self.home))
-        return Pipeline(home, self.api, extra, method=self.method)
+        return Pipeline(home, self.api, method=self.method)
 
     def synthetic(self, run_id: str) -> pd.DataFrame:
         return pd.read_parquet(self.home / "runs" / run_id / "synthetic.parquet")

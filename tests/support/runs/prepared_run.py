@@ -40,8 +40,8 @@ def lift_cap(prepared: Prepared) -> Prepared:
     return prepared
 
 
-def table(path: Path, rows: list[tuple[Any, Any]], columns: tuple[str, str] = ("text", "label")) -> str:
-    pd.DataFrame(rows, columns=list(columns)).to_parquet(path)
+def table(path: Path, rows: list[tuple[Any, Any]]) -> str:
+    pd.DataFrame(rows, columns=["text", "label"]).to_parquet(path)
     return str(path)
 
 

@@ -46,8 +46,8 @@ def said(home: Path, **changes: Any) -> list[str]:
     return [str(problem) for problem in problems_of(config(**changes), home)]
 
 
-def rows_of(path: Path, separator: str = ",", columns: tuple[str, str] = ("text", "label"), rows: str = "") -> str:
-    path.write_text(f"{separator.join(columns)}\n{rows or f'{PLANTED}{separator}login_problem'}\n", encoding="utf-8")
+def rows_of(path: Path, separator: str = ",", columns: tuple[str, str] = ("text", "label")) -> str:
+    path.write_text(f"{separator.join(columns)}\n{PLANTED}{separator}login_problem\n", encoding="utf-8")
     return str(path)
 
 
