@@ -24,13 +24,6 @@ def iteration(number: int) -> dict[str, Any]:
     }
 
 
-def test_the_table_of_iterations_names_every_model_in_one_cell() -> None:
-    heads, _, *lines = words.iterations([iteration(0), iteration(1)]).split("\n")
-    for head in ("FID", "probe accuracy", "epsilon so far"):
-        assert head in heads
-    assert all(f"{plm} 40 (0.12)" in line for line in lines for plm in PLMS)
-
-
 @pytest.mark.parametrize("fid", [0.7, None])
 def test_what_was_not_measured_is_left_out(fid: float | None) -> None:
     row = iteration(0) | {"fid": fid, "accuracy": None, "probe_accuracy": None}

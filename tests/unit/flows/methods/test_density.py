@@ -14,7 +14,6 @@ from tests.support.runs.pipeline import Pipeline
 from tests.support.runs.prepared_run import config
 
 Ran = tuple[Pipeline, dict[str, Any]]
-DENSITY = {"guidance": "kernel"}
 
 
 @pytest.fixture(scope="module")
@@ -53,22 +52,12 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
     assert again["epsilon_spent"] == summary["epsilon_spent"], "the texts stand on the release, whoever paid"
 
 
-def test_the_plan_shows_one_release(home: Path) -> None:
-    told = text.plan(planned(config(method=DENSITY, private={"rows": 6, "of": 120})))
+def test_the_plan_says_what_to_change_where_votes_drown_in_noise_or_all_texts_become_examples(home: Path) -> None:
+    assert "Or set method.guidance: auto" in text.plan(planned(config(private={"rows": 110, "of": 120})))
+    few = {"guidance": "kernel", "iterations": 2, "samples": 36}
+    told = text.plan(planned(config(method=few, private={"rows": 6, "of": 120})))
     assert "1 density of the private rows per class" in told
-    assert "signal index" in told
-    assert "each class has 4 texts in the first iteration" in told
-    assert "noisy votes" not in told
-    fewest = config(method=DENSITY | {"iterations": 2, "samples": 36}, private={"rows": 6, "of": 120})
-    told = text.plan(planned(fewest))
     assert "nearly all become examples. Write more texts" in told
-    assert "Set method.iterations" not in told
-
-
-def test_where_votes_drown_in_noise_the_plan_names_the_guidance_that_decides(home: Path) -> None:
-    drowned = text.plan(planned(config(private={"rows": 110, "of": 120})))
-    assert "signal index" in drowned
-    assert "Or set method.guidance: auto" in drowned
 
 
 def test_a_bundle_has_soft_labels_and_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:

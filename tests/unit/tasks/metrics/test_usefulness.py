@@ -49,12 +49,6 @@ def test_a_useful_run_says_what_it_beats_and_warns_of_nothing() -> None:
     assert GOOD.warnings == ()
 
 
-def test_another_student_of_the_baseline_is_named() -> None:
-    tuned = replace(GOOD, student="finetune")
-    assert "(64-75, 120 texts), linear classifier · same models" in tuned.line
-    assert "(62-73, 120 texts), linear classifier, soft labels · chance" in tuned.line
-
-
 def test_a_run_without_release_or_adaptation_names_neither() -> None:
     plain = replace(GOOD, adapted=None, release=None, baseline=replace(BASE, soft=None))
     names = [measured.name for measured in plain.measured]
