@@ -49,13 +49,18 @@ def good_rows(tag: str) -> list[tuple[str, str]]:
     return [(f"the {tag} row number {n} about {label}", label) for n in range(3) for label in LABELS]
 
 
+def sample_rows(texts: Sequence[str], labels: Sequence[str], plm: str = "clerk", iteration: int = 0) -> pd.DataFrame:
+    """Return texts of one model as the step `generate` writes them."""
+    rows = pd.DataFrame({"sample_id": range(100 * iteration, 100 * iteration + len(texts)), "text": texts})
+    rows = rows.assign(label=labels, attribute="", plm=plm, iteration=iteration, prompt_key="", finish_reason="stop")
+    return rows.assign(tokens_in=0, tokens_out=0)[list(ROW_TYPES)]
+
+
 def write_texts(run: Prepared, iteration: int, labels: Sequence[str]) -> Written:
     """Write the texts of one iteration and their embeddings, as models would; equal ones where they exist."""
     texts = [f"{WORDS[(n + iteration) % len(WORDS)]} {WORDS[n]} {iteration}" for n in range(len(WORDS))]
-    ids = [100 * iteration + n for n in range(len(texts))]
-    rows = pd.DataFrame({"sample_id": ids, "text": texts, "label": [labels[n % len(labels)] for n in ids]})
-    rows = rows.assign(attribute="", plm="clerk", iteration=iteration, prompt_key="", finish_reason="stop")
-    rows = rows.assign(tokens_in=0, tokens_out=0)[list(ROW_TYPES)]
+    own = [labels[(100 * iteration + n) % len(labels)] for n in range(len(texts))]
+    rows = sample_rows(texts, own, iteration=iteration)
     artifacts, place = run.tools.artifacts, f"runs/{run.tools.run_id}/iteration={iteration}/plm=clerk/samples.parquet"
     key = StepKey("texts", 1, {"place": place}, {})
     samples = artifacts.find(place, key) or artifacts.write_table(place, rows, key)

@@ -26,6 +26,7 @@ from tasks.steps.students.soft_labels import SOFT, label_softly
 from tasks.steps.texts import embed_samples
 from tasks.students.spec import StudentSpec
 from tests.support.runs.pipeline import SMALL
+from tests.support.runs.prepared_run import sample_rows
 
 BASE = Baseline("linear", Accuracy(203, 300, 120), Accuracy(210, 300, 120), Accuracy(204, 300, 120))
 GOOD = Usefulness(Accuracy(213, 300, 600), 0.17, "linear", BASE, "", Accuracy(219, 300, 600), Accuracy(215, 300))
@@ -114,20 +115,7 @@ class Desk:
     ) -> Written:
         chosen = self.rows.groupby("label", group_keys=False).head(texts).reset_index(drop=True)
         moved = {label: self.labels[(n + shift) % len(self.labels)] for n, label in enumerate(self.labels)}
-        table = pd.DataFrame(
-            {
-                "sample_id": np.arange(len(chosen), dtype=np.int64),
-                "text": chosen["text"],
-                "label": chosen["label"].map(moved),
-                "attribute": "",
-                "plm": name,
-                "iteration": np.int64(0),
-                "prompt_key": "",
-                "finish_reason": "stop",
-                "tokens_in": 0,
-                "tokens_out": 0,
-            }
-        )
+        table = sample_rows(chosen["text"].tolist(), chosen["label"].map(moved).tolist(), name)
         path = f"runs/r/iteration=0/plm={name}/samples.parquet"
         key = step_key("generate", {"plm": name}, {})
         samples = self.tools.artifacts.write_table(path, keep(table).reset_index(drop=True), key)
