@@ -24,19 +24,6 @@ def _in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "flow"),
-    [
-        ("demo", "wasp"),
-        ("fusegen_here", "fusegen"),
-        ("dp_sgd_gen_here", "dp_sgd_gen"),
-        ("audit_pipeline_here", "audit"),
-    ],
-)
-def test_a_shipped_configuration_is_found_by_name_with_its_flow(name: str, flow: str, tmp_path: Path) -> None:
-    assert flow_and_file(name, None, flow_names())[0] == flow
-
-
 def test_a_file_of_the_working_folder_comes_first_and_names_its_flow(tmp_path: Path) -> None:
     (tmp_path / "demo.yaml").write_text(TRIAGE)
     flow, path = flow_and_file("demo", None, flow_names())
