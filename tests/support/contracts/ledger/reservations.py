@@ -191,12 +191,6 @@ class Reserving:
         with pytest.raises(LedgerError, match="no reserved charge left"):
             book.release_once(request(3), never)
 
-    def test_without_a_cap_everything_is_recorded_and_nothing_refused(self, book: PrivacyLedger) -> None:
-        book.reserve("bank", plan(releases=200, sigma=0.1), "me")
-        status = book.status("bank")
-        assert (status.cap, status.left) == (None, None)
-        assert status.reserved > 1000
-
     def test_an_impossible_cap_is_refused(self, book: PrivacyLedger) -> None:
         for epsilon, delta in ((-1.0, DELTA), (float("nan"), DELTA), (1.0, 1.0), (1.0, -0.1)):
             with pytest.raises(ConfigError):
