@@ -1,10 +1,12 @@
 """Waits for servers and processes."""
 
+import os
+import signal
 import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,12 +47,14 @@ def responds(url: str) -> bool:
 def serving(
     command: Sequence[str], url: str, log: Path, environment: dict[str, str]
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a server from the time at which it answers at an address until the block ends."""
+    """Run a server from the time at which it answers at an address until the block ends, with its own processes."""
+    session: dict[str, Any] = {"env": environment, "cwd": log.parent, "start_new_session": True}
     with log.open("wb") as output:
-        process = subprocess.Popen(command, env=environment, cwd=log.parent, stdout=output, stderr=output)
+        process = subprocess.Popen(command, stdout=output, stderr=output, **session)
     try:
         wait_until(lambda: responds(url), process, log.read_text)
         yield process
     finally:
-        process.terminate()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=30)
