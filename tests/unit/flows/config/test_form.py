@@ -104,6 +104,7 @@ def test_choices_of_optional_fields_and_of_epsilon_are_limited_too() -> None:
     ]
     assert set(field("Plm", "connector")["enum"]) >= {"ngram", "openai", "anthropic", "hf", "recorded"}
     assert "banking10" in field("WaspConfig", "task")["description"]
+    assert "Never for private data" in field("PrivateRows", "rows_are_public")["description"]
 
 
 def check_as_server(config: dict[str, Any]) -> None:

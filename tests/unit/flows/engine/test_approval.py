@@ -9,8 +9,9 @@ import pytest
 
 from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.task_files import load_task
-from flows.engine import approval
+from flows.engine import approval, text
 from flows.engine.approval import ask, contract_of
+from flows.engine.plan import planned
 from flows.engine.prepare import prepare, releases_of
 from flows.engine.tools import RunTools
 from flows.runtime import pausing
@@ -52,6 +53,7 @@ def test_rows_stay_closed_when_the_answer_is_no(tmp_path: Path) -> None:
 
 def test_without_anybody_to_ask_the_run_is_refused(home: Path) -> None:
     chosen = config(execution={"approval": True})
+    assert "required before private data is opened" in text.plan(planned(chosen))
     with pytest.raises(ConfigError, match="neither a terminal nor a Prefect server"):
         ask(chosen, None, RunTools(chosen, home), CARD, releases_of(chosen), [])
 
