@@ -68,8 +68,8 @@ def going(home: Path, free: bool = True, **rules: str) -> set[str]:
 
 def test_without_a_rule_nothing_that_somebody_can_use_goes(home: Path) -> None:
     assert going(home) == set()
-    left = "runs/old/.student.0123456789ab.tmp", "embeddings/.x.parquet.00.tmp"
-    for path in (f"{left[0]}/head.npz", left[1]):
+    left = "runs/old/.student.0123456789ab.tmp", "embeddings/.x.parquet.00.tmp", "runs/old/.manifest.json.part"
+    for path in (f"{left[0]}/head.npz", *left[1:]):
         put(home, path, OLD)
     assert going(home) == set(left), "what a death left"
 
@@ -101,17 +101,14 @@ def test_a_wrong_age_is_refused_by_name() -> None:
 
 
 def test_every_rule_together_leaves_releases_and_records_alone(home: Path) -> None:
-    put(home, "private/votes/old/1.npz", OLD)
-    put(home, "embeddings/hash/vectors.db", OLD)
-    put(home, "private/ledger.key", OLD)
-    put(home, "ledger.db", OLD)
-    put(home, "prefect/.x.tmp", OLD)
+    stays = {"private/ledger.key", "ledger.db", "mlflow.db", "prefect/.x.tmp"}
+    goes = {"private/votes/old/1.npz", "embeddings/hash/vectors.db"}
+    for path in stays | goes:
+        put(home, path, OLD)
     paths = going(home, **dict.fromkeys(Retention.model_fields, "0m"))
-    assert {"private/votes/old/1.npz", "embeddings/hash/vectors.db"} <= paths
-    for path in paths:
-        assert not path.endswith(
-            ("release.parquet", "manifest.json", "summary.json", "ledger.db", "ledger.key", "prefect/.x.tmp")
-        )
+    assert goes <= paths
+    assert not stays & paths
+    assert not [path for path in paths if path.endswith(("release.parquet", "manifest.json", "summary.json"))]
 
 
 def test_a_held_run_and_what_runs_share_is_left_alone_while_it_works(home: Path) -> None:
