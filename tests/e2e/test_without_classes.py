@@ -44,12 +44,14 @@ def test_a_run_writes_exports_and_measures_texts_without_classes(api: str, tmp_p
 
     bundle = tmp_path / "bundle"
     pipeline.call("export", summary["run_id"], str(bundle), code=0)
-    assert list(pd.read_parquet(bundle / "synthetic.parquet")) == ["sample_id", "text", "attribute", "plm", "iteration"]
+    columns = ["sample_id", "text", "attribute", "plm", "iteration"]
+    assert list(pd.read_parquet(bundle / "synthetic.parquet")) == columns
     assert not (bundle / "student").exists()
     card = (bundle / "README.md").read_text()
     assert "task_categories: [text-generation]" in card
     assert "classifier" not in card
-    assert not [field for field in json.loads((bundle / "croissant.json").read_text()) if field == "label"]
+    (records,) = json.loads((bundle / "croissant.json").read_text())["recordSet"]
+    assert [field["name"] for field in records["field"]] == columns
 
 
 def test_classes_of_rows_and_task_must_agree(pipeline: Pipeline) -> None:
