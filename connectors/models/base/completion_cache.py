@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,6 @@ from connectors.interfaces.errors import FinalError
 from connectors.interfaces.models import Completion, Keep, LanguageModel, keep_nothing
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
-from connectors.interfaces.traffic import Traffic, traffic_of
 from connectors.models.base.claims import Claim, leased
 from connectors.models.base.completion_store import CompletionStore
 from connectors.models.base.cost_limit import Purse
@@ -61,18 +60,9 @@ class Recording:
         """Identity of the inner model."""
         return self.inner.identity
 
-    @property
-    def destinations(self) -> tuple[str, ...]:
-        """The hosts that receive prompts; none for a local model."""
-        return tuple(getattr(self.inner, "destinations", ()))
-
-    def traffic(self) -> Mapping[str, Traffic]:
-        """Return the calls of the inner model so far by host, if it counts them."""
-        return traffic_of(self.inner)
-
-    def in_flight(self) -> tuple[int, int]:
-        """Return the calls in flight now and their limit; zeros if the inner model does not count them."""
-        return getattr(self.inner, "in_flight", lambda: (0, 0))()
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the inner model may have: `destinations`, `traffic`, `in_flight`."""
+        return getattr(self.inner, name)
 
     @cached_property
     def store_key(self) -> str:
