@@ -66,16 +66,15 @@ class RecordedModel:
         if not path.is_file():
             raise InputError(f"{path}: the file of recorded completions does not exist. Check the path.")
         table = _read_table(str(path))
-        self._texts: list[str] = table["text"].tolist()
         self._classes = {
-            str(label): _Draws(group.index.tolist(), self._texts) for label, group in table.groupby("label", sort=True)
+            str(label): _Draws(group.tolist()) for label, group in table.groupby("label", sort=True)["text"]
         }
         # Identities of earlier versions contain these; without them runs would take their rows again.
         earlier = {"follow_prompt": True, "where": {}, "labels": {}, "seed": 0, "shuffle": True}
         settings: dict[str, Any] = {"softness": options.softness, **earlier}
         file_digest = file_sha256(path)
         self.identity = canonical({"connector": "recorded", "version": VERSION, **settings, "file": file_digest})
-        self._given: dict[str, int | None] = {}
+        self._given: dict[str, str | None] = {}
         self._lock = RLock()
 
     @classmethod
@@ -105,9 +104,9 @@ class RecordedModel:
         """Mark the row of an earlier completion as used, if it is a row of the file."""
         with self._lock:
             if prompt.key not in self._given:
-                row = self._class(prompt.label).use(completion.text)
-                if row is not None or completion.finish_reason == "exhausted":
-                    self._given[prompt.key] = row
+                text = self._class(prompt.label).use(completion.text)
+                if text is not None or completion.finish_reason == "exhausted":
+                    self._given[prompt.key] = text
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Return one recorded row per prompt, in order. Tokens are words, dollars are 0.
@@ -128,15 +127,14 @@ class RecordedModel:
             if prompt.key not in self._given:
                 waiting.setdefault(prompt.label, {})[prompt.key] = prompt
         for label, missing in waiting.items():
-            rows = self._class(label).draw(list(missing.values()), self._options.softness)
-            self._given.update(zip(missing, rows, strict=True))
+            texts = self._class(label).draw(list(missing.values()), self._options.softness)
+            self._given.update(zip(missing, texts, strict=True))
 
     def _answer(self, prompt: Prompt) -> Completion:
-        words_in, row = len(prompt.text.split()), self._given[prompt.key]
-        if row is None:
+        words_in, text = len(prompt.text.split()), self._given[prompt.key]
+        if text is None:
             error = f"All rows of label '{prompt.label}' in {self._file} are used."
             return Completion("", "exhausted", tokens_in=words_in, error=error)
-        text = self._texts[row]
         return Completion(text, "stop", tokens_in=words_in, tokens_out=len(text.split()))
 
     def _class(self, label: str) -> _Draws:
@@ -150,41 +148,36 @@ class RecordedModel:
 
 
 class _Draws:
-    """The rows of one label, and their use.
+    """The rows of one label, with different texts, and their use.
 
     A row is drawn with p proportional to exp(score / softness) among the unused rows: the largest score / softness +
     Gumbel noise, with noise seeded by the prompt's key. Rows taken by other prompts never change the order of the
     remaining rows, so a draw depends on the set of used rows only through the row itself.
     """
 
-    def __init__(self, rows: Sequence[int], texts: Sequence[str]) -> None:
-        self._rows = np.asarray(rows, dtype=np.int64)
-        self._texts = [texts[row] for row in rows]
-        self._free = np.ones(len(rows), dtype=bool)
-        self._indices: dict[str, list[int]] = {}
-        for index, text in enumerate(self._texts):
-            self._indices.setdefault(text, []).append(index)
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self._free = np.ones(len(texts), dtype=bool)
+        self._indices = {text: index for index, text in enumerate(texts)}
 
-    def use(self, text: str) -> int | None:
-        """Mark the first unused row with this text as used; return its number or None."""
-        for index in self._indices.get(text, ()):
-            if self._free[index]:
-                return self._take(index)
-        return None
+    def use(self, text: str) -> str | None:
+        """Mark the row with this text as used; return the text, None if there is no such unused row."""
+        index = self._indices.get(text)
+        return None if index is None or not self._free[index] else self._take(index)
 
-    def _take(self, index: int) -> int:
+    def _take(self, index: int) -> str:
         self._free[index] = False
-        return int(self._rows[index])
+        return self._texts[index]
 
-    def draw(self, prompts: Sequence[Prompt], softness: float) -> list[int | None]:
-        """Draw one row per prompt, in order, guided by its examples."""
-        drawn: list[int | None] = []
+    def draw(self, prompts: Sequence[Prompt], softness: float) -> list[str | None]:
+        """Draw the text of one row per prompt, in order, guided by its examples."""
+        drawn: list[str | None] = []
         for block in chunks(prompts, BLOCK):
             for prompt, scores in zip(block, self._scores(block), strict=True):
                 drawn.append(self._softmax_draw(prompt, scores / softness) if self._free.any() else None)
         return drawn
 
-    def _softmax_draw(self, prompt: Prompt, utility: Scores) -> int:
+    def _softmax_draw(self, prompt: Prompt, utility: Scores) -> str:
         noise = np.random.default_rng(prompt.stream_seed("0:")).gumbel(size=len(utility))
         return self._take(int(np.argmax(np.where(self._free, utility + noise, -np.inf))))
 
