@@ -18,7 +18,6 @@ from connectors.rows.sources import (
     first_line,
     inside_package,
     list_files,
-    packing_of,
     separator_of,
 )
 
@@ -41,7 +40,7 @@ def read_header(where: RowsRef) -> Header | None:
         check_database(address, display_path(where))
         return None
     system, files, _ = list_files(address, display_path(where))
-    with _readable(display_path(where)), system.open(files[0], "rb", compression=packing_of(files[0])) as opened:
+    with _readable(display_path(where)), system.open(files[0], "rb", compression="infer") as opened:
         ending = ending_of(files[0])
         if ending == ".parquet":
             return Header(_parquet_columns(opened, display_path(where)), is_schema=True)

@@ -174,11 +174,6 @@ def _is_data(path: PurePosixPath) -> bool:
     return not hidden and ending_of(str(path)) in KNOWN
 
 
-def packing_of(file: str) -> str | None:
-    """Return the compression of a file, None if there is none."""
-    return "gzip" if file.endswith(".gz") else None
-
-
 def ending_of(file: str) -> str:
     """Return the suffix of a file's format, without .gz."""
     return PurePosixPath(file.removesuffix(".gz")).suffix.lower()
@@ -186,7 +181,7 @@ def ending_of(file: str) -> str:
 
 def _read_file(system: Any, file: str, name: str, where: RowsRef) -> Columns:
     ending, required = ending_of(file), [*column_names(where).values()]
-    with _reachable(name), system.open(file, "rb", compression=packing_of(file)) as opened:
+    with _reachable(name), system.open(file, "rb", compression="infer") as opened:
         data = opened.read()
     if not data.strip():
         if where.lenient:  # the file of a table without rows
