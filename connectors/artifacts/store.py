@@ -88,15 +88,15 @@ class Artifacts:
     # --- keys
     def find(self, path: str, key: StepKey) -> ArtifactRef | None:
         """Return the finished artifact at `path`, None unless its key and hash match."""
-        manifest, _ = self._verdict(path, key)
-        return manifest.ref(str(PurePosixPath(path)), reused=True) if manifest else None
+        return self.look_up(path, key)[0]
 
-    def why(self, path: str, key: StepKey) -> str:
-        """Return the reason for `find`'s result: 'reused', 'computed' or 'recomputed'.
-
-        Call it before the step writes: afterwards it describes the new file.
-        """
-        return self._verdict(path, key)[1]
+    def look_up(self, path: str, key: StepKey) -> tuple[ArtifactRef | None, str]:
+        """Return the result of `find` and its reason: 'reused', 'computed' or 'recomputed'."""
+        name, location = self._resolve(path)
+        if self._shared(name):
+            self._exchange(name, location, key)
+        manifest, why = verdict(location, key)
+        return (manifest.ref(name, reused=True) if manifest else None), why
 
     def info(self, ref: ArtifactRef) -> dict[str, Any]:
         """Return the `info` of the artifact's manifest."""
@@ -290,18 +290,15 @@ class Artifacts:
         self._upload(name, manifest)
         return manifest.ref(name)
 
-    def _verdict(self, path: str, key: StepKey) -> tuple[Manifest | None, str]:
-        """Return the finished manifest with this key, or None, and why, after an exchange with the shared store."""
-        name, location = self._resolve(path)
-        if self._shared(name):
-            remote = self._manifest(name)
-            if isinstance(remote, Manifest):
-                if remote.key == key.key:
-                    self._local(remote.ref(name))
-                write_manifest(location, remote, private=False)
-            elif (local := verdict(location, key)[0]) is not None:
-                self._upload(name, local)
-        return verdict(location, key)
+    def _exchange(self, name: str, location: Path, key: StepKey) -> None:
+        """Download the artifact from the shared store, or upload the local one that could not be uploaded."""
+        remote = self._manifest(name)
+        if isinstance(remote, Manifest):
+            if remote.key == key.key:
+                self._local(remote.ref(name))
+            write_manifest(location, remote, private=False)
+        elif (local := verdict(location, key)[0]) is not None:
+            self._upload(name, local)
 
     def _manifest(self, name: str) -> Manifest | str | None:
         """Return the manifest of `name`, its problem, or None if there is none."""

@@ -33,15 +33,14 @@ def write_release(
     error to prevent it.
     """
     path, key = target
-    why = tools.artifacts.why(path, key)
-    existing = tools.artifacts.find(path, key)
+    existing, why = tools.artifacts.look_up(path, key)
     if existing is not None:
         if not tools.ledger.released(dataset, key.key):
             raise LedgerError(
                 f"{path}: the ledger of dataset '{dataset}' has no entry for this finished release; the ledger was "
                 "lost or replaced. Restore it from a backup. No noise was drawn."
             )
-        return replace(existing, reused=True), why
+        return existing, why
     if not tools.ledger.released(dataset, key.key):
         check()
     drawn = release()

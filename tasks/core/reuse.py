@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
@@ -69,12 +68,11 @@ def make_once(
 
     `make` runs only on a cache miss. `stale` returns why an intact artifact must not be reused; empty if it may.
     """
-    why = store.why(path, key)
-    cached = store.find(path, key)
+    cached, why = store.look_up(path, key)
     reason = stale(cached) if cached is not None else ""
     if cached is None or reason:
         return make(), reason or why
-    return replace(cached, reused=True), why
+    return cached, why
 
 
 def json_once(

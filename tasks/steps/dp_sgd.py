@@ -82,8 +82,7 @@ def trained_once(
 
     key = _key(tools, spec, own, 0)
     model_path, path = f"models/{key.key[:32]}", f"runs/{tools.run_id}/training/release.parquet"
-    model = tools.artifacts.find(model_path, key)
-    why = tools.artifacts.why(model_path, key)
+    model, why = tools.artifacts.look_up(model_path, key)
     if model is not None and not tools.ledger.released(spec.payer.dataset, key.key):
         raise LedgerError(
             f"{model_path}: the ledger of dataset '{spec.payer.dataset}' has no entry for the training of these "
@@ -91,14 +90,14 @@ def trained_once(
         )
     release = tools.artifacts.find(path, key)
     if model is not None and release is not None:
-        return Tuned(replace(release, reused=True), replace(model, reused=True)), why
+        return Tuned(release, model), why
 
     if model is None:
         taken, entry = pay(tools, spec, keys)
         model = tools.artifacts.write_folder(model_path, lambda folder: train(taken, folder), key)
         taken.forget()
     else:
-        model, entry = replace(model, reused=True), payments(tools, spec, keys)[-1].entry_hash
+        entry = payments(tools, spec, keys)[-1].entry_hash
     steps = json.loads((tools.artifacts.read_folder(model) / TOLD).read_text(encoding="utf-8"))
     table = pd.DataFrame([_public_facts(spec, steps)])
     lost = steps["steps_begun"] - steps["steps_in_weights"]

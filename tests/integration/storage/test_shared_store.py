@@ -51,9 +51,9 @@ def test_what_one_machine_wrote_another_reuses(machine: Machine, tmp_path: Path)
     ref = machine("a").write_table(PATH, TABLE, KEY, {"told": 1})
     assert Artifacts(tmp_path / "local").write_table(PATH, TABLE, KEY, {"told": 1}) == ref
     other = pickle.loads(pickle.dumps(machine("b")))
-    assert other.why(PATH, StepKey("step", 1, {"size": 4})) == "recomputed because its parameters changed"
-    assert other.why(PATH, KEY).startswith("reused because")
-    found = other.find(PATH, KEY)
+    assert other.look_up(PATH, StepKey("step", 1, {"size": 4}))[1] == "recomputed because its parameters changed"
+    found, why = other.look_up(PATH, KEY)
+    assert why.startswith("reused because")
     assert (found.sha256, found.reused) == (ref.sha256, True)
     pd.testing.assert_frame_equal(other.read_table(ref), TABLE)
     assert other.info(ref) == {"told": 1}
@@ -103,8 +103,7 @@ def test_damaged_content_in_the_store_is_noticed(machine: Machine, address: str)
     ref = machine("a").write_table(PATH, TABLE, KEY)
     RemoteFiles(address).write(PATH, b"something else")
     other = machine("b")
-    assert other.find(PATH, KEY) is None
-    assert other.why(PATH, KEY) == "recomputed because the file is damaged"
+    assert other.look_up(PATH, KEY) == (None, "recomputed because the file is damaged")
     with pytest.raises(ArtifactError, match="the file is damaged"):
         machine("c").read_table(ref)
     with pytest.raises(ArtifactError, match="the file is damaged"):
@@ -141,7 +140,6 @@ def test_a_store_that_does_not_answer_is_an_error_and_never_an_empty_one(
     gone, started = machine("a"), time.monotonic()
     for ask in (
         lambda: gone.find(PATH, KEY),
-        lambda: gone.why(PATH, KEY),
         lambda: gone.exists("runs/one/iteration=1/other.parquet"),
         lambda: gone.read_text("runs/one/manifest.json"),
         lambda: gone.write_table(PATH, TABLE, KEY),

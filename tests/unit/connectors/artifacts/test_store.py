@@ -101,8 +101,9 @@ def test_paths_outside_the_state_folder_are_refused(store, path):
 )
 def test_the_reason_names_what_changed(store, changes, why):
     ref, key = store.write_table("runs/r/a.parquet", TABLE, KEY), replace(KEY, **changes)
-    assert why in store.why(ref.path, key)
-    assert store.find(ref.path, key) == (None if changes else replace(ref, reused=True))
+    found, reason = store.look_up(ref.path, key)
+    assert why in reason
+    assert found == store.find(ref.path, key) == (None if changes else replace(ref, reused=True))
 
 
 def test_the_reason_tells_a_missing_file_from_a_damaged_one_and_a_damaged_manifest(store):
@@ -113,21 +114,18 @@ def test_the_reason_tells_a_missing_file_from_a_damaged_one_and_a_damaged_manife
         ("missing", path.unlink),
     ):
         spoil()
-        assert store.why(ref.path, KEY) == f"recomputed because the file is {state}"
-        assert store.find(ref.path, KEY) is None
+        assert store.look_up(ref.path, KEY) == (None, f"recomputed because the file is {state}")
         with pytest.raises(ArtifactError):
             store.read_table(ref)
     for content in ("", "{", "[]", '{"step": "vote"}', "\x00"):
         (store.home / "runs/r/_a.parquet.json").write_text(content)
-        assert store.find(ref.path, KEY) is None
-        assert store.why(ref.path, KEY) == "recomputed because its manifest is damaged"
+        assert store.look_up(ref.path, KEY) == (None, "recomputed because its manifest is damaged")
 
 
 def test_data_without_a_manifest_is_not_finished(store):
     ref = store.write_table("runs/r/a.parquet", TABLE, KEY)
     (store.home / "runs/r/_a.parquet.json").unlink()
-    assert store.find(ref.path, KEY) is None
-    assert store.why(ref.path, KEY) == "computed because an earlier result was never finished"
+    assert store.look_up(ref.path, KEY) == (None, "computed because an earlier result was never finished")
 
 
 def test_the_manifest_holds_every_fact(store):
