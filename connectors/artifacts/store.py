@@ -314,7 +314,7 @@ class Artifacts:
         if (remote := self._shared(name)) and content_problem(location, ref.sha256):
             names = remote.below(name)
             if names == [name]:
-                remote.fetch(name, location)
+                write_whole(location, _writer(remote.read(name) or b""))
             elif names:
                 write_folder_whole(location, lambda folder: _fill(remote, folder, name, names))
         return location
@@ -329,9 +329,9 @@ class Artifacts:
             # Without its manifest a folder is unfinished, in any mixture of old and new files.
             remote.remove([manifest_name, *remote.below(name)])
             for file in sorted(path for path in location.rglob("*") if path.is_file()):
-                remote.write(f"{name}/{file.relative_to(location).as_posix()}", file)
+                remote.write(f"{name}/{file.relative_to(location).as_posix()}", file.read_bytes())
         else:
-            remote.write(name, location)
+            remote.write(name, location.read_bytes())
         if manifest is not None:
             remote.write(manifest_name, manifest.text().encode())
 
@@ -366,4 +366,6 @@ def _writer(data: bytes) -> Callable[[BinaryIO], object]:
 
 def _fill(remote: RemoteFiles, folder: Path, name: str, names: Iterable[str]) -> None:
     for path in names:
-        remote.fetch(path, folder / PurePosixPath(path).relative_to(name))
+        file = folder / PurePosixPath(path).relative_to(name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(remote.read(path) or b"")
