@@ -204,20 +204,16 @@ class Artifacts:
         return location
 
     def read_text(self, path: str) -> str | None:
-        """Return a file written by `write_text`, None if it does not exist."""
-        data = self.read_bytes(path)
-        return None if data is None else data.decode()
-
-    def read_bytes(self, path: str) -> bytes | None:
-        """Return a file's bytes, unchecked; None if it does not exist.
+        """Return a file written by `write_text`, None if it does not exist.
 
         A shared store has priority over the local file.
         """
         name, location = self._resolve(path)
         if remote := self._shared(name):
-            return remote.read(name)
+            data = remote.read(name)
+            return None if data is None else data.decode()
         try:
-            return location.read_bytes()
+            return location.read_bytes().decode()
         except FileNotFoundError:
             return None
 
@@ -251,7 +247,9 @@ class Artifacts:
         """Write arrays below private/ atomically, as npz without pickle, mode 0600."""
         import numpy as np
 
-        write_whole(self._private(path), lambda file: np.savez(file, allow_pickle=False, **arrays), private=True)
+        name, location = self._resolve(path)
+        assert is_private(name)
+        write_whole(location, lambda file: np.savez(file, allow_pickle=False, **arrays), private=True)
 
     def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:
         """Return the arrays at `path` below private/, None if there are none.
@@ -262,7 +260,7 @@ class Artifacts:
 
         import numpy as np
 
-        location = self._private(path)
+        location = self._resolve(path)[1]
         if not location.exists():
             return None
         try:
@@ -349,10 +347,6 @@ class Artifacts:
         if not inside:
             raise ArtifactError(f"'{path}' is outside the state folder {self.home}. Use a path relative to it.")
         return str(pure), self.home / pure
-
-    def _private(self, path: str) -> Path:
-        pure = PurePosixPath(path)
-        return self._resolve(str(pure if pure.parts[:1] == (PRIVATE,) else PurePosixPath(PRIVATE) / pure))[1]
 
 
 def is_private(name: str) -> bool:

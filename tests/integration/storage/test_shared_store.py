@@ -88,13 +88,13 @@ def test_a_folder_that_shrinks_leaves_nothing_of_the_old_one(machine: Machine) -
 
 def test_private_files_never_leave_the_machine(machine: Machine, address: str) -> None:
     one = machine("a")
-    one.write_private_arrays("votes/one.npz", {"vectors": np.ones(3)})
+    one.write_private_arrays("private/votes/one.npz", {"vectors": np.ones(3)})
     ref = one.write_matrix("private/reference/m.parquet", np.ones((2, 2), dtype=np.float32), KEY)
     assert one.find(ref.path, KEY) is not None
     one.write_table(PATH, TABLE, KEY)
     assert not [name for name in RemoteFiles(address).below("") if "private" in name or "one.npz" in name]
     other = machine("b")
-    assert other.read_private_arrays("votes/one.npz") is None
+    assert other.read_private_arrays("private/votes/one.npz") is None
     assert other.find(ref.path, KEY) is None
     assert other.where("private/x") == str(other.home / "private/x")
 

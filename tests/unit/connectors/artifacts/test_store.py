@@ -190,7 +190,7 @@ def test_the_state_folder_is_the_owners_and_private_files_too(tmp_path):
         store = Artifacts(tmp_path / "deep" / "home")
         store.write_json("private/inner/x.json", {}, KEY)
         store.write_folder("private/model", lambda d: (d / "w").write_text("1"), KEY)
-        store.write_private_arrays("k.npz", {"a": np.ones(2)})
+        store.write_private_arrays("private/k.npz", {"a": np.ones(2)})
     finally:
         os.umask(old)
     assert mode(store.home) == 0o700
@@ -202,14 +202,14 @@ def test_the_state_folder_is_the_owners_and_private_files_too(tmp_path):
 
 def test_private_arrays_never_use_pickle(store):
     with pytest.raises(ValueError, match="allow_pickle=False"):
-        store.write_private_arrays("x.npz", {"a": np.array([{}], dtype=object)})
+        store.write_private_arrays("private/x.npz", {"a": np.array([{}], dtype=object)})
     place = store.home / "private/x.npz"
     np.savez(place, a=np.array([{}], dtype=object))
     with pytest.raises(ArtifactError, match="damaged"):
-        store.read_private_arrays("x.npz")
+        store.read_private_arrays("private/x.npz")
     place.write_bytes(b"PK\x03\x04 cut")
     with pytest.raises(ArtifactError, match="damaged"):
-        store.read_private_arrays("x.npz")
+        store.read_private_arrays("private/x.npz")
 
 
 def test_a_link_that_leads_out_is_refused(store, tmp_path):
@@ -279,7 +279,7 @@ class TestDisk:
             big = np.random.default_rng(0).normal(size=(1000, 384)).astype(np.float32)
             for write in (lambda: store.write_matrix("m.parquet", big, key),
                           lambda: store.write_table("t.parquet", pd.DataFrame(big).rename(columns=str), key),
-                          lambda: store.write_private_arrays("p.npz", {{"a": big}}),
+                          lambda: store.write_private_arrays("private/p.npz", {{"a": big}}),
                           lambda: store.write_folder("f", lambda d: (d / "w").write_bytes(big.tobytes()), key)):
                 try:
                     write()
