@@ -22,7 +22,6 @@ from connectors.artifacts.atomic_files import explained, make_folder, use_write_
 from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.models import Completion
-from connectors.interfaces.progress import chunks
 from connectors.interfaces.prompts import Prompt
 from connectors.models.base.claims import is_running
 
@@ -250,10 +249,9 @@ def _advice(error: sqlite3.Error) -> str:
     return "Free space, then continue the run." if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else DAMAGED
 
 
-def _select(database: sqlite3.Connection, columns: str, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    for part in chunks(keys, 500):
-        marks = ",".join("?" * len(part))
-        yield from database.execute(f"SELECT {columns} WHERE prompt_key IN ({marks})", part)
+def _select(database: sqlite3.Connection, columns: str, keys: Sequence[str]) -> sqlite3.Cursor:
+    of_keys = "WHERE prompt_key IN (SELECT value FROM json_each(?))"
+    return database.execute(f"SELECT {columns} {of_keys}", (json.dumps(list(keys)),))
 
 
 def _claimable(database: sqlite3.Connection, keys: Sequence[str]) -> list[str]:
