@@ -17,7 +17,7 @@ from connectors.interfaces.prompts import Cloze, Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.options import read_options, refuse_unknown
 from connectors.models.transformers.loading import Loaded
-from connectors.models.transformers.model import HfModel
+from connectors.models.transformers.model import HfModel, pad
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
 from connectors.models.transformers.sampling import SamplingRequest, filters
@@ -115,14 +115,9 @@ class FillMaskModel(HfModel):
         """Return scores of each row's next open position, shape (rows, vocabulary)."""
         import torch
 
-        width = max(len(row.ids) for row in rows)
-        ids = torch.full((len(rows), width), loaded.pad)
-        attention = torch.zeros((len(rows), width), dtype=torch.long)
-        for number, row in enumerate(rows):
-            ids[number, : len(row.ids)] = torch.tensor(row.ids)
-            attention[number, : len(row.ids)] = 1
+        ids, mask = pad(loaded, [row.ids for row in rows], on_right=True)
         with torch.inference_mode():
-            output = loaded.model(input_ids=ids.to(loaded.device), attention_mask=attention.to(loaded.device)).logits
+            output = loaded.model(input_ids=ids, attention_mask=mask).logits
         scores = output[torch.arange(len(rows)), [row.open[-1] for row in rows]].float().cpu().clone()
         scores[:, list(loaded.tokenizer.all_special_ids)] = float("-inf")
         return filters(self._options)(ids, scores)

@@ -218,7 +218,7 @@ class HfModel:
         """Generate a batch; rows that are finished after a stretch of tokens leave it."""
         import torch
 
-        ids, mask = _pad(loaded, batch)
+        ids, mask = pad(loaded, [request.ids for request in batch], on_right=loaded.seq2seq)
         start = 1 if loaded.seq2seq else ids.shape[1]
         end = ids.shape[1] + batch[0].new
         gumbel = Gumbel([request.seed for request in batch], loaded.device)
@@ -296,16 +296,14 @@ def _chat(tokenizer: Any, text: str) -> str:
     return str(tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
 
 
-def _pad(loaded: Loaded, batch: Sequence[SamplingRequest]) -> tuple[Any, Any]:
+def pad(loaded: Loaded, rows: Sequence[list[int]], on_right: bool) -> tuple[Any, Any]:
+    """Return token ids of equal length and their attention mask, both int64 of shape (rows, tokens)."""
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
-    width = max(len(request.ids) for request in batch)
-    ids = torch.full((len(batch), width), loaded.pad)
-    mask = torch.zeros((len(batch), width), dtype=torch.long)
-    for row, request in enumerate(batch):
-        columns = slice(0, len(request.ids)) if loaded.seq2seq else slice(width - len(request.ids), width)
-        ids[row, columns] = torch.tensor(request.ids)
-        mask[row, columns] = 1
+    side, tensors = "right" if on_right else "left", [torch.tensor(ids) for ids in rows]
+    ids = pad_sequence(tensors, batch_first=True, padding_value=loaded.pad, padding_side=side)
+    mask = pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True, padding_side=side)
     return ids.to(loaded.device), mask.to(loaded.device)
 
 
