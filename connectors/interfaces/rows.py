@@ -44,7 +44,6 @@ class RowsRef:
     path: str
     text: str = "text"
     label: str = "label"
-    attribute: str | None = None
     person: str | None = None
     rows: int | None = None
     seed: int = 0
@@ -113,7 +112,7 @@ class PrivateRef:
 
 RowReader = Callable[[RowsRef], "pd.DataFrame"]
 """Opens a reference. Columns: row (int64, 0-based position in the source), text, label and, if the reference names
-them, attribute and person; all strings. Raises InputError for a missing file or column and an unreadable source."""
+it, person; all strings. Raises InputError for a missing file or column and an unreadable source."""
 
 
 @dataclass(frozen=True, slots=True)

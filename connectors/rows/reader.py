@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def read_rows(where: RowsRef) -> pd.DataFrame:
     """Return the rows of a reference as a frame.
 
-    Columns: row (int64, position in the source), text, label and, if the reference names them, attribute and person;
+    Columns: row (int64, position in the source), text, label and, if the reference names it, person;
     with `where.whole` also all values of the source's row, sorted, as one text, with `where.for_owner` all columns.
-    All but row are strings, missing values are NaN (a missing attribute is empty).
+    All but row are strings, missing values are NaN.
 
     `where.path`: csv, tsv, jsonl, json or parquet file, a folder of them, any fsspec address (s3://...), a SQLAlchemy
     address with `query`, or `builtin:name/file`. With `where.rows`, that many rows are chosen by a
@@ -48,8 +48,6 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
         frame["label"] = pd.Series(NO_CLASS, index=frame.index, dtype="str")
     if where.plain_text:
         frame["text"] = frame["text"].map(plain_text, na_action="ignore")
-    if "attribute" in frame:
-        frame["attribute"] = frame["attribute"].fillna("")
     for name in source if where.for_owner else ():
         if name not in names.values():
             frame[f"other {name}"] = pd.Series(map(_text, source[name]), dtype="str")

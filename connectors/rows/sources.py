@@ -66,8 +66,8 @@ def open_source(where: RowsRef) -> Columns:
 
 
 def column_names(where: RowsRef) -> dict[str, str]:
-    """Return the columns of a reference by what they contain: text, label, attribute, person."""
-    named = {"text": where.text, "label": where.label, "attribute": where.attribute, "person": where.person}
+    """Return the columns of a reference by what they contain: text, label, person."""
+    named = {"text": where.text, "label": where.label, "person": where.person}
     return {name: column for name, column in named.items() if column}
 
 

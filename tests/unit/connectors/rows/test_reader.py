@@ -28,7 +28,7 @@ def frame(count: int = 4) -> pd.DataFrame:
 
 
 def where(path, **changes) -> RowsRef:
-    return replace(RowsRef(str(path), text="body", label="kind", attribute="stars", person="user"), **changes)
+    return replace(RowsRef(str(path), text="body", label="kind", person="user"), **changes)
 
 
 def test_plain_text_has_no_case_and_no_punctuation(tmp_path):
@@ -126,13 +126,12 @@ class TestKinds:
     def test_every_kind_of_file_gives_the_same_rows(self, tmp_path, name):
         save(frame(), tmp_path / name)
         rows = read_rows(where(tmp_path / name))
-        assert list(rows.columns) == ["row", "text", "label", "attribute", "person"]
+        assert list(rows.columns) == ["row", "text", "label", "person"]
         assert rows["row"].dtype == "int64"
         assert rows["row"].tolist() == [0, 1, 2, 3]
         assert rows["text"].tolist() == frame()["body"].tolist()
         assert rows["label"].tolist() == ["a", "b", "a", "b"]
         assert rows["person"].tolist() == ["0", "1", "2", "3"]
-        assert [float(value) for value in rows["attribute"]] == [5.0] * 4
         assert all(isinstance(v, str) for name in rows.columns[1:] for v in rows[name])
 
     @pytest.mark.parametrize(("name", "content", "texts", "labels"), CELLS)
@@ -141,13 +140,12 @@ class TestKinds:
         rows = read_rows(RowsRef(str(tmp_path / name)))
         assert (rows["text"].tolist(), rows["label"].tolist()) == (texts, labels)
 
-    def test_a_missing_attribute_is_empty_a_missing_key_is_null_and_makes_no_float_of_a_number(self, tmp_path):
+    def test_a_missing_key_is_null_and_makes_no_float_of_a_number(self, tmp_path):
         table = pd.DataFrame({"text": ["x", "y", "z"], "label": pd.array([1, None, 3], dtype="Int64")})
         table.to_parquet(tmp_path / "r.parquet")
         assert read_rows(RowsRef(str(tmp_path / "r.parquet")))["label"].fillna("null").tolist() == ["1", "null", "3"]
-        (tmp_path / "r.jsonl").write_text('{"body": "x", "kind": "a"}\n\n{"body": null, "kind": "b", "stars": "s"}\n')
+        (tmp_path / "r.jsonl").write_text('{"body": "x", "kind": "a"}\n\n{"body": null, "kind": "b"}\n')
         rows = read_rows(where(tmp_path / "r.jsonl", person=None))
-        assert rows["attribute"].tolist() == ["", "s"]
         assert rows["text"].isna().tolist() == [False, True]
 
     def test_a_folder_is_read_in_the_order_of_its_names_without_hidden_files(self, tmp_path):
@@ -280,9 +278,9 @@ class TestChoice:
         return tmp_path / "r.csv"
 
     def test_the_choice_does_not_depend_on_the_order_of_the_file(self, path, tmp_path):
-        chosen = read_rows(where(path, rows=20, seed=3, attribute=None))
+        chosen = read_rows(where(path, rows=20, seed=3))
         save(frame(200).sample(frac=1, random_state=1), tmp_path / "other.parquet")
-        other = read_rows(where(tmp_path / "other.parquet", rows=20, seed=3, attribute=None))
+        other = read_rows(where(tmp_path / "other.parquet", rows=20, seed=3))
         assert sorted(other["text"]) == sorted(chosen["text"])
         assert len(chosen) == 20
         assert chosen["text"].tolist() == [frame(200)["body"][row] for row in chosen["row"]], "numbers of the source"
