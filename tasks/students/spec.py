@@ -86,10 +86,13 @@ class TrainingRows:
     soft: NDArray[np.float64] | None = None
 
     def targets(self) -> NDArray[np.int64]:
-        """Return each row's class number; InputError if fewer than two classes have rows."""
+        """Return each row's class number; InputError for an unknown label, and if fewer than two classes have rows."""
         import numpy as np
 
         number = {name: position for position, name in enumerate(self.classes)}
+        for row, label in enumerate(self.labels):
+            if label not in number:
+                raise InputError(f"Training row {row}: label '{label}' is not a class of the task: {list(number)}.")
         learned = set(self.labels) if self.soft is None else np.flatnonzero((self.soft >= LEAST_PART).any(axis=0))
         if len(learned) < 2:
             only = f"have the one label '{self.labels[0]}'" if self.labels else "are empty"

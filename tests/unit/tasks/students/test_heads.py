@@ -39,6 +39,7 @@ def test_a_student_on_vectors_is_stored_without_pickle(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "more", "words"),
     [
+        ([0, 1, "moon"], {}, r"row 2: label 'moon'"),
         ([0, 1, 2], {"vectors": None}, "needs vectors"),
         ([0, 1, 2], {"vectors": np.full((3, 2), np.nan, dtype=np.float32)}, "finite"),
         ([0, 1, 2], {"weights": [1, -1, 1]}, "negative"),
@@ -46,7 +47,7 @@ def test_a_student_on_vectors_is_stored_without_pickle(tmp_path):
     ],
 )
 def test_rows_that_teach_nothing_are_refused(labels, more, words, tmp_path):
-    names = [CLASSES[label] for label in labels]
+    names = [CLASSES[label] if isinstance(label, int) else label for label in labels]
     usual = {"texts": ["a"] * 3, "vectors": np.zeros((3, 2), dtype=np.float32)}
     with pytest.raises(InputError, match=words):
         train_student(StudentSpec(kind="linear"), TrainingRows(labels=names, classes=CLASSES, **usual | more), tmp_path)
