@@ -186,7 +186,7 @@ def _cases_of_votes(votes: Sequence[Entry], delta: float) -> list[AuditCase]:
     if differ or not first.noise_scale or not first.sensitivity or not sides:
         return []
     claim = {name: getattr(first, name) for name in names} | {"releases": len(votes), "delta": delta, "sides": sides}
-    claim["shared"] = parties_of(first.event) is not None
+    claim["shared"] = parties_of(first.event, first.sensitivity_reason) is not None
     return [AuditCase("vote", first.charge, claim)]
 
 
@@ -276,7 +276,7 @@ def _among(entries: Sequence[Entry], runs: Sequence[Mapping[str, Any]]) -> list[
     units = {run["run_id"]: run["unit"] for run in runs}
     federated = {}
     for entry in drawn_releases(entries):
-        parties = parties_of(entry.event)
+        parties = parties_of(entry.event, entry.sensitivity_reason)
         if parties is not None:
             numbers = {"parties": parties.number, "minimum": parties.minimum, "colluding": parties.colluding}
             federated[entry.run_id, parties] = {"run_id": entry.run_id, "unit": units[entry.run_id]} | numbers

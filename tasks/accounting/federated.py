@@ -10,6 +10,7 @@ of a record or person must be held by one party: each party bounds only its own 
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -19,6 +20,13 @@ from connectors.interfaces.ledger import ABOUT, Charge
 from tasks.accounting.composition import discrete_gaussian_event, epsilon_of
 from tasks.accounting.no_noise import finite
 from tasks.accounting.votes import Noise
+
+SUM_OF: Final = "; the sum of "
+"""Continuation of a charge's reason where several parties share the noise."""
+
+SENTENCE: Final = re.compile(
+    re.escape(SUM_OF) + r" *(\d+) parties' votes, .*, (\d+) parties at least, .* with up to (\d+) of the parties"
+)
 
 LEAST_SHARE_INT: Final = 4.0
 
@@ -77,18 +85,22 @@ def shared_charge(noise: SharedNoise) -> Charge:
     """Return the charge of one release for each party's own ledger; ConfigError without a release."""
     charge, parties = noise.total.charge, noise.parties
     reason = (
-        f"{charge.sensitivity_reason}; the sum of {parties.number} parties' votes, each with {noise.share_int:.6g} "
-        f"steps of noise, {parties.minimum} parties at least, read by anybody with up to {parties.colluding} of the "
-        "parties"
+        f"{charge.sensitivity_reason}{SUM_OF} {parties.number} parties' votes, each with {noise.share_int:.6g} steps "
+        f"of noise, {parties.minimum} parties at least, read by anybody with up to {parties.colluding} of the parties"
     )
     event = {**charge.event, ABOUT: {**charge.event[ABOUT], "parties": asdict(parties)}}
     return replace(charge, event=event, sensitivity_reason=reason)
 
 
-def parties_of(event: Mapping[str, Any]) -> Parties | None:
-    """Return the parties behind the noise of a charge; None for a central release."""
-    parties = event.get(ABOUT, {}).get("parties")
-    return Parties(**parties) if parties else None
+def parties_of(event: Mapping[str, Any], reason: str) -> Parties | None:
+    """Return the parties behind the noise of a charge; None for a central release.
+
+    Ledger lines from before events had the field contain them only in the sentence `reason`.
+    """
+    if ABOUT in event:
+        return Parties(**event[ABOUT]["parties"]) if "parties" in event[ABOUT] else None
+    sentence = SENTENCE.search(reason)
+    return Parties(*map(int, sentence.groups())) if sentence else None
 
 
 def epsilon_left(noise: SharedNoise, honest: int) -> float:

@@ -122,10 +122,12 @@ def test_a_release_is_charged_as_a_central_one_with_the_same_promise():
     assert cost_of(charge.event) == cost_of(central.event) == cost_of(USUAL.event)
     for field in ("mechanism", "noise_scale", "sensitivity"):
         assert getattr(charge, field) == getattr(central, field)
-    assert parties_of(charge.event) == Parties(10, 10, 3)
-    assert parties_of(central.event) is None
+    assert parties_of(charge.event, "") == Parties(10, 10, 3)
+    assert parties_of(central.event, "") is None
     assert sides_of(charge.event, "") == sides_of(central.event, "") == 2
-    # Ledger lines of earlier versions state it in the sentence alone.
+    # Ledger lines of earlier versions state both in the sentence alone.
+    assert parties_of(USUAL.event, charge.sensitivity_reason) == Parties(10, 10, 3)
+    assert parties_of(USUAL.event, central.sensitivity_reason) is None
     assert sides_of(USUAL.event, charge.sensitivity_reason) == 2
     assert "10 parties' votes" in charge.sensitivity_reason
     assert "up to 3 of the parties" in charge.sensitivity_reason
