@@ -15,6 +15,7 @@ from connectors.interfaces.packages import pip_install
 
 PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}
 LOCAL = {"", "file"}
+BLOCK = 1 << 20
 OWN = 0o755
 """Mode of a folder that only its owner writes."""
 SECONDS, SLOWEST = 60.0, 100_000
@@ -66,17 +67,33 @@ class RemoteFiles:
                     raise data
         return {path.removeprefix(f"{root}/"): data for path, data in results.items() if isinstance(data, bytes)}
 
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file; the last writer wins."""
+    def fetch(self, name: str, location: Path) -> None:
+        """Copy a file atomically to `location` on this machine."""
+        with self._open(name) as (system, root), system.open(f"{root}/{name}") as file:
+            write_whole(location, lambda target: target.writelines(self._blocks(name, file)))
+
+    def _blocks(self, name: str, file: Any) -> Iterator[bytes]:
+        while True:
+            with self._open(name):  # otherwise write_whole would report an error of the local disk
+                block = file.read(BLOCK)
+            if not block:
+                return
+            yield block
+
+    def write(self, name: str, source: Path | bytes) -> None:
+        """Write a file from bytes or from a local file; the last writer wins."""
         self._check_own(name)
         with self._open(name) as (system, root):
             if self.is_folder:
                 location = Path(root) / name
                 if self.prefix:
                     make_folder(location.parent, mode=OWN)
-                write_whole(location, lambda file: file.write(data))
+                data = source if isinstance(source, bytes) else source.read_bytes()
+                write_whole(location, lambda target: target.writelines([data]))
+            elif isinstance(source, bytes):
+                _in_time(system, "pipe_file", (f"{root}/{name}", source), len(source))
             else:
-                _send_in_time(system, f"{root}/{name}", data)
+                _in_time(system, "put_file", (str(source), f"{root}/{name}"), source.stat().st_size)
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove files; a missing file is not an error."""
@@ -94,12 +111,14 @@ class RemoteFiles:
     def below(self, name: str) -> list[str]:
         """Return the name of a file, or the names of all files below a folder, sorted."""
         with self._open(name) as (system, root):
+            system.invalidate_cache()
             paths = system.find(f"{root}/{name}" if name else root)
         return sorted(path.removeprefix(f"{root}/") for path in paths)
 
     def match(self, pattern: str) -> list[str]:
         """Return the names of all files that match a glob pattern, sorted."""
         with self._open(pattern) as (system, root):
+            system.invalidate_cache()
             return sorted(path.removeprefix(f"{root}/") for path in system.glob(f"{root}/{pattern}"))
 
     @contextmanager
@@ -189,11 +208,11 @@ def _connect(address: str) -> tuple[Any, str]:
     return system, str(root).rstrip("/")
 
 
-def _send_in_time(system: Any, path: str, data: bytes) -> None:
-    """Send a file with a timeout: a client that expects '100 Continue' otherwise waits forever."""
+def _in_time(system: Any, operation: str, arguments: tuple[Any, ...], size: int) -> None:
+    """Send `size` bytes with a timeout: a client that expects '100 Continue' otherwise waits forever."""
     from fsspec.asyn import sync
 
     if system.async_impl:
-        sync(system.loop, system._pipe_file, path, data, timeout=SECONDS + len(data) / SLOWEST)
+        sync(system.loop, getattr(system, f"_{operation}"), *arguments, timeout=SECONDS + size / SLOWEST)
     else:
-        system.pipe_file(path, data)
+        getattr(system, operation)(*arguments)

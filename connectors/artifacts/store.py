@@ -312,7 +312,7 @@ class Artifacts:
         if (remote := self._shared(name)) and content_problem(location, ref.sha256):
             names = remote.below(name)
             if names == [name]:
-                write_whole(location, _writer(remote.read(name) or b""))
+                remote.fetch(name, location)
             elif names:
                 write_folder_whole(location, lambda folder: _fill(remote, folder, name, names))
         return location
@@ -327,9 +327,9 @@ class Artifacts:
             # Without its manifest a folder is unfinished, in any mixture of old and new files.
             remote.remove([manifest_name, *remote.below(name)])
             for file in sorted(path for path in location.rglob("*") if path.is_file()):
-                remote.write(f"{name}/{file.relative_to(location).as_posix()}", file.read_bytes())
+                remote.write(f"{name}/{file.relative_to(location).as_posix()}", file)
         else:
-            remote.write(name, location.read_bytes())
+            remote.write(name, location)
         if manifest is not None:
             remote.write(manifest_name, manifest.text().encode())
 
@@ -360,6 +360,4 @@ def _writer(data: bytes) -> Callable[[BinaryIO], object]:
 
 def _fill(remote: RemoteFiles, folder: Path, name: str, names: Iterable[str]) -> None:
     for path in names:
-        file = folder / PurePosixPath(path).relative_to(name)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(remote.read(path) or b"")
+        remote.fetch(path, folder / PurePosixPath(path).relative_to(name))
