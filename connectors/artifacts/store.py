@@ -248,7 +248,8 @@ class Artifacts:
         import numpy as np
 
         name, location = self._resolve(path)
-        assert is_private(name)
+        if not is_private(name):
+            raise ArtifactError(f"'{path}': private arrays are written below {PRIVATE}/ only.")
         write_whole(location, lambda file: np.savez(file, allow_pickle=False, **arrays), private=True)
 
     def read_private_arrays(self, path: str) -> dict[str, NDArray[Any]] | None:

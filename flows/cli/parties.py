@@ -33,7 +33,7 @@ def partition(  # noqa: PLR0913  one option per setting
     label: Annotated[str, typer.Option(help="Column of the label.")] = "label",
     person: Annotated[str | None, typer.Option(help="Column of the person; a person's rows stay together.")] = None,
     take: Annotated[
-        int | None, typer.Option(help="Number of rows, each class in its proportion. Default: all.")
+        int | None, typer.Option(min=1, help="Number of rows, each class in its proportion. Default: all.")
     ] = None,
     class_alpha: Annotated[
         float | None,

@@ -120,7 +120,8 @@ def _rounds(values: Mapping[str, Any]) -> list[str]:
     lines = []
     for vote in values["rounds"]:
         number = f"{vote['parties']} in attempt {vote['attempt']}"
-        voted = number if vote["parties"] else "reused from the ledger, no message to a party"
+        is_new = vote["parties"] and not vote.get("read_back")  # version 0.2 marks those that it read back
+        voted = number if is_new else "reused from the ledger, no message to a party"
         lines.append(f"parties     iteration {vote['iteration']}: {voted}")
         lines += [f"            without {party}: {why}" for party, why in vote["dropped"].items()]
     return lines

@@ -26,7 +26,7 @@ from flows.engine.prepare import join_group
 from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
 from flows.runtime.stores import open_ledger, open_zone
-from tasks.federation.rounds import ROUNDS, File, own_folder, pause, rounds_with
+from tasks.federation.rounds import COORDINATOR, ROUNDS, File, own_folder, pause, rounds_with
 from tasks.steps.federation.party import (
     Keys,
     Party,
@@ -86,6 +86,8 @@ def load_party(path: Path) -> Party:
     Raises ConfigError, with the party's line of the registry, if the registry lacks its key.
     """
     config, folder = load_config(PartyConfig, path), str(path.resolve().parent)
+    if config.name == COORDINATOR:
+        raise ConfigError(f"{path}: name: '{COORDINATOR}' is the coordinator's line of the registry. Use another name.")
     home = Path(place(config.home, folder)).expanduser()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_closed(home)

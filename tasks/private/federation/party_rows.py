@@ -31,6 +31,8 @@ def write_parties(zone: Zone, private: PrivateRef, partition: Partition, folder:
         if private.where.rows is not None:
             order = row_order(len(rows), partition.seed)
             rows = rows.iloc[by_class(rows["label"].fillna("").tolist(), order, private.where)]
+        if rows.empty:
+            raise ConfigError("The source has no rows, so there is nothing to split. Name a source with rows.")
         parties = _parties(rows, partition)
         names = [f"party-{number + 1}" for number in range(partition.parties)]
         folder.mkdir(mode=0o700, parents=True)

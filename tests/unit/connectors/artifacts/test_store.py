@@ -203,6 +203,8 @@ def test_the_state_folder_is_the_owners_and_private_files_too(tmp_path):
 def test_private_arrays_never_use_pickle(store):
     with pytest.raises(ValueError, match="allow_pickle=False"):
         store.write_private_arrays("private/x.npz", {"a": np.array([{}], dtype=object)})
+    with pytest.raises(ArtifactError, match="private/ only"):
+        store.write_private_arrays("runs/x.npz", {"a": np.ones(2)})
     place = store.home / "private/x.npz"
     np.savez(place, a=np.array([{}], dtype=object))
     with pytest.raises(ArtifactError, match="damaged"):

@@ -87,6 +87,14 @@ def test_a_party_that_the_registry_lacks_prints_its_line(parties: Path) -> None:
         serve_party(load_party(file))
 
 
+def test_a_party_with_the_name_of_the_coordinator_is_refused_before_it_has_a_key(parties: Path) -> None:
+    file = parties / "party-1/party.yaml"
+    file.write_text(file.read_text().replace("name: party-1", "name: coordinator\nhome: new"))
+    with pytest.raises(ConfigError, match="'coordinator' is the coordinator's line"):
+        load_party(file)
+    assert not (parties / "party-1/new").exists()
+
+
 def test_a_coordinator_whose_key_is_not_in_the_registry_starts_no_run_and_prints_its_line(tmp_path: Path) -> None:
     federated = open_federated(tmp_path / "f")
     registry = tmp_path / "f/parties/parties.yaml"

@@ -47,7 +47,8 @@ class TestHfModel(LanguageModelContract):
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_that_leave_a_batch_change_no_other(kind, temperature, tiny_models, monkeypatch):
     model = opened(tiny_models[kind], temperature=temperature)
-    mixed = [replace(prompt, end=" " if n % 3 == 0 else "") for n, prompt in enumerate(prompts())]
+    ends = [" " if number % 3 == 0 else "" for number in range(12)]
+    mixed = [replace(prompt, end=end, max_tokens=12) for prompt, end in zip(prompts(), ends, strict=True)]
     whole = model.complete(mixed)
     monkeypatch.setattr(library, "STRETCH", 3)
     assert model.complete(mixed) == whole

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from connectors.interfaces.errors import PrivateInputError
+from connectors.interfaces.errors import ConfigError, PrivateInputError
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from flows.runtime.stores import open_zone
 from tasks.core.allocation import unbalanced
@@ -75,6 +75,13 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
     write(tmp_path, rows(tmp_path / "rows.parquet"), Partition(3))
     for place in [tmp_path / "parties", *(tmp_path / "parties").rglob("*")]:
         assert stat.S_IMODE(place.stat().st_mode) == (0o700 if place.is_dir() else 0o600), place
+
+
+def test_a_source_without_rows_is_refused(tmp_path: Path) -> None:
+    pd.DataFrame({"text": [], "label": []}, dtype=str).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ConfigError, match="has no rows"):
+        write(tmp_path, RowsRef(str(tmp_path / "rows.parquet")), Partition(2))
+    assert not (tmp_path / "parties").exists()
 
 
 def test_what_is_wrong_with_rows_is_told_to_their_owner_alone(tmp_path: Path) -> None:
