@@ -23,7 +23,7 @@ from connectors.models.transformers import smollm2
 from connectors.models.transformers.loading import Loaded, check_files, content_of, dtype_of, load, model_folder
 from connectors.models.transformers.model_checks import Purpose
 from connectors.models.transformers.options import HfOptions
-from connectors.models.transformers.sampling import Gumbel, SamplingRequest, filters
+from connectors.models.transformers.sampling import Gumbel, RowLimit, SamplingRequest, filters
 
 VERSION = 1
 """Part of `identity`; raise it whenever the same prompt would get another completion."""
@@ -184,7 +184,7 @@ class HfModel:
         for request in sorted(requests, key=lambda r: (r.stop, -r.new, -len(r.ids), r.position)):
             longest = max(longest, len(request.ids) + request.new)
             is_full = len(batch) >= rows or (len(batch) + 1) * longest > budget
-            if batch and (is_full or (request.stop, request.new) != (batch[0].stop, batch[0].new)):
+            if batch and (is_full or request.stop != batch[0].stop):
                 yield batch
                 batch, longest = [], len(request.ids) + request.new
             batch.append(request)
@@ -217,10 +217,11 @@ class HfModel:
     def _generate(self, loaded: Loaded, batch: Sequence[SamplingRequest]) -> list[Completion]:
         """Generate a batch; rows that are finished after a stretch of tokens leave it."""
         import torch
+        from transformers import StoppingCriteriaList
 
         ids, mask = pad(loaded, [request.ids for request in batch], on_right=loaded.seq2seq)
         start = 1 if loaded.seq2seq else ids.shape[1]
-        end = ids.shape[1] + batch[0].new
+        end = ids.shape[1] + max(request.new for request in batch)
         gumbel = Gumbel([request.seed for request in batch], loaded.device)
         processors = filters(self._options)
         if self._options.temperature > 0:
@@ -239,6 +240,7 @@ class HfModel:
                     max_new_tokens=left_over if loaded.seq2seq else min(STRETCH, left_over),
                     do_sample=False,
                     logits_processor=processors,
+                    stopping_criteria=StoppingCriteriaList([RowLimit(requests, start, ids.device)]),
                     return_dict_in_generate=True,
                     **more,
                 )

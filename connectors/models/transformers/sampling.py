@@ -77,3 +77,16 @@ class Gumbel:
             else:
                 noise[row].exponential_(generator=stream)
         return scores - noise.clamp(min=TINY).log_()
+
+
+class RowLimit:
+    """A stopping criterion: a row's maximum of new tokens after `start`."""
+
+    def __init__(self, requests: Sequence[SamplingRequest], start: int, device: Any) -> None:
+        import torch
+
+        self._lengths = torch.tensor([start + request.new for request in requests], device=device)
+
+    def __call__(self, input_ids: Any, _scores: Any, **_kwargs: Any) -> Any:
+        """Return the finished rows, shape (rows,), bool."""
+        return self._lengths <= input_ids.shape[1]

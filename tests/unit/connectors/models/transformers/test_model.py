@@ -207,8 +207,8 @@ def test_threads_share_a_model(tiny_models):
 
 
 def test_a_batch_that_does_not_fit_the_memory_is_halved(tiny_models, monkeypatch):
-    model, asked = opened(tiny_models["gpt2"]), [replace(prompt, max_tokens=12) for prompt in prompts(12)]
-    whole = model.complete(asked)
+    model = opened(tiny_models["gpt2"])
+    whole = model.complete(prompts(12))
     loaded = model._open()
     real, sizes = loaded.model.generate, []
 
@@ -219,9 +219,9 @@ def test_a_batch_that_does_not_fit_the_memory_is_halved(tiny_models, monkeypatch
         return real(input_ids=input_ids, **rest)
 
     monkeypatch.setattr(loaded.model, "generate", narrow)
-    assert model.complete(asked) == whole
+    assert model.complete(prompts(12)) == whole
     assert sizes[:2] == [12, 6]
-    assert model.complete(asked) == whole
+    assert model.complete(prompts(12)) == whole
     assert max(sizes[-4:]) <= 4
 
 
