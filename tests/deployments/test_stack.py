@@ -86,6 +86,7 @@ def test_a_run_from_the_server_with_paths_of_the_data_folder(running) -> None:
     import pandas as pd
 
     rows = pd.read_parquet(DESK / "private.parquet")
+    rows["text"] += " (ours)"  # with the texts that ship, all runs of this file would share one cap
     rows.to_csv(Path(running.environment["WASP_DATA"]) / "notes.csv", index=False)
     run = start_run(running, private={"path": "notes.csv", "name": "notes"})
     assert wait_for_state(running, run, "Completed", "Failed", "Crashed")["name"] == "Completed"
