@@ -24,6 +24,7 @@ def test_there_are_tutorials_with_commands() -> None:
 
 
 @pytest.mark.runs
+@pytest.mark.timeout(1300)  # 600 texts of a local model, beside the other test process
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run_as_they_are_printed(page: Path, tmp_path: Path) -> None:
     script = "set -e\n" + "\n".join(BLOCKS.findall(page.read_text(encoding="utf-8")))
@@ -31,7 +32,7 @@ def test_the_commands_of_a_page_run_as_they_are_printed(page: Path, tmp_path: Pa
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     del environment["OMP_NUM_THREADS"]  # a local model writes with all cores, as a user's does
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=550
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1200
     )
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
 
