@@ -89,8 +89,8 @@ def sync_folder(folder: Path) -> None:
 @contextmanager
 def _replacing(path: Path, private: bool) -> Iterator[Path]:
     """Yield the path of a scratch file or folder, which the block moves to `path`; it is removed after any error."""
-    # Readers of Parquet folders skip names with a leading dot. `wasp clean` removes those that
-    # killed processes left in the state folder.
+    # Readers of Parquet folders skip names with a leading dot. `wasp clean` removes those that killed processes left in
+    # the state folder.
     scratch = path.parent / f".{path.name}.{secrets.token_hex(6)}.tmp"
     with explained(path):
         make_folder(path.parent, private)

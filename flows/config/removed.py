@@ -56,8 +56,9 @@ def without_removed(flow: str, values: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = _without(flow, "", values)
     if "task_runner" in values.get("execution", {}) and "task_runner" not in result["execution"]:
         result["execution"].pop("cluster", None)
-    if result.get("student", {}).get("kind", "finetune") == "finetune":
-        result.get("student", {}).pop("adaptation", None)
+    student = result.get("student") or {}
+    if student.get("kind", "finetune") == "finetune":
+        student.pop("adaptation", None)
     return result
 
 

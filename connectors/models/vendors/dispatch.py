@@ -38,8 +38,8 @@ _log = logging.getLogger(__name__)
 def run_here(work: Coroutine[Any, Any, None]) -> None:
     """Run a coroutine in a helper thread: an event loop, such as a notebook's, may run in this one.
 
-    Ctrl-C, or a signal that Prefect raises as an error of its own, stops the work in the main thread, and is raised
-    when the calls in flight have ended.
+    Ctrl-C, or an error that a signal handler raises in the main thread, stops the work. It is raised again when the
+    calls in flight have ended.
     """
     with ThreadPoolExecutor(1, "wasp-calls") as threads:
         calls = threads.submit(contextvars.copy_context().run, asyncio.run, work)

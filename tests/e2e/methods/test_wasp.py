@@ -2,16 +2,14 @@
 
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 from tests.support.models.tiny import save_roberta
 from tests.support.runs.pipeline import Pipeline
-from tests.support.runs.served_flow import ask
+from tests.support.runs.served_flow import states_of_steps
 from tests.support.servers.ports import free_port
-from tests.support.waits import wait_until
 
 PROMISED = {
     "run_id", "flow", "state", "degraded", "epsilon_spent", "delta", "releases", "n_synthetic", "accuracy", "macro_f1",
@@ -73,15 +71,7 @@ def test_a_second_run_reuses_everything_and_spends_nothing(whole_run, repeated) 
 
 @pytest.mark.core
 def test_prefect_shows_named_steps_and_what_was_reused(repeated, api: str) -> None:
-    body = {"flow_runs": {"id": {"any_": [repeated["prefect_run_id"]]}}, "limit": 200}
-    runs: list[Any] = []
-
-    def are_stored() -> bool:  # the server stores states when it gets to their events
-        runs[:] = ask(api, "/task_runs/filter", body)
-        return all(run["state"] for run in runs)
-
-    wait_until(are_stored, log=lambda: runs, every=0.5)
-    states = {run["name"]: run["state"]["name"] for run in runs}
+    states = states_of_steps(api, repeated["prefect_run_id"])
     assert states["vote t=0"] == states["generate clerk t=2"] == states["train student"] == "Reused"
     assert "select t=1" in states
 

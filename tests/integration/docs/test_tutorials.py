@@ -30,7 +30,6 @@ def test_the_commands_of_a_page_run_as_they_are_printed(page: Path, tmp_path: Pa
     script = "set -e\n" + "\n".join(BLOCKS.findall(page.read_text(encoding="utf-8")))
     environment = Pipeline(tmp_path / ".wasp").environment
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    del environment["OMP_NUM_THREADS"]  # a local model writes with all cores, as a user's does
     done = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1200
     )

@@ -116,7 +116,7 @@ class Lying:
 
 
 Exchanges = Mapping[str, Callable[[Any], Any]]
-"""What some parties have in place of their exchange."""
+"""By party: a function from its exchange to the one that replaces it."""
 
 
 def lying(party: str, change: Callable[[str, bytes], bytes | None]) -> Exchanges:

@@ -41,6 +41,19 @@ def ask(api: str, path: str, body: Any = None, method: str = "") -> Any:
     return answer.json() if answer.content else None
 
 
+def states_of_steps(api: str, run: str) -> dict[str, str]:
+    """Return the latest state name of each step; the server takes in steps after the run itself has ended."""
+    body = {"flow_runs": {"id": {"any_": [run]}}, "sort": "EXPECTED_START_TIME_ASC", "limit": 200}
+    seen: dict[str, str] = {}
+    quiet = 0
+    while quiet < 4:
+        now = {task["name"]: task["state_name"] for task in ask(api, "/task_runs/filter", body)}
+        quiet = quiet + 1 if now == seen else 0
+        seen = now
+        time.sleep(0.5)
+    return seen
+
+
 @dataclass
 class Served:
     """A deployment of `wasp`; `pipeline` is the state folder of its runs, `config` what its form is filled with."""
@@ -122,16 +135,8 @@ class Served:
         return self.until(run, *OVER)
 
     def tasks(self, run: str) -> dict[str, str]:
-        """Return the latest state name of each step; the server takes in steps after the run itself has ended."""
-        body = {"flow_runs": {"id": {"any_": [run]}}, "sort": "EXPECTED_START_TIME_ASC", "limit": 200}
-        seen: dict[str, str] = {}
-        quiet = 0
-        while quiet < 4:
-            now = {task["name"]: task["state_name"] for task in ask(self.api, "/task_runs/filter", body)}
-            quiet = quiet + 1 if now == seen else 0
-            seen = now
-            time.sleep(0.5)
-        return seen
+        """Return the latest state name of each step."""
+        return states_of_steps(self.api, run)
 
     def _registered(self) -> str:
         try:

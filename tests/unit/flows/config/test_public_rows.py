@@ -38,9 +38,9 @@ def test_classes_of_a_run_are_unbalanced_if_a_dirichlet_draw_is_configured(tmp_p
     assert first == again != other
     assert first.total() == 60
     assert len(first) < 6, "with 20 rows a class, two classes of this draw have none"
-    told = words.plan(planned(config(private=private)))
-    assert "rows are public: exactly 60 are drawn" in told
-    assert "unbalanced classes by Dirichlet(1), at least 2 to 1" in told
+    lines = words.plan(planned(config(private=private)))
+    assert "rows are public: exactly 60 are drawn" in lines
+    assert "unbalanced classes by Dirichlet(1), at least 2 to 1" in lines
 
 
 def test_private_rows_are_chosen_whatever_the_seed_of_the_run(tmp_path: Path) -> None:

@@ -55,9 +55,9 @@ def test_another_run_on_the_same_rows_reads_the_density_back_without_a_charge(ra
 def test_the_plan_says_what_to_change_where_votes_drown_in_noise_or_all_texts_become_examples(home: Path) -> None:
     assert "Or set method.guidance: auto" in text.plan(planned(config(private={"rows": 110, "of": 120})))
     few = {"guidance": "kernel", "iterations": 2, "samples": 36}
-    told = text.plan(planned(config(method=few, private={"rows": 6, "of": 120})))
-    assert "1 density of the private rows per class" in told
-    assert "nearly all become examples. Write more texts" in told
+    lines = text.plan(planned(config(method=few, private={"rows": 6, "of": 120})))
+    assert "1 density of the private rows per class" in lines
+    assert "nearly all become examples. Write more texts" in lines
 
 
 def test_a_bundle_has_soft_labels_and_says_what_guided_its_texts(ran: Ran, tmp_path: Path) -> None:
