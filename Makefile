@@ -13,7 +13,7 @@ export WASP_HOME ?= $(CURDIR)/.wasp
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down status test ci test-nightly mutants check test-all test-e2e docs bench lock format clean
+.PHONY: help setup demo up down status test ci test-data test-nightly mutants check test-all test-e2e docs bench lock format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ test: $(READY) ## the fast suite: offline, real parts, the main flow from start 
 
 ci: check ## what CI runs: checks, then the fast suite and all further tests but the nightly ones
 	$(PYTEST) -m "not slow and not gpu and not live"
+
+test-data: $(READY) ## the tests of real data: those of ../shared/data or WASP_DATA; without the folder they are skipped
+	$(PYTEST) -m "real_data and not gpu and not live"
 
 test-nightly: $(READY) ## the nightly tests alone: tests/support/suites.py says when
 	$(PYTEST) -m "slow and not gpu and not live"
