@@ -40,6 +40,14 @@ GENERATED = {
     "reference/metrics.md": reference.metrics,
     "tutorials/notebook.md": lambda: reference.notebook(ROOT / "docs" / "tutorials" / "notebook.py"),
 }
+INSERTED = {
+    "reference/files.md": ("The table of all columns is on the documentation site (`make docs`).", reference.columns),
+    "reference/python.md": (
+        "The signatures are on the documentation site (`make docs`), and in Python: `help(wasp.run)`.",
+        reference.python,
+    ),
+}
+"""Page -> a sentence for readers of a clone, and what replaces it on the site."""
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -55,8 +63,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Rewrite links of a page: to pages where there is one, else to the path as code."""
     path = page.file.src_uri
-    if path == "reference/files.md":
-        markdown = markdown.replace("\nCOLUMNS\n", f"\n{reference.columns()}\n")
+    if path in INSERTED:
+        sentence, make = INSERTED[path]
+        if markdown.count(sentence) != 1:
+            raise ValueError(f"docs/{path}: expected once: {sentence}")
+        markdown = markdown.replace(sentence, make())
     source = INCLUDED.get(path, f"docs/{path}")
     pages = {origin: name for name, origin in INCLUDED.items()}
 

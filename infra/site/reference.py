@@ -108,6 +108,14 @@ def commands() -> str:
     return f"{title}\n\n{about}\n{rest}"
 
 
+def python() -> str:
+    """Return the directive that inserts the docstrings of the Python interface."""
+    from wasp import __all__ as names
+
+    members = ", ".join(names)
+    return f"::: wasp\n    options:\n      members: [{members}]\n"
+
+
 def columns() -> str:
     """Return a table of the columns of all Parquet files."""
     return _table(("column", "content"), ((f"`{name}`", _cell(text)) for name, text in DESCRIPTIONS.items()))

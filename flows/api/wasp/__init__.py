@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "Dataset", "Result", "WaspError", "compare", "plan", "run", "runs"]
 
 
+def __dir__() -> list[str]:
+    """List the interface alone: completion shows what users import, loaded or not."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Import the interface on first use: the command and plug-ins need none of it."""
     if name not in __all__:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
-APART = "Rename it, or install the command in an environment of its own: uv tool install wasp-synth"
+APART = "Rename it, or install the command in an environment of its own: uv tool install '.[demo]' in its clone"
 
 
 def find_clashes() -> tuple[list[str], list[str]]:

@@ -36,7 +36,10 @@ class Result:
 
     @property
     def table(self) -> pa.Table:
-        """The synthetic texts: sample_id, text, label, model, iteration and, if there are soft labels, label_soft."""
+        """The synthetic texts: sample_id, text, label, attribute, plm (the model), iteration.
+
+        With soft labels also label_soft, the probability of each class.
+        """
         return pq.read_table(self._file("synthetic.parquet"))
 
     @property
@@ -110,10 +113,14 @@ def compare(config: str | Path, changes: Changes | None = None) -> Comparison:
 
 
 def runs() -> pd.DataFrame:
-    """Return the runs of the state folder: id, flow, state, dataset, epsilon, accuracy."""
+    """Return the runs of the state folder, newest first: run_id, flow, state, dataset, epsilon_spent, accuracy and more.
+
+    `started` is a time with zone; it is missing for a run whose files are damaged.
+    """
     import pandas as pd
 
-    return pd.DataFrame(stored_runs.runs()["runs"])
+    frame = pd.DataFrame(stored_runs.runs()["runs"])
+    return frame if frame.empty else frame.assign(started=pd.to_datetime(frame["started"], utc=True))
 
 
 def _path(config: str | Path | None) -> Path | None:

@@ -56,6 +56,36 @@ def test_a_file_of_the_project_with_the_name_of_a_package_is_reported(tmp_path: 
     assert "Traceback" not in examined.stderr
 
 
+COMPLETION = """
+import wasp
+print(dir(wasp) == sorted(wasp.__all__))
+print(all(hasattr(wasp, name) for name in dir(wasp)), dir(wasp) == sorted(wasp.__all__))
+"""
+
+
+def test_completion_offers_the_interface_before_and_after_its_first_use(tmp_path: Path) -> None:
+    done = python(tmp_path, "-c", COMPLETION)
+    assert done.stdout == "True\nTrue True\n", done.stderr
+
+
+STARTED = """
+import json, pathlib, wasp
+print(len(wasp.runs()))
+for number in (1, 2):
+    folder = pathlib.Path(".wasp/runs", f"wasp-{number}")
+    folder.mkdir(parents=True)
+    begun = {"run_id": folder.name, "flow": "wasp", "state": "done", "started": f"2026-11-2{number}T10:00:00+00:00"}
+    (folder / "manifest.json").write_text(json.dumps(begun) if number == 1 else "broken")
+started = wasp.runs()["started"]
+print(started.dtype.kind, started.isna().sum(), started.max().year)
+"""
+
+
+def test_the_start_of_a_run_is_a_time(tmp_path: Path) -> None:
+    done = python(tmp_path, "-c", STARTED)
+    assert done.stdout == "0\nM 1 2026\n", done.stdout + done.stderr
+
+
 FRAME = """
 import pandas as pd, traceback, wasp
 frame = pd.DataFrame({"text": ["a very private note", "another one"], "label": ["a", "b"], "who": [1, 2]})
