@@ -4,6 +4,7 @@ from typing import Any
 
 from connectors.interfaces.money import format_dollars
 from flows.engine.text import epsilon, table
+from tasks.reporting.text import duration
 
 
 def plan(value: dict[str, Any]) -> str:
@@ -61,7 +62,7 @@ def sentence(value: dict[str, Any]) -> str:
     head = "No attack proves more than is claimed" if value["passed"] else "Audit is RED"
     return (
         f"{head}; {value['trials']} runs each with and without the canary per mechanism, confidence "
-        f"{value['confidence']:g}; epsilon spent 0; {value['seconds']:.0f} s"
+        f"{value['confidence']:g}; epsilon spent 0; {duration(value['seconds'])}"
     )
 
 

@@ -5,13 +5,14 @@ from typing import Any
 
 from connectors.interfaces.money import format_dollars
 from flows.engine.text import cap_text, epsilon, table
+from tasks.reporting.text import duration
 
 
 def plan(value: dict[str, Any]) -> str:
     """Return calls, cost and budget of all open cells as text."""
     minutes = "unknown: a model was never called"
     if value["minutes_of_writing"] is not None:
-        minutes = f"about {value['minutes_of_writing']:.0f} minutes of generation in total"
+        minutes = f"about {duration(60 * value['minutes_of_writing'])} of generation in total"
     lines = [
         f"comparison    {value['title']}",
         f"cells         {value['cells']}, {value['open']} to run, {value['workers']} at a time",
@@ -37,7 +38,7 @@ def summary(value: dict[str, Any]) -> str:
     lines = [
         value.get("tables", ""),  # empty in summaries of earlier versions
         f"cells       {len(value['cells'])}: {value['reused']} reused, {value['failed']} failed; "
-        f"{value['seconds']:.0f} s",
+        f"{duration(value['seconds'])}",
         f"stored as   {value['table']} (also as table.md)",
     ]
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from connectors.interfaces.errors import default_cap_advice
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from flows.engine.run_summary import RunSummary
 from tasks.reporting.run_record import STUBS
+from tasks.reporting.text import duration
 
 
 def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:
@@ -87,8 +88,7 @@ def _basis(value: dict[str, Any]) -> str:
 def _minutes(value: float | None) -> str:
     if value is None:
         return "not measured; measure it with: wasp preview"
-    duration = f"{60 * value:.0f} s" if value < 2 else f"{value:.0f} min"
-    return f"about {duration} of generation, at the measured speed"
+    return f"about {duration(60 * value)} of generation, at the measured speed"
 
 
 def summary(value: dict[str, Any]) -> str:
@@ -96,7 +96,7 @@ def summary(value: dict[str, Any]) -> str:
     run = RunSummary.from_json(value)
     lines = [
         *([iterations(run.iterations), ""] if run.iterations else []),
-        f"{scores(run)}; {outcome(run)}; {run.seconds:.0f} s",
+        f"{scores(run)}; {outcome(run)}; {duration(run.seconds)}",
         *([f"stubs       {STUBS.format(', '.join(run.stubs))}"] if run.stubs else []),
         *usefulness_lines(run),
         *(f"degraded    {problem}" for problem in run.problems),

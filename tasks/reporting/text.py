@@ -8,7 +8,9 @@ from tasks.reporting.run_record import RunRecord
 
 ABSENT = "not measured"
 NOT_RECORDED = "not recorded"
-_MINUTE, _HOUR = 60, 3600
+_SHORT = 10
+_MINUTE = 60
+_HOUR = 3600
 _EXAMPLE_PRIOR = 0.01
 _ROUNDING = 1e-9
 _TRAINING_DATA = "the training data of the language models, which the models may repeat"
@@ -80,12 +82,15 @@ def charged(report: RunRecord) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in s, min or h."""
-    if seconds < _MINUTE:
+    """Return a duration in s, min or h, to the whole second from ten seconds on."""
+    if seconds < _SHORT:
         return f"{seconds:.1f} s"
+    seconds = round(seconds)
+    if seconds < _MINUTE:
+        return f"{seconds} s"
     if seconds < _HOUR:
-        return f"{int(seconds // _MINUTE)} min {int(seconds % _MINUTE)} s"
-    return f"{int(seconds // _HOUR)} h {int(seconds % _HOUR // _MINUTE)} min"
+        return f"{seconds // _MINUTE} min {seconds % _MINUTE} s"
+    return f"{seconds // _HOUR} h {seconds % _HOUR // _MINUTE} min"
 
 
 def reasons(failures: Mapping[str, Mapping[str, int]]) -> str:
