@@ -209,6 +209,7 @@ def advise(  # noqa: PLR0913 - the options of the command
     if file is not None:
         loaded = with_declared_rows(_load("wasp", file, set_), home)
         rows, classes, epsilon, noise = loaded.declared_rows, loaded.classes, loaded.privacy.epsilon, calibrated(loaded)
+        protects = loaded.privacy.protects
         budget = numbers_of(loaded)["budget"]
     else:
         rows, classes, epsilon = _positive(rows=rows, classes=classes, epsilon=epsilon)
@@ -216,7 +217,8 @@ def advise(  # noqa: PLR0913 - the options of the command
         if classes < 2:
             raise ConfigError(f"--classes: {classes:g} is too small. Write the number of classes, at least 2.")
         noise = calibrate_density(VotePrivacy(epsilon, delta, 1))
-    opening = Opening(rows, classes, noise.sigma)
+        protects = "record"
+    opening = Opening(rows, classes, noise.sigma, protects=protects)
     needed = None if opening.opens else opening.needed_epsilon(epsilon, noise)
     value = opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed, "budget": budget}
     return Output(value, advice_text)

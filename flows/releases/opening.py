@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 from connectors.interfaces.ledger import Charge
 from flows.engine.method import Release
@@ -65,13 +65,20 @@ class Curve:
 class Opening:
     """The decision of `auto` for declared rows, a number of classes and a noise; public numbers only.
 
-    `zero_shot`: accuracy of zero-shot texts on test rows, if measured. It changes the forecast, never the decision.
+    `rows`: protected units, which are persons where `protects` is `person`. `zero_shot`: accuracy of zero-shot texts on
+    test rows, if measured. It changes the forecast, never the decision.
     """
 
     rows: int
     classes: int
     sigma: float
     zero_shot: float | None = None
+    protects: str = "record"
+
+    @property
+    def units(self) -> str:
+        """What `rows` counts."""
+        return "persons" if self.protects == "person" else "rows"
 
     @property
     def index(self) -> float:
@@ -101,6 +108,7 @@ class Opening:
         least = least_index(self.classes)
         return {
             "rows": self.rows,
+            "protects": self.protects,
             "classes": self.classes,
             "sigma": self.sigma,
             "index": self.index if math.isfinite(self.index) else None,
@@ -111,6 +119,11 @@ class Opening:
             "gains": self.gains,
             "measured": [f"{curve.data} ({curve.classes} classes)" for curve in similar_curves(self.classes)],
         }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Return the opening of a plan, without a measured accuracy; plans of earlier versions count rows."""
+        return cls(values["rows"], values["classes"], values["sigma"], protects=values.get("protects", "record"))
 
     def needed_rows(self) -> int | None:
         """Return the least number of rows that opens them; None if none does."""
@@ -187,8 +200,8 @@ def opening_lines(opening: Opening) -> list[str]:
     else:
         result = "too few at any index: the private rows stay closed, no budget is used"
     line = (
-        f"opening       index {opening.index:.1f} = {opening.rows} rows / ({opening.classes} classes x sigma "
-        f"{opening.sigma:.2f}), {result}"
+        f"opening       index {opening.index:.1f} = {opening.rows} {opening.units} / ({opening.classes} classes x "
+        f"sigma {opening.sigma:.2f}), {result}"
     )
     return [line, *(forecast_lines(opening) if opening.opens else [KEEP])]
 
@@ -224,7 +237,7 @@ def forecast_lines(opening: Opening) -> list[str]:
 def with_zero_shot(plan: dict[str, Any], accuracy: float) -> dict[str, Any]:
     """Return a plan whose forecast uses the accuracy of zero-shot texts that an earlier run measured on test rows."""
     values = plan["opening"]
-    before = Opening(values["rows"], values["classes"], values["sigma"])
+    before = Opening.from_json(values)
     after = replace(before, zero_shot=accuracy)
     lines = dict(zip(forecast_lines(before), forecast_lines(after), strict=True))
     return plan | {"opening": after.to_json(), "lines": [lines.get(line, line) for line in plan["lines"]]}
@@ -241,7 +254,7 @@ def remedy_line(opening: Opening, epsilon: float | None) -> str:
     """Return the single changes that would open the rows; `epsilon`: the least that does."""
     rows, classes = opening.needed_rows(), opening.most_classes()
     ways = [
-        *([f"{rows} rows"] if rows else []),
+        *([f"{rows} {opening.units}"] if rows else []),
         *([f"at most {classes} classes"] if classes else []),
         *([f"privacy.epsilon {epsilon:g}"] if epsilon else []),
     ]
@@ -251,7 +264,7 @@ def remedy_line(opening: Opening, epsilon: float | None) -> str:
 
 def advice_text(value: dict[str, Any]) -> str:
     """Return the output of `wasp advise`: the decision, and the lines of a configuration that follow it."""
-    opening = Opening(value["rows"], value["classes"], value["sigma"])
+    opening = Opening.from_json(value)
     follow = [
         f"set           private.declared_rows: {opening.rows}",
         "              method.guidance: auto",
@@ -267,7 +280,7 @@ def range_text(levels: Sequence[dict[str, Any]]) -> str:
     """Return the output of `wasp advise --range`: a row for each epsilon, with the rest of the cap."""
     rows = []
     for value in levels:
-        opening, budget = Opening(value["rows"], value["classes"], value["sigma"]), value["budget"]
+        opening, budget = Opening.from_json(value), value["budget"]
         gain = _range(opening.gains) if opening.opens else "closed"
         cap = "" if budget is None or budget["cap"] is None else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
         cap += ", refused" if budget and budget["refusal"] else ""

@@ -14,8 +14,7 @@ _BARS = 20
 
 def fid_accuracy_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
     """Draw FID, of all texts and of equally many, and the probe accuracy below; what was not measured is left out."""
-    names = ("fid", "probe_accuracy")
-    shown = [name for name in names if any(facts.value(name) is not None for facts in report.iterations)]
+    shown = _measured_by_iteration(report)
     if not shown:
         return None
 
@@ -35,6 +34,18 @@ def fid_accuracy_plot(report: RunRecord, form: Form = "svg") -> bytes | None:
         _iterations(panels[-1], report)
 
     return picture("fid", _TALL, draw, form)
+
+
+def fid_accuracy_caption(report: RunRecord) -> str:
+    """Return what the figure of `fid_accuracy_plot` shows."""
+    titles = {"fid": "FID", "probe_accuracy": "accuracy of a linear probe"}
+    shown = " and ".join(titles[name] for name in _measured_by_iteration(report))
+    return f"{shown[:1].upper()}{shown[1:]} over iterations"
+
+
+def _measured_by_iteration(report: RunRecord) -> list[str]:
+    names = ("fid", "probe_accuracy")
+    return [name for name in names if any(facts.value(name) is not None for facts in report.iterations)]
 
 
 def weights_plot(report: RunRecord, form: Form = "svg") -> bytes | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -16,7 +17,7 @@ from tasks.reporting import plots
 from tasks.reporting import text as words
 from tasks.reporting.run_record import RunRecord
 from tasks.reporting.templates import template
-from tasks.reporting.text_browser import browse
+from tasks.reporting.text_browser import TextBrowser, browse
 from tasks.reporting.text_map import map_plot, texts_by_group
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
     metrics = [
         metric for metric in labelled if any(facts.value(metric.name) is not None for facts in report.iterations)
     ]
+    browser = None if rows is None or rows.empty else browse(rows)
     return template("report.html.j2").render(
         report=report,
         words=words,
@@ -43,12 +45,65 @@ def render(report: RunRecord, rows: pd.DataFrame | None = None) -> str:
         iterations=[_cells(facts, metrics) for facts in report.iterations],
         columns=("iteration", "samples", *[metric.label for metric in metrics], "epsilon", "missing", "left out"),
         notes=[metric.note for metric in metrics if metric.note],
+        quality=ByClass(()) if browser is None else _quality(browser),
+        scores=_scores_by_class(report),
         verdict=words.verdict(report),
         floors=FLOORS,
-        browser=None if rows is None or rows.empty else browse(rows),
+        browser=browser,
         on_map=Markup(texts_by_group(report.map)) if rows is not None and report.map and report.map.texts else "",  # noqa: S704
         total=sum(report.usage.values(), Usage()),
     )
+
+
+MAX_CLASSES = 20
+"""Classes that a table shows at once; of more it shows the worst, and folds the others."""
+WORST_CLASSES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ByClass:
+    """Rows of a table by class, each with the name and its values in words; `folded` ones are behind a click."""
+
+    shown: Sequence[tuple[str, ...]]
+    folded: Sequence[tuple[str, ...]] = ()
+
+
+def _by_class(rows: Mapping[str, tuple[str, ...]], badness: Mapping[str, float]) -> ByClass:
+    """Return all rows in their order; of many classes the worst ones first, the others folded."""
+    if len(rows) <= MAX_CLASSES:
+        return ByClass([(name, *cells) for name, cells in rows.items()])
+    ranked = sorted(rows, key=lambda name: -badness[name])
+    worst = [(name, *rows[name]) for name in ranked[:WORST_CLASSES]]
+    others = [(name, *cells) for name, cells in rows.items() if name not in ranked[:WORST_CLASSES]]
+    return ByClass(worst, others)
+
+
+def _quality(browser: TextBrowser) -> ByClass:
+    """Return texts, median words and near copies of each class; many near copies are bad."""
+    rows = {
+        str(row["name"]): (words.count(row["texts"]), f"{row['words']:g}", words.percent(row["copies"]))
+        for row in browser.classes
+    }
+    return _by_class(rows, {str(row["name"]): float(row["copies"]) for row in browser.classes})
+
+
+def _scores_by_class(report: RunRecord) -> ByClass:
+    """Return precision, recall, F1 and test rows of each class; a low F1 is bad."""
+    scores = report.scores
+    if scores is None or not scores.per_class:
+        return ByClass(())
+    rows = {}
+    badness = {}
+    for name, score in scores.per_class.items():
+        count = score.get("rows")
+        rows[name] = (
+            words.number(score.get("precision")),
+            words.number(score.get("recall")),
+            words.number(score.get("f1")),
+            words.ABSENT if count is None else words.count(int(count)),
+        )
+        badness[name] = 1 - (score.get("f1") or 0.0)
+    return _by_class(rows, badness)
 
 
 def _cells(facts: Facts, metrics: Sequence[Metric]) -> tuple[str, ...]:
@@ -120,7 +175,11 @@ FIGURES = {
         "Class balance",
         "Class shares: noisy counts of private rows, selected texts, test rows.",
     ),
-    "confusion": (plots.confusion_plot, "Confusion matrix", "Numbers of test rows by true and predicted class."),
+    "confusion": (
+        plots.confusion_plot,
+        "Confusion matrix",
+        "Numbers of test rows by true and predicted class, in the order of the task's classes.",
+    ),
     "map": (
         map_plot,
         "Map of synthetic texts and test rows",
@@ -133,8 +192,10 @@ FIGURES = {
 def _figures(report: RunRecord) -> dict[str, dict[str, str]]:
     """Return the figures that have data, with caption and alternative text."""
     drawn = {name: plot(report, "svg") for name, (plot, *_) in FIGURES.items()}
+    captions = {name: caption for name, (_, caption, _) in FIGURES.items()}
+    captions["fid"] = plots.fid_accuracy_caption(report)
     return {
-        name: {"svg": Markup(svg.decode()), "caption": FIGURES[name][1], "alt": FIGURES[name][2]}  # noqa: S704
+        name: {"svg": Markup(svg.decode()), "caption": captions[name], "alt": FIGURES[name][2]}  # noqa: S704
         for name, svg in drawn.items()
         if svg
     }

@@ -113,7 +113,7 @@ def compare(config: str | Path, changes: Changes | None = None) -> Comparison:
 
 
 def runs() -> pd.DataFrame:
-    """Return the runs of the state folder, newest first: run_id, flow, state, dataset, epsilon_spent, accuracy and more.
+    """Return the runs of the state folder, newest first: run_id, flow, state, dataset, epsilon, accuracy.
 
     `started` is a time with zone; it is missing for a run whose files are damaged.
     """

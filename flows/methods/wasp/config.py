@@ -73,10 +73,11 @@ class WaspConfig(RunConfig):
         if self.private is None:
             self._refuse_idle_settings("there are no private rows")
             return None
-        opening = Opening(self.declared_rows, self.classes, calibrated(self).sigma)
+        sigma = calibrated(self).sigma
+        opening = Opening(self.declared_rows, self.classes, sigma, protects=self.privacy.protects)
         if not opening.opens:
             self._refuse_idle_settings(
-                f"{self.declared_rows} rows of {self.classes} classes are too few at this epsilon"
+                f"{self.declared_rows} {opening.units} of {self.classes} classes are too few at this epsilon"
             )
         return opening
 

@@ -16,6 +16,7 @@ from flows.releases.opening import (
     least_index,
     measured_cells,
     opening_lines,
+    remedy_line,
     with_zero_shot,
 )
 from tasks.accounting.density import calibrate_density
@@ -71,6 +72,13 @@ def test_the_forecast_starts_with_its_range_and_names_the_best_floor() -> None:
     assert line.startswith("expect        +4 to +19 points of accuracy over texts alone")
     assert "depends on how good the texts already are" in line
     assert "+2.0 on average of 79 measurements; none is of medical texts" in floor
+
+
+def test_an_index_of_persons_counts_persons() -> None:
+    opening = Opening(300, 8, sigma_of(1.0), protects="person")
+    assert "= 300 persons / (8 classes" in opening_lines(opening)[0]
+    assert Opening.from_json(opening.to_json()) == opening
+    assert " persons. Or " in remedy_line(Opening(20, 8, sigma_of(1.0), protects="person"), None)
 
 
 def test_good_texts_lower_the_forecast_and_no_student_passes_100_percent() -> None:

@@ -156,6 +156,21 @@ def test_the_page_of_another_run_says_what_is_special_about_it(page, name):
     assert render(from_json(stored)) == shown
 
 
+def test_of_many_classes_the_worst_are_shown_and_the_others_folded():
+    names = [f"intent {number}" for number in range(77)]
+    per_class = {
+        name: {"precision": 0.5, "recall": 0.5, "f1": 1 - k / 100, "rows": 9.0} for k, name in enumerate(names)
+    }
+    scores = Scores(0.5, 0.5, tuple(names), per_class)
+    rows = pd.DataFrame({"text": [f"text {name}" for name in names], "label": names, "plm": "a", "iteration": 0})
+    page = render(made_up_report(scores=scores, map=None), rows)
+    table = page[page.index("Per class, on test rows") :]
+    shown, folded = table[: table.index("<details>")], table[table.index("<details>") : table.index("</details>")]
+    assert re.findall(r"intent \d+", shown) == [f"intent {number}" for number in range(76, 66, -1)]
+    assert re.findall(r"intent \d+", folded) == names[:67]
+    assert page.count("67 further classes") == 2, "and the table of texts by class"
+
+
 def test_what_was_not_measured_is_not_drawn():
     report = made_up_report(**PAGES["unmeasured"])
     for plot in (plots.fid_accuracy_plot, map_plot, plots.confusion_plot, plots.balance_plot):
