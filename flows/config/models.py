@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
+from functools import cache, partial
+from operator import is_
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -29,6 +30,12 @@ class Price(Strict):
     output: float = Field(ge=0, description="Dollars per million output tokens.")
     date: str = Field("", description="Date of the price list.")
     cached: float | None = Field(None, ge=0, description="Input tokens from the vendor's cache. Empty: as input.")
+    cache_write: float | None = Field(
+        None,
+        ge=0,
+        exclude_if=partial(is_, None),
+        description="Input tokens written to the vendor's cache. Empty: 1.25 times input.",
+    )
 
     @field_validator("date", mode="before")
     @classmethod

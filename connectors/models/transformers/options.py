@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticCustomError
 
 from connectors.models.base.options import CHECKED, Stops
+
+
+def _refuse_unigrams(size: int) -> int:
+    """Refuse 1, which forbids the padding of a batch: completions would depend on their batch and never end."""
+    if size == 1:
+        raise PydanticCustomError("unigram", "Input should be 0 or at least 2")
+    return size
 
 
 @dataclass(frozen=True, config=CHECKED)
@@ -18,7 +26,8 @@ class HfOptions:
     without a chat template), long_prompt (refuse a prompt that does not fit, or cut its beginning), max_tokens (upper
     limit for the task's value), stop (strings that end a completion).
 
-    Decoding: temperature (0: always the likeliest token), top_p, top_k (0: off), no_repeat_ngram_size (0: off).
+    Decoding: temperature (0: always the likeliest token), top_p, top_k (0: off), no_repeat_ngram_size (0: off, else 2
+    or more).
     temperature 1 and top_p 0.9 are the values of the published WASP code.
 
     Execution: device (auto, cpu, cuda, cuda:1, mps), dtype (auto: bfloat16 or float16 on an accelerator, float32 on a
@@ -35,7 +44,7 @@ class HfOptions:
     temperature: float = Field(default=1.0, ge=0, le=10)
     top_p: float = Field(default=0.9, gt=0, le=1)
     top_k: int = Field(default=0, ge=0)
-    no_repeat_ngram_size: int = Field(default=0, ge=0)
+    no_repeat_ngram_size: Annotated[int, Field(ge=0), AfterValidator(_refuse_unigrams)] = 0
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     batch: int | None = Field(default=None, ge=1)

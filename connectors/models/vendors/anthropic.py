@@ -27,9 +27,10 @@ class AnthropicModel(VendorModel[VendorOptions]):
         """Return a client of an endpoint."""
         options = self.options
         is_sampling = any(option is not None for option in (options.temperature, options.top_p, options.top_k))
-        version = {"anthropic-version": SAMPLING_VERSION} if is_sampling else {}
         arguments = self.client_arguments(address)
-        return self.load_sdk().AsyncAnthropic(base_url=address.url, default_headers=version, **arguments)
+        # The SDK sends the key as a bearer token only; the documented header of the older version is x-api-key.
+        older = {"anthropic-version": SAMPLING_VERSION, "x-api-key": arguments["api_key"]} if is_sampling else {}
+        return self.load_sdk().AsyncAnthropic(base_url=address.url, default_headers=older, **arguments)
 
     def request(self, prompt: Prompt) -> dict[str, Any]:
         """Return the body of a messages request."""

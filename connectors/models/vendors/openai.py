@@ -66,8 +66,11 @@ class ChatModel(VendorModel[Options]):
         refusal = str(part(message, "refusal") or "")[:300]
         if not refusal and reason == "refused":
             refusal = "stopped by the content filter"
-        cached = part(usage, "prompt_tokens_details", "cached_tokens")
-        reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), cached)
+        details = part(usage, "prompt_tokens_details")
+        # litellm names the tokens that Anthropic writes to its cache in its own way.
+        written_to_cache = part(details, "cache_write_tokens") or part(details, "cache_creation_tokens")
+        special = (part(details, "cached_tokens"), written_to_cache)
+        reported = (part(usage, "prompt_tokens"), part(usage, "completion_tokens"), *special)
         content, written = (text, text) if message is None else (part(message, "content"), message)
         return Output(content, "refused" if refusal else reason, reported, written, refusal)
 

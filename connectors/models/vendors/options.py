@@ -16,7 +16,7 @@ from connectors.security.secrets import variable_of
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 CACHE_WRITE = 1.25
-"""Price of tokens written to the vendor's cache per input token: what Anthropic charges for 5 minutes."""
+"""Price of tokens written to the vendor's cache per input token, if none is stated: Anthropic's for 5 minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +42,35 @@ class Address:
 class TokenPrice:
     """Dollars per million tokens, and the date of the price list.
 
-    input, output: tokens read and written. cached: read from the vendor's cache; None as `input`.
+    input, output: tokens read and written. cached: read from the vendor's cache; None as `input`. cache_write: written
+    to it; None as 1.25 times `input`.
     """
 
     input: Dollars
     output: Dollars
     date: str = ""
     cached: Dollars | None = None
+    cache_write: Dollars | None = None
 
     def dollars(self, tokens_in: int, tokens_out: int, cached: int = 0, cache_written: int = 0) -> float:
         """Return the cost of tokens; `tokens_in` contains the cached ones and those written to the cache."""
         cached = min(cached, tokens_in)
         cache_written = min(cache_written, tokens_in - cached)
-        plain = tokens_in - cached - cache_written + CACHE_WRITE * cache_written
-        return (plain * self.input + cached * self._cached + tokens_out * self.output) / 1e6
+        plain = tokens_in - cached - cache_written
+        dollars_in = plain * self.input + cached * self._cached + cache_written * self._cache_write
+        return (dollars_in + tokens_out * self.output) / 1e6
 
     def worst_dollars(self, tokens_in: int, tokens_out: int) -> float:
         """Return the highest cost of tokens of any kind."""
-        return (tokens_in * max(CACHE_WRITE * self.input, self._cached) + tokens_out * self.output) / 1e6
+        return (tokens_in * max(self.input, self._cached, self._cache_write) + tokens_out * self.output) / 1e6
 
     @property
     def _cached(self) -> float:
         return self.input if self.cached is None else self.cached
+
+    @property
+    def _cache_write(self) -> float:
+        return CACHE_WRITE * self.input if self.cache_write is None else self.cache_write
 
 
 @dataclass(frozen=True, slots=True, config=CHECKED)

@@ -19,6 +19,7 @@ class TestAnthropicModel(VendorPromises):
         assert request.path == "/v1/messages"
         assert request.key == KEY
         assert request.headers["anthropic-version"] == "2023-06-01", "a later version refuses temperature"
+        assert request.headers["x-api-key"] == KEY, "the documented header of that version"
         assert request.body == {
             "model": "some-model", "max_tokens": 33, "messages": [{"role": "user", "content": "Write."}],
             "temperature": 0.7, "top_p": 0.9, "top_k": 40, "stop_sequences": ["END"], "system": "You write.",

@@ -259,6 +259,7 @@ def test_identity_follows_the_content_and_not_the_place_or_the_speed(tiny_models
         ({"top_p": 1.5}, "top_p: Input should be less than or equal to 1, got 1.5"),
         ({"temperature": True}, "temperature: Input should be a valid number, got True"),
         ({"top_k": -1}, "top_k: Input should be greater than or equal to 0"),
+        ({"no_repeat_ngram_size": 1}, r"no_repeat_ngram_size: Input should be 0 or at least 2, got 1\. Correct it"),
         ({"batch": 0}, "batch: Input should be greater than or equal to 1"),
         ({"chat": True}, 'quotes: "yes" or "no"'),
         ({"dtype": "int8"}, "dtype: Input should be 'auto', 'float32', 'bfloat16' or 'float16'"),

@@ -66,6 +66,20 @@ def test_cached_tokens_are_read_at_their_price_and_reasoning_as_output() -> None
     assert raw.dollars == pytest.approx((10 + 60 * 100 + 30 * 1.25 + 5) / 1e6)
 
 
+@pytest.mark.parametrize("name", ["cache_write_tokens", "cache_creation_tokens"])
+def test_tokens_written_to_a_vendors_cache_have_their_own_price(name: str) -> None:
+    details = {"cached_tokens": 60, name: 30}
+    usage = {"prompt_tokens": 100, "completion_tokens": 50, "prompt_tokens_details": details}
+    body = {"choices": [{"message": {"content": "text"}, "finish_reason": "stop"}], "usage": usage}
+    raw = completion_of(OpenAIModel.read(body), body, {}, TokenPrice(2.0, 10.0, cached=0.2))
+    assert raw.dollars == pytest.approx((10 * 2 + 60 * 0.2 + 30 * 2.5 + 50 * 10) / 1e6)
+    stated = TokenPrice(2.0, 10.0, cached=0.2, cache_write=18.0)
+    assert completion_of(OpenAIModel.read(body), body, {}, stated).dollars == pytest.approx(
+        (10 * 2 + 60 * 0.2 + 30 * 18 + 50 * 10) / 1e6
+    )
+    assert stated.worst_dollars(100, 50) == pytest.approx((100 * 18 + 50 * 10) / 1e6)
+
+
 def test_the_text_parts_of_a_content_list_are_joined() -> None:
     parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "A "}, {"type": "text", "text": "text"}]
     body = {"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}
