@@ -7,6 +7,7 @@ import importlib.util
 import json
 import logging
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from connectors.tracking.mlflow_store import MlflowStore, clean_name, limited
 DESCRIPTION = "mlflow.json"
 CALL_SECONDS, LOST_SECONDS, PUSH_SECONDS = 6.0, 9.0, 60.0
 """Timeout of a call during a run, limit of all that a run loses to failures, timeout of a call of `wasp push`."""
+HTML_PAGE = re.compile(r"<(?:!doctype|html)\b.*", re.IGNORECASE | re.DOTALL)
 MERGED = ("params", "tags", "files", "datasets")
 
 
@@ -144,7 +146,8 @@ class MlflowRun:
                 action()
             except Exception as error:  # noqa: BLE001 - after any error of MLflow, the run continues
                 self._lost += time.monotonic() - started
-                reason = scrub(f"{type(error).__name__}: {error}", self.uri)[:500]
+                message = HTML_PAGE.sub("", str(error)).strip()  # a proxy's page says no more than its status
+                reason = scrub(f"{type(error).__name__}: {message}", self.uri)[:500]
                 self.problem = self.problem or f"{redact(self.uri)} did not accept {what} ({reason})."
                 return False
             return True

@@ -4,6 +4,7 @@ A finished run is reopened only to add content: its status and end time change o
 """
 
 import json
+import logging
 import os
 import re
 import warnings
@@ -14,10 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from connectors.artifacts.atomic_files import file_sha256
+from connectors.artifacts.atomic_files import file_sha256, folder_sha256
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.progress import chunks
+from connectors.tracking.address import redact
 
 RUN_TAG = "wasp.run_id"
 FILES_TAG = "wasp.files"
@@ -32,6 +34,8 @@ COLUMNS = (
 VIEW = "wasp"
 VIEW_TAG, VIEW_NAME = f"mlflow.sharedViewState.{VIEW}", "Epsilon, FID, accuracy"
 """Tag of an experiment with a view of its runs that MLflow's menu *Views* lists; the format is MLflow 3's own."""
+MODELS_SINCE = 3
+"""Major version of the first MLflow server with logged models."""
 _SHA_DIGITS = 16
 _BATCH = 100  # MLflow's maximum of parameters and tags per call
 _BEFORE_IMPORT = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
@@ -63,8 +67,6 @@ class MlflowStore:
 
     def parts(self, values: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
         """Yield the parts of a description by name, in the order of sending; the status is last."""
-        from connectors.tracking.logged_model import log_student
-
         yield "the parameters", partial(self._send_params, values["params"])
         yield "the metrics", partial(self._send_metrics, values.get("metrics", {}))
         for name, path in values.get("files", {}).items():
@@ -76,7 +78,7 @@ class MlflowStore:
         if "synthetic" in values:
             yield "the synthetic table", partial(self._send_synthetic, **values["synthetic"], folder=folder)
         if "model" in values:
-            yield "the student", partial(log_student, self, values["model"], folder)
+            yield "the student", partial(self._send_student, values["model"], folder)
         if values["status"] != "RUNNING":
             yield "the end", partial(self._send_end, values["status"], values["ended"])
 
@@ -129,6 +131,22 @@ class MlflowStore:
             self.reopen()
             self.client.log_artifact(self.run_id, str(path), str(Path(name).parent) if "/" in name else None)
             self._record(name, sha256)
+
+    def _send_student(self, model: Mapping[str, Any], folder: Path) -> None:
+        """Send the student as a model, or its files to a server of an earlier version, which knows no logged models."""
+        from connectors.tracking.logged_model import log_student
+
+        if server_version(self.uri) >= MODELS_SINCE:
+            log_student(self, model, folder)
+            return
+        student = require_file(folder / model["folder"])
+        sha256 = folder_sha256(student)[:_SHA_DIGITS]
+        if self.files.get(model["name"]) != sha256:
+            self.reopen()
+            self.client.log_artifacts(self.run_id, str(student), model["name"])
+            self._record(model["name"], sha256)
+            message = "%s: this MLflow is older than version %d, so it has the student's files, but no model to serve."
+            logging.getLogger(__name__).warning(message, redact(self.uri), MODELS_SINCE)
 
     def _record(self, name: str, sha256: str) -> None:
         self.files[name] = sha256
@@ -215,6 +233,17 @@ def open_client(uri: str) -> Any:
     if parts.scheme.startswith("sqlite"):
         Path(parts.path[1:]).parent.mkdir(parents=True, exist_ok=True)
     return mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+def server_version(uri: str) -> int:
+    """Return the major version of an MLflow server; of this process's MLflow if no server states one."""
+    from mlflow.utils.credentials import get_default_host_creds
+    from mlflow.utils.rest_utils import http_request
+    from mlflow.version import VERSION
+
+    stated = http_request(get_default_host_creds(uri), "/version", "GET").text if uri.startswith("http") else ""
+    major = stated.strip().partition(".")[0]
+    return int(major if major.isdigit() else VERSION.partition(".")[0])
 
 
 def require_file(path: Path) -> Path:

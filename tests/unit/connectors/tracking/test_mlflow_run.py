@@ -1,6 +1,7 @@
 """A run in a database of MLflow: what is shown, once each, whatever failed or ran twice before."""
 
 import contextlib
+import http.server
 import importlib.util
 import json
 import os
@@ -8,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from packaging.requirements import Requirement
 
 from connectors.embedders.registry import HashingEmbedder
 from connectors.interfaces.errors import ConfigError
+from connectors.tracking import mlflow_store
 from connectors.tracking.mlflow_run import DESCRIPTION
 from tasks.students.heads import save_layers
 from tasks.students.spec import StudentSpec
@@ -206,6 +209,44 @@ def test_a_model_that_was_half_logged_is_logged_whole_and_once(store, tmp_path, 
     (output,) = run.outputs.model_outputs
     assert output.model_id == model.model_id
     assert str(model.status) == "READY"
+
+
+def test_a_server_of_version_2_gets_the_students_files_once_and_push_ends(store, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(mlflow_store, "server_version", lambda uri: 2)
+    run = whole_run(run_at(store, tmp_path))
+    client, sent = the_run(store)
+    assert run.problem is None
+    assert [entry.path for entry in client.list_artifacts(sent.info.run_id, "student")] == ["student/word"]
+    assert client.search_logged_models([sent.info.experiment_id]) == []
+    assert [record.getMessage() for record in caplog.records if "older than version 3" in record.getMessage()] != []
+    before = snapshot(store)
+    caplog.clear()
+    assert run_at(store, tmp_path).push() is None
+    assert snapshot(store) == before
+    assert caplog.records == []
+
+
+def test_a_server_states_its_version_and_a_page_of_html_is_no_message(tmp_path):
+    class Old(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, text = (200, "2.16.2") if self.path == "/version" else (404, "<!doctype html><title>404</title>")
+            self.send_response(200 if self.path == "/health" else status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Old)
+    threading.Thread(target=served.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{served.server_port}"
+    assert mlflow_store.server_version(address) == 2
+    problem = whole_run(run_at(address, tmp_path)).problem
+    served.shutdown()
+    assert "404" in problem
+    assert "<" not in problem
 
 
 def test_a_missing_file_holds_up_nothing_else_and_the_folder_may_move(store, tmp_path):
