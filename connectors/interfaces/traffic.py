@@ -11,6 +11,9 @@ from typing import Any
 STEPS = 8
 """Classes of latencies per doubling: a percentile is exact to 5 %."""
 
+OUTCOMES = ("answered", "refused", "failed", "timed_out", "repeated")
+"""Fields of `Traffic` that count calls."""
+
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
@@ -19,7 +22,8 @@ class Traffic:
     answered: responses with a completion. refused: too many requests (HTTP 429, 503, 529). failed: other server errors,
     broken connections and completions without text. timed_out: no response in time. repeated: calls after the first of
     a request. latencies: answered calls by class of their duration, see `class_of`. served: names of the models that
-    answered, if others than asked.
+    answered, if others than asked. from_others: their answers. short_prompts: answers whose prompt the server probably
+    cut.
     """
 
     answered: int = 0
@@ -29,20 +33,26 @@ class Traffic:
     repeated: int = 0
     latencies: Mapping[str, int] = field(default_factory=dict)
     served: Sequence[str] = ()
+    from_others: int = 0
+    short_prompts: int = 0
 
     @property
     def counts(self) -> dict[str, int]:
-        """The counts by name."""
-        return {name: getattr(self, name) for name in ("answered", "refused", "failed", "timed_out", "repeated")}
+        """The calls by outcome."""
+        return {name: getattr(self, name) for name in OUTCOMES}
+
+    @property
+    def _numbers(self) -> dict[str, int]:
+        return self.counts | {"from_others": self.from_others, "short_prompts": self.short_prompts}
 
     def __add__(self, other: Traffic) -> Traffic:
-        counts = {name: count + other.counts[name] for name, count in self.counts.items()}
+        counts = {name: count + other._numbers[name] for name, count in self._numbers.items()}
         latencies = dict(Counter(self.latencies) + Counter(other.latencies))
         return Traffic(**counts, latencies=latencies, served=tuple(dict.fromkeys([*self.served, *other.served])))
 
     def since(self, earlier: Traffic) -> Traffic:
         """Return the calls after an earlier state of the same endpoint."""
-        counts = {name: count - earlier.counts[name] for name, count in self.counts.items()}
+        counts = {name: count - earlier._numbers[name] for name, count in self._numbers.items()}
         latencies = dict(Counter(self.latencies) - Counter(earlier.latencies))
         return Traffic(**counts, latencies=latencies, served=self.served)
 
@@ -74,5 +84,6 @@ def state_of(model: Any) -> str:
         return ""
     troubles = {"refused": total.refused, "failed": total.failed, "timed out": total.timed_out}
     late = total.seconds(0.95)
+    troubles |= {"from another model": total.from_others, "prompts cut": total.short_prompts}
     parts = [f"{flying} of {limit} in flight", *(f"{count} {name}" for name, count in troubles.items() if count)]
     return ", ".join([*parts, *([] if late is None else [f"p95 {late:.2g} s"])])

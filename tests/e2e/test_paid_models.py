@@ -31,14 +31,16 @@ def pipeline(api: str, tmp_path: Path) -> Pipeline:
 
 def test_two_vendors_write_and_everything_is_paid_once(pipeline: Pipeline) -> None:
     numbers = itertools.count()  # a request without a seed has another answer each time, as of the vendor itself
-    with VendorServer(plan=lambda request: ok(request, f"A text numbered {next(numbers)} with some words.")) as server:
+    tokens = (11, 7)
+    text = "A text numbered {} with some words."
+    with VendorServer(plan=lambda request: ok(request, text.format(next(numbers)), tokens=tokens)) as server:
         plms = [server.plm(**PAID), server.plm(**CLAUDE)]
         summary = pipeline.run(plms=plms, **SHORT)
         assert summary["n_synthetic"] == 24
         assert set(pipeline.synthetic(summary["run_id"])["plm"]) == {"gpt", "claude"}
         asked, spent = server.count, summary["dollars"]
         assert max(server.prompts.values()) == 1 or asked == 24
-        assert spent == pytest.approx(asked * (11 + 7) * 1000 / 1e6)
+        assert spent == pytest.approx(asked * sum(tokens) * 1000 / 1e6)
         again = pipeline.run(plms=plms, **SHORT)
         assert server.count == asked, "a second run asks nothing"
         assert again["dollars"] == pytest.approx(spent)

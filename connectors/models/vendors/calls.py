@@ -19,6 +19,7 @@ from connectors.models.vendors.dispatch import Dispatch, run_here
 from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.gate import Gate
 from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
+from connectors.models.vendors.prompt_sizes import PromptSizes
 from connectors.models.vendors.responses import Output, completion_of, limit_of, request_bytes
 from connectors.security.secrets import NO_KEY, read_secret
 
@@ -55,6 +56,7 @@ class VendorModel(ABC, Generic[Options]):
     def __init__(self, name: str, model: str, options: Options) -> None:
         self.name, self.model, self.options = name, model, options
         self.others_served: list[str] = []
+        self.prompt_sizes = PromptSizes()
         self.gates = [Gate(address, options.concurrency) for address in options.endpoints]
 
     @classmethod
@@ -135,14 +137,29 @@ class VendorModel(ABC, Generic[Options]):
         """Return the calls in flight now, and their present limit."""
         return sum(gate.in_flight for gate in self.gates), sum(gate.limit for gate in self.gates)
 
-    def check_served(self, served: str) -> None:
-        """Warn once about each model that answers instead of the configured one; dates and vendors may be added."""
+    def check_answer(self, prompt: Prompt, completion: Completion, gate: Gate) -> None:
+        """Count the answers of another model and those to a cut prompt; warn once about each kind."""
+        if self.is_other(completion.served_model):
+            gate.count("from_others")
+            if completion.served_model not in self.others_served:
+                self.others_served.append(completion.served_model)
+                message = "Model '%s': '%s' was asked for, and '%s' answers. Check `model`."
+                _log.warning(message, self.name, self.model, completion.served_model)
+        size = len(f"{self.options.system}{prompt.text}".encode("utf-8", "surrogatepass"))
+        if not completion.estimated and self.prompt_sizes.is_short(size, completion.tokens_in):
+            gate.count("short_prompts")
+            if self.prompt_sizes.is_first_warning():
+                message = (
+                    "Model '%s': the server reports %d tokens for a prompt of %d bytes, so it probably cuts prompts, "
+                    "and examples do not reach the model. Raise the context window of the server."
+                )
+                _log.warning(message, self.name, completion.tokens_in, size)
+
+    def is_other(self, served: str) -> bool:
+        """Return whether another model answers than configured; dates and vendors may be added to its name."""
         names = {served.lower().rsplit("/", 1)[-1], self.model.lower().rsplit("/", 1)[-1]}
         shorter, longer = min(names, key=len), max(names, key=len)
-        if not served or longer.startswith(shorter) or served in self.others_served:
-            return
-        self.others_served.append(served)
-        _log.warning("Model '%s': '%s' was asked for, and '%s' answers. Check `model`.", self.name, self.model, served)
+        return bool(served) and not longer.startswith(shorter)
 
     def worst_dollars(self, body: dict[str, Any]) -> float:
         """Return the maximum cost of one call with this body.

@@ -204,6 +204,8 @@ class Dispatch:
                 key = self.keys[request.position]
                 self.purse.pay(self.model.name, key, usage.dollars, usage.estimated_calls > 0, hold)
             gate.give_back()
+        if isinstance(outcome, Completion):
+            self.model.check_answer(self.prompts[request.position], outcome, gate)
         if isinstance(outcome, Completion) and not has_text:
             outcome = CallFailed(f"{target}: the completion has no text.", "empty")
         self.end(request, outcome, gate, began)
@@ -241,7 +243,6 @@ class Dispatch:
 
     def land(self, request: _Request, outcome: Completion) -> None:
         """Deliver the outcome of a request, with the usage of all its calls."""
-        self.model.check_served(outcome.served_model)
         usage = request.usage
         completion = replace(
             outcome,

@@ -133,6 +133,11 @@ class Gate:
                 pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0**self._rounds)
                 self._opens = max(self._opens, now + random.uniform(0.5, 1.0) * pause)
 
+    def count(self, finding: str) -> None:
+        """Count an answer that is not as requested: `from_others` or `short_prompts` of `Traffic`."""
+        with self._lock:
+            self._counts[finding] += 1
+
     def doubt(self, error: WaspError, repeats: int) -> float:
         """Count a refusal of key or model by an endpoint that accepted them before; return the seconds until a retry.
 

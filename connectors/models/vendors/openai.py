@@ -111,10 +111,9 @@ class OpenAIModel(ChatModel[OpenAIOptions]):
             azure_endpoint=address.url, azure_deployment=deployment, api_version=version, **arguments
         )
 
-    def check_served(self, served: str) -> None:
-        """Warn about another model than asked; on Azure the name of a deployment says nothing about its model."""
-        if not self.options.azure:
-            super().check_served(served)
+    def is_other(self, served: str) -> bool:
+        """Return whether another model answers; on Azure the name of a deployment says nothing about its model."""
+        return not self.options.azure and super().is_other(served)
 
     async def send(self, client: Any, body: dict[str, Any]) -> Completion:
         """Send one request; see `VendorModel.send`. If a server demands the newer limit field, switch to it."""

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from connectors.interfaces.errors import FinalError
+from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.traffic import Traffic, state_of
 from tests.support.servers.vendor import VendorServer
 from tests.support.servers.vendor_messages import Reply, failure, ok
@@ -55,6 +56,30 @@ def test_another_model_than_asked_is_said_once_and_kept(served, warns, tmp_path,
     with sqlite3.connect(model.store.file(model.identity)) as database:
         rows = database.execute("SELECT request_id, served_model FROM answers ORDER BY request_id").fetchall()
     assert rows == [(f"call {number}", served or "") for number in range(5)]
+
+    assert calls.from_others == (5 if warns else 0)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "short"),
+    [(lambda size: size // 4, 0), (lambda size: min(size // 4, 100), 4), (lambda size: size // 12, 8)],
+    ids=["whole", "cut at 100 tokens", "below a tenth of the bytes"],
+)
+def test_a_server_that_cuts_prompts_is_said_once_and_counted(tokens, short, tmp_path, caplog):
+    def answer(request):
+        reply = ok(request)
+        reply.body["usage"]["prompt_tokens"] = tokens(len(request.prompt))
+        return reply
+
+    prompts = [Prompt("word " * 50 * (1 + number), "a", seed=number) for number in range(8)]
+    with VendorServer(plan=answer) as server, caplog.at_level(logging.WARNING, "connectors"):
+        model = recording("openai", server.url, tmp_path, concurrency=1)
+        model.complete(prompts)
+    (calls,) = model.traffic().values()
+    assert calls.short_prompts == short
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == bool(short)
+    assert all("it probably cuts prompts" in message for message in messages)
 
 
 # --- redirects, fields that a strict server refuses, and a store that another process has locked

@@ -59,8 +59,12 @@ def text_for(request: Request) -> str:
     return f"A text numbered {mark} with some words."
 
 
-def ok(request: Request, text: str | None = "", finish: str = "stop", tokens: tuple[int, int] = (11, 7)) -> Reply:
-    """Return an answer in the format of the request's API. `text` '': one made of the prompt; None: null."""
+def ok(request: Request, text: str | None = "", finish: str = "stop", tokens: tuple[int, int] | None = None) -> Reply:
+    """Return an answer in the format of the request's API. `text` '': one made of the prompt; None: null.
+
+    A short prompt has 11 tokens, a longer one a token for four bytes.
+    """
+    tokens = tokens or (max(11, len(request.prompt.encode()) // 4), 7)
     text = text_for(request) if text == "" else text
     if request.anthropic:
         return Reply(body=message(request, text, finish, tokens))
