@@ -19,8 +19,8 @@ from connectors.interfaces.progress import Advance
 from connectors.interfaces.prompts import Prompt
 from tasks.core.refs import Reference
 from tasks.text.class_balance import Shares
-from tasks.text.cleaning import normalised
-from tasks.text.first_answers import FirstAnswers, rejection
+from tasks.text.cleaning import Cleaned, normalised
+from tasks.text.first_answers import FirstAnswers, Tally, judge
 from tasks.text.keyphrase_prompts import Seeding, seeded
 from tasks.text.prompts import Call, TaskCard, Turn, place_of, prompt_for, seed_of
 from tasks.text.variation import USUAL, Manner, Parent, generation_prompt, keyword
@@ -129,6 +129,7 @@ class Generated:
     """Generated `rows` (ROW_TYPES), `failures` (FAILURE_TYPES), usage, shortfall.
 
     Variations have an additional column, parent_id. `prompts` (PROMPT_TYPES): all prompts in the order of the calls.
+    `several`: number of rows that are the first of several texts of their completion.
     """
 
     rows: pd.DataFrame
@@ -136,6 +137,7 @@ class Generated:
     prompts: pd.DataFrame
     usage: Usage
     shortfall: Mapping[str, int]
+    several: int = 0
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -157,28 +159,38 @@ class _Query:
     parent_id: int
 
 
-def generate(model: LanguageModel, request: WritingRequest, advance: Advance = lambda _: None) -> Generated:
+def generate(
+    model: LanguageModel, request: WritingRequest, advance: Advance = lambda _: None, tally: Tally | None = None
+) -> Generated:
     """Generate `request.counts` valid texts per class.
 
     Failed and rejected completions are rows of `failures`.
     The first round requests the full count. Each further round requests the shortfall times 1.25, rounded up. Texts
     that are missing after the last round are recorded and never filled with copies. All prompts of a round are one
     call. The result depends only on the request and the completions. `advance(1)` follows every completion, including
-    top-ups. Raises the errors of `model.complete`, ConfigError for an invalid request, and FinalError if none of the
-    first answers of a paid model is usable.
+    top-ups; `tally` counts the answers as they arrive. Raises the errors of `model.complete`, ConfigError for an
+    invalid request, and FinalError if none of the first answers of a paid model is usable.
     """
     _check(request)
-    writing, name = _Writing(request), request.job.plm
-    first_answers = FirstAnswers(model, name, request.job.card.language)
+    writing, name, language = _Writing(request), request.job.plm, request.job.card.language
+    first_answers, tally = FirstAnswers(model, name), tally or Tally()
     for attempt in range(request.attempts + 1):
         queries = writing.round(attempt)
         if not queries:
             break
         prompts = [query.prompt for query in queries]
+        judged: dict[int, Cleaned] = {}
 
-        def keep(position: int, completion: Completion, prompts: list[Prompt] = prompts) -> None:
+        def keep(
+            position: int,
+            completion: Completion,
+            prompts: list[Prompt] = prompts,
+            judged: dict[int, Cleaned] = judged,
+        ) -> None:
             advance(1)
-            first_answers.judge(prompts[position], completion)
+            judged[position] = judge(completion, prompts[position], language)
+            tally.add(judged[position], completion)
+            first_answers.add(completion, judged[position].reason)
 
         completions = model.complete(prompts, keep)
         if len(completions) != len(queries):
@@ -186,8 +198,9 @@ def generate(model: LanguageModel, request: WritingRequest, advance: Advance = l
                 f"Model '{name}': it returned {len(completions)} completions for {len(queries)} prompts. "
                 "Check its connector."
             )
-        for query, completion in zip(queries, completions, strict=True):
-            writing.record(query, completion)
+        for position, (query, completion) in enumerate(zip(queries, completions, strict=True)):
+            cleaned = judged[position] if position in judged else judge(completion, query.prompt, language)
+            writing.record(query, completion, cleaned)
         active = (query.label for query, c in zip(queries, completions, strict=True) if c.finish_reason != "exhausted")
         writing.exhausted |= {query.label for query in queries} - set(active)
     return writing.finished()
@@ -226,6 +239,7 @@ class _Writing:
         self.prompts: list[dict[str, Any]] = []
         self.usage = Usage()
         self.exhausted: set[str] = set()
+        self.several = 0
 
     def round(self, attempt: int) -> list[_Query]:
         """Return the prompts of a round; classes alternate for a balanced interruption."""
@@ -239,12 +253,12 @@ class _Writing:
             self.requested[label] += needed
         return [query for _, _, query in sorted(queries, key=lambda item: item[:2])]
 
-    def record(self, query: _Query, completion: Completion) -> None:
+    def record(self, query: _Query, completion: Completion, cleaned: Cleaned) -> None:
         """Accept a completion or record the reason for its rejection."""
         prompt, label, accepted = query.prompt, query.label, self.accepted[query.label]
         self.prompts.append({"prompt_key": prompt.key, "label": label, "attempt": query.attempt, "text": prompt.text})
         self.usage += completion.usage
-        text, reason = rejection(completion, prompt, self.job.card.language)
+        text, reason = cleaned.text, cleaned.reason
         if reason is None and normalised(text) in self.seen:
             reason = "duplicate"
         if reason is None and len(accepted) >= self.request.counts[label]:
@@ -260,6 +274,7 @@ class _Writing:
             self.failures.append({**row, "reason": reason, "attempt": query.attempt})
             return
         self.seen.add(normalised(text))
+        self.several += cleaned.is_first_of_several
         details = {name: getattr(completion, name) for name in ("finish_reason", "tokens_in", "tokens_out")}
         if self.job.manner.way:
             details["parent_id"] = query.parent_id
@@ -278,6 +293,7 @@ class _Writing:
             prompts=pd.DataFrame(self.prompts, columns=list(PROMPT_TYPES)).astype(PROMPT_TYPES),
             usage=self.usage,
             shortfall={label: count for label, count in missing.items() if count},
+            several=self.several,
         )
 
 

@@ -14,6 +14,7 @@ from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Embedder, Matrix
 from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
+from connectors.interfaces.models import LanguageModel
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import make_once, step_key, table_once
@@ -26,6 +27,7 @@ from tasks.steps.generate import DRAWN_TERMS, ROW_TYPES, Seeds, WriteJob, Writin
 from tasks.students.spec import PublicTexts, StudentSpec
 from tasks.text.class_balance import texts_per_class
 from tasks.text.cleaning import normalised
+from tasks.text.first_answers import Tally
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding, ShownText, read_sequences
 from tasks.text.usable_texts import stops_of
 from tasks.text.variation import USUAL, Parent
@@ -58,9 +60,10 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
         verb = "vary" if job.parents else "write"
         before = traffic_of(model)
         try:
-            what, note = f"{verb} {job.plm} t={job.iteration}", partial(state_of, model)
+            what, tally = f"{verb} {job.plm} t={job.iteration}", Tally()
+            note = partial(_progress_note, model, tally)
             with tools.progress(what, sum(request.counts.values()), note) as advance:
-                made, down = generate(model, request, advance), ""
+                made, down = generate(model, request, advance, tally), ""
         except (FinalError, TemporaryError) as error:
             made, down = nothing(request), str(error)
         tools.artifacts.write_table(f"{folder}/failures.parquet", made.failures, key)
@@ -68,6 +71,7 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
         calls = {host: traffic.since(before.get(host, Traffic())) for host, traffic in traffic_of(model).items()}
         info: dict[str, object] = {"usage": asdict(made.usage), "failures": made.reasons, "unusable": made.unusable}
         info |= {"shortfall": dict(made.shortfall), "down": down, "stops": stops}
+        info |= {"several": made.several} if made.several else {}
         info |= {"traffic": {host: asdict(traffic) for host, traffic in calls.items()}} if calls else {}
         return tools.artifacts.write_table(path, made.rows, key, info)
 
@@ -80,6 +84,11 @@ def write_samples(tools: Tools, job: WriteJob) -> tuple[ArtifactRef, str]:
         return "recomputed because the model was down" if info["down"] else ""
 
     return make_once(tools.artifacts, path, key, make, stale)
+
+
+def _progress_note(model: LanguageModel, tally: Tally) -> str:
+    """Return the calls of a model and the answers that are not one whole text, for a progress line."""
+    return ", ".join(filter(None, (state_of(model), str(tally))))
 
 
 def _generation_key(model: str, job: WriteJob) -> StepKey:

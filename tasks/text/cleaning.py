@@ -8,6 +8,8 @@ from functools import cached_property
 
 from connectors.interfaces.prompts import Prompt
 from tasks.text import cleaning_rules as patterns
+from tasks.text.prompts import CONTRASTIVE, GOOD_ONLY, ZERO_SHOT
+from tasks.text.several_texts import first_of_several
 
 MIN_WORDS = 3
 MIN_LETTERS = 8
@@ -18,23 +20,33 @@ MIN_FUNCTION_WORDS = 0.12
 MIN_DISTINCT_TRIGRAMS = 0.6
 
 _WORD = re.compile(r"\w+(?:'\w+)?")
+_USUAL_WORDS = patterns.FUNCTION_WORDS.union(_WORD.findall(f"{ZERO_SHOT} {CONTRASTIVE} {GOOD_ONLY}".casefold()))
+"""Words of an instruction that do not name its item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A cleaned text; `reason` excludes it from the data set, None if it may enter."""
+    """A cleaned text; `reason` excludes it from the data set, None if it may enter.
+
+    `is_first_of_several`: the completion contains further texts, which are left out.
+    """
 
     text: str
     reason: str | None = None
+    is_first_of_several: bool = False
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """A trimmed text and its prompt, tokenised once for all checks."""
+    """A trimmed text and its prompt, tokenised once for all checks. `body`: the text with its line breaks."""
 
-    text: str
+    body: str
     prompt: Prompt
     language: str
+
+    @cached_property
+    def text(self) -> str:
+        return " ".join(_unquoted(self.body).split())
 
     @cached_property
     def words(self) -> list[str]:
@@ -53,26 +65,33 @@ def normalised(text: str) -> str:
 def clean(text: str, prompt: Prompt, language: str = "en") -> Cleaned:
     """Trim a completion and judge it.
 
-    Trimmed: control characters, fences, lead-ins, list markers, enclosing quotes, closing remarks, white space.
-    Reasons, first match: empty, too_short, placeholder, garbled, refusal, meta, prompt_echo, copied_example,
+    Trimmed: control characters, fences, lead-ins, list markers, enclosing quotes, closing remarks, white space, and
+    all texts after the first of several.
+    Reasons, first match: empty, format, too_short, placeholder, garbled, refusal, meta, prompt_echo, copied_example,
     punctuation, repetition, wrong_language (English only).
     """
-    answer = _Answer(_trimmed(text, _words(_instruction(prompt))), prompt, language)
-    for reason, applies in _CHECKS:
-        if applies(answer):
-            return Cleaned(answer.text, reason)
-    return Cleaned(answer.text)
+    body, is_first_of_several = _trimmed(text, prompt)
+    answer = _Answer(body, prompt, language)
+    reason = next((reason for reason, applies in _CHECKS if applies(answer)), None)
+    return Cleaned(answer.text, reason, is_first_of_several)
 
 
 # --- trimming
-def _trimmed(text: str, prompt_words: list[str]) -> str:
+def _trimmed(text: str, prompt: Prompt) -> tuple[str, bool]:
+    """Return the first text of a completion, with its line breaks, and True if others follow it."""
+    prompt_words = frozenset(_words(_instruction(prompt)))
+    topic = _words(f"{prompt.label} {prompt.description} {prompt.attribute}")
     text = patterns.INVISIBLE.sub("", text.replace("\r\n", "\n"))
     for pattern, replacement in patterns.MARKUP:
         text = pattern.sub(replacement, text)
-    text = _without_lead_ins(text.strip(), frozenset(prompt_words))
+    names = prompt_words.difference(topic, _USUAL_WORDS)
+    text, is_first_of_several = first_of_several(text.strip(), names)
+    text = patterns.FENCE.sub(r"\1", _without_lead_ins(text.strip(), prompt_words))
+    if not is_first_of_several:  # a lead-in can precede a list
+        text, is_first_of_several = first_of_several(text, names)
     for pattern in patterns.TAILS:
         text = pattern.split(text, maxsplit=1)[0] if pattern.search(text, 1) else text
-    return " ".join(_unquoted(_first_of_list(text.strip())).split())
+    return patterns.LIST_MARKER.sub("", text.strip(), count=1), is_first_of_several
 
 
 def _without_lead_ins(text: str, prompt_words: frozenset[str]) -> str:
@@ -89,12 +108,6 @@ def _without_lead_ins(text: str, prompt_words: frozenset[str]) -> str:
         if len(words) >= 2 and prompt_words.issuperset(word for word in words if not word.isdigit()):
             text = text[match.end() :]
     return text.strip()
-
-
-def _first_of_list(text: str) -> str:
-    """Keep the first of several numbered completions; remove a single list marker."""
-    match = patterns.SECOND_ITEM.match(text)
-    return patterns.LIST_MARKER.sub("", match[1] if match else text, count=1)
 
 
 def _unquoted(text: str) -> str:
@@ -127,6 +140,12 @@ def _instruction(prompt: Prompt) -> str:
     for example in prompt.shown:
         text = text.replace(" ".join(example.split()), " ")
     return text
+
+
+def _is_markup(answer: _Answer) -> bool:
+    """Detect data, code and pages in place of a text, unless the prompt names their form."""
+    asked = frozenset(_words(_instruction(answer.prompt)))
+    return any(asked.isdisjoint(names) and pattern.search(answer.body) for names, pattern in patterns.FORMATS)
 
 
 def _too_short(answer: _Answer) -> bool:
@@ -192,6 +211,7 @@ def _any(table: tuple[re.Pattern[str], ...]) -> Callable[[_Answer], bool]:
 
 _CHECKS: tuple[tuple[str, Callable[[_Answer], bool]], ...] = (
     ("empty", lambda answer: not answer.text),
+    ("format", _is_markup),
     ("too_short", _too_short),
     ("placeholder", _any(patterns.PLACEHOLDERS)),
     ("garbled", _any(patterns.GARBLED)),

@@ -18,10 +18,12 @@ INVISIBLE = re.compile(
 )
 """Control characters, zero-width characters and lone surrogates (which no file can contain)."""
 
+FENCE = re.compile(r"^\s*```\w*[ \t]*\n(.*?)(?:\n\s*```.*)?$", re.DOTALL)
+
 MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"[\u2028\u2029]|<br\s*/?>|</?p>", re.IGNORECASE), "\n"),
     (re.compile(r"</?(?:b|i|em|strong|u)>", re.IGNORECASE), ""),
-    (re.compile(r"^\s*```\w*[ \t]*\n(.*?)(?:\n\s*```.*)?$", re.DOTALL), r"\1"),
+    (FENCE, r"\1"),
     (re.compile(r"(?<!\*)\*\*(?=[^\s*])(.+?)(?<=[^\s*])\*\*(?!\*)", re.DOTALL), r"\1"),
     (re.compile(r"^\s*#{1,6}[ \t]+"), ""),
     (re.compile(r"^\s*title:[^\n]*\n", re.IGNORECASE), ""),
@@ -37,7 +39,6 @@ HEADING = re.compile(r"[\W_]{0,3}([\w' \"()/&-]{1,120}?)\s{0,2}:(?=\s|\"|$)[*\s]
 """Text up to a colon: removed only if all its words occur in the prompt."""
 
 LIST_MARKER = re.compile(r"^(?:[-*\u2022\u2013]|\(?\d{1,2}[.)])\s+")
-SECOND_ITEM = re.compile(r"^(1[.)]\s.*?)\n\s*2[.)]\s", re.DOTALL)
 
 QUOTES = (('"', '"'), ("\u201c", "\u201d"), ("\u00ab", "\u00bb"))
 
@@ -47,10 +48,46 @@ TAILS = _table(
     r"\n\s*(?:i hope this|let me know|feel free to|please let me|would you like me)\b",
     r"\n\s*this (?:new )?(?:\w+ ){1,3}(?:captures|reflects|improves|maintains|expresses|is more|differs)\b",
     r"\n\s*(?:```|---+|\*\*\*+|===+)",
+    r"\n\s*\W{0,3}(?:category|class|label|sentiment)\W{0,3}:",
+    r"\n\s*#{2,}\s*(?:instruction|input|response|human|assistant|user)\b",
 )
 """Text that may follow a completion and is not part of it: the text ends before the match."""
 
 # --- refused
+_TAG = r"(?:a|article|body|code|div|em|h[1-6]|head|html|img|li|main|ol|pre|script|section|span|style|table|td|th|tr|ul)"
+
+FORMATS: tuple[tuple[frozenset[str], re.Pattern[str]], ...] = (
+    (
+        frozenset({"json"}),
+        re.compile(
+            r"^\s*(?:json\s+)?(?:\{\s*(?:[\"'{}\\\u201c]|[A-Za-z_]+\s*:)|\[\s*[\[{\"'\u201c]|\"[\w -]{1,30}\"\s*:)|"
+            r"\"\s*[}\]]+\s*$|\",\s*\"[\w -]{1,30}\"\s*:",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        frozenset({"html", "xml"}),
+        re.compile(
+            rf"^\s*<(?:!doctype|\?xml|!--)|&lt;/?\w+&gt;|<{_TAG}(?:\s[^<>]*)?/?>|^\s*<([a-z][\w-]*)[^<>]*>.*</\1\s*>",
+            re.IGNORECASE | re.DOTALL,
+        ),
+    ),
+    (
+        frozenset({"table", "markdown", "csv"}),
+        re.compile(r"^\s*\|[^\n]+\|[ \t]*\n\s*\|[\s:|-]+\||\A\w+(?:[,;\t]\w+)+[ \t]*\n[^\n]*[,;\t]", re.MULTILINE),
+    ),
+    (
+        frozenset({"code", "latex", "program", "python", "script", "sql"}),
+        re.compile(
+            r"```|^(?:from \w[\w.]* import \w|import \w[\w.]*(?: as \w+)?\s*$|def \w+\(|class \w+[(:]|#include\b|"
+            r"function \w*\(|(?:const|let|var) \w+ ?=|(?:public|private|static) (?:static |class |void )|"
+            r"SELECT\b[^\n]{1,200}\bFROM \w|print\(|<\?php|#!/|\\(?:documentclass|begin|section)\b)",
+            re.MULTILINE,
+        ),
+    ),
+)
+"""Data, pages and code, each with the words of a prompt that ask for it."""
+
 _SLOT = (
     "insert|your|name|title|placeholder|date|company|address|location|product|number|phone|email|actor|actress|"
     "director|character|theme|genre|city|country|year|amount|brand|bank|business|restaurant"
@@ -152,6 +189,8 @@ REFUSALS = _table(
 )
 
 _YOU = r"(?:you(?:'re| are) (?:asking|looking)|your (?:request|instructions?|prompt))"
+_OPENER = r"(?:okay|ok|alright|hmm|right|well|so|got it)[,.!]? "
+_WISHES = r"asks|asked|has asked|is asking|needs|requests|requested|wants|wanted|would like"
 META = _table(
     rf"^(?:it|there) (?:seems|looks|sounds|appears)\b.{{0,80}}\b{_YOU}",
     r"\bhow (?:can|may) i (?:assist|help) you\b",
@@ -160,8 +199,18 @@ META = _table(
     r"\bdetails? of the [\w ]{1,40} you(?:'re| are) looking for\b",
     r"^an? (?:\w+ ){1,4}(?:in|with|expressing) (?:a )?\w+ (?:sentiment|tone) (?:typically|might|could)\b",
     r"\bthe (?:good|bad) (?:samples|examples)\b|^as requested\b",
+    rf"^{_OPENER}(?:so )?the user (?:{_WISHES})",
+    rf"^the user (?:{_WISHES})\b.{{0,300}}?\b(?:let me|i(?:'ll| will| should| must| need to))\b",
+    rf"^(?:{_OPENER}(?:so )?(?:i|we) (?:need|have|should|must)|we need) (?:to )?{_PRODUCE}\b",
+    r"^i need to (?:come up with|craft|create|generate|produce) (?:an?|one|the)\b",
+    rf"^(?:{_OPENER})?let(?:'s| me| us) (?:think about|brainstorm|craft|draft|generate|plan|produce)\b",
+    r"^first,? (?:i|we|let me|let's) (?:(?:need to|should|have to|must|will) )?(?:analy[sz]e|consider|think about)\b",
+    r"^the (?:instruction|prompt|request|task) (?:asks|is|requires|says|wants)\b",
+    r"^(?:chain of thought|reasoning|thinking process|thought process|thoughts?)\s*:",
+    r"^(?:okay|ok|also|gut|bon|bueno|vale|allora)[,.]? (?:der (?:be)?nutzer|l'utilisateur|el usuario|l'utente)\b",
+    r"^(?:\u597d\u7684|\u55ef|\u9996\u5148)?[\uff0c,\s]*\u7528\u6237(?:\u8981\u6c42|\u60f3\u8981|\u5e0c\u671b|\u8ba9\u6211)",
 )
-"""Comments on the request instead of its result."""
+"""Comments on the request instead of its result, and planning aloud."""
 
 LONG_RUN = re.compile(r"([^\w\s])\1{15,}|[^\w\s]{24,}")
 NON_LATIN = re.compile("[^\u0000-\u024f\u1e00-\u1eff]+")

@@ -18,7 +18,8 @@ VOTING = (
 )
 GROUPS = {"COUNTING": VOTING, "NOISE": "private/noise/discrete"}
 STEPS = """
-generate: steps/generate text/cleaning text/cleaning_rules text/prompts text/keyphrase_prompts text/variation
+generate: steps/generate text/cleaning text/cleaning_rules text/several_texts text/prompts text/keyphrase_prompts
+    text/variation
 embed: steps/embed
 soft_labels: steps/students/soft_labels density/soft_labels
 reference: steps/embed
