@@ -29,6 +29,7 @@ from flows.runtime.stores import tracking_store
 from flows.storage.audit_findings import audits_of_releases, describe_audits
 from tasks.accounting.no_noise import finite
 from tasks.core.refs import Written
+from tasks.metrics.answer_counts import AnswerCounts, count_answers, describe_problems
 from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, weights_plot
 from tasks.reporting.report import render
 from tasks.reporting.run_record import (
@@ -125,6 +126,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
     folder, where = f"runs/{name.run_id}", run.tools.artifacts.where
     scores = _scores(results.student["test"], run.prepared.card.label_names)
     parties = run.book.values["plan"]["parties"]
+    answers = _answers(run, results)
     return RunRecord(
         run_id=name.run_id,
         flow=name.flow,
@@ -134,7 +136,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         **_planned(run),
         **_spending(run, results),
         iterations=tuple(run.facts_so_far),
-        degraded=_degraded(run, results),
+        degraded=(*_degraded(run, results), *describe_problems(answers)),
         warnings=(*run.prepared.warnings, *(run.discriminator.warnings if run.discriminator else ())),
         scores=scores,
         outgoing=outgoing(run),
@@ -159,7 +161,15 @@ def _report(run: Run, results: RunResults) -> RunRecord:
         audited=describe_audits(*audits_of_releases(run.tools.artifacts, run.prepared.releases.audits)),
         budget=_budget(run),
         stubs=tuple(model.name for model in run.config.models if model.is_stub),
+        answers=answers,
     )
+
+
+def _answers(run: Run, results: RunResults) -> dict[str, AnswerCounts]:
+    """Return how the answers of each language model were used; empty for a run that writes no texts."""
+    if results.synthetic is None:
+        return {}
+    return count_answers(run.facts_so_far, run.tools.artifacts.read_table(results.synthetic))
 
 
 def _budget(run: Run) -> dict[str, Any] | None:

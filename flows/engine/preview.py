@@ -5,15 +5,19 @@ from typing import Any
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import FinalError, TemporaryError
-from connectors.interfaces.models import Usage
+from connectors.interfaces.models import Completion, Usage
 from connectors.interfaces.prompts import Prompt
+from connectors.interfaces.traffic import Traffic, traffic_of
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
 from flows.config.task_files import load_task
 from flows.engine.checks import require_models
 from flows.engine.tools import RunTools
+from tasks.metrics.answer_counts import AnswerCounts, counts_of, describe_findings
 from tasks.steps.generate import WriteJob, WritingRequest, first_prompts
-from tasks.text.cleaning import clean
+from tasks.text.cleaning import Cleaned
+from tasks.text.endings import ends_in_the_middle
+from tasks.text.first_answers import Tally, judge
 from tasks.text.prompts import Call, TaskCard, Turn
 from tasks.text.variation import Manner, Parent, generation_prompt
 
@@ -24,17 +28,34 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
     require_models(config)
     tools = RunTools(config, home)
     previewed: list[dict[str, Any]] = []
+    answers: dict[str, AnswerCounts] = {}
     usage = Usage()
     for plm in config.writers:
-        prompts = sample_prompts(tools, card, plm, rows)
+        prompts, model = sample_prompts(tools, card, plm, rows), tools.model(plm)
         with cancellation.work(), tools.progress(f"preview {plm}", len(prompts)) as advance:
-            completions = tools.model(plm).complete(prompts, lambda *_: advance(1))
+            completions = model.complete(prompts, lambda *_: advance(1))
+        tally = Tally()
         for prompt, completion in zip(prompts, completions, strict=True):
-            cleaned = clean(completion.text, prompt, card.language)
+            cleaned = judge(completion, prompt, card.language)
+            tally.add(cleaned, completion)
             usage += completion.usage
-            previewed.append({"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason})
+            row = {"plm": plm, "label": prompt.label, "text": cleaned.text, "reason": cleaned.reason}
+            previewed.append(row | {"remarks": _remarks(cleaned, completion)})
+        answers[plm] = counts_of(tally, len(prompts), sum(traffic_of(model).values(), Traffic()))
     cost = {"dollars": usage.dollars, "dollars_estimated": usage.estimated_dollars}
-    return {"rows": previewed, "calls": usage.calls, "tokens_out": usage.tokens_out, **cost, "epsilon_spent": 0}
+    counts = {"calls": usage.calls, "tokens_out": usage.tokens_out, "findings": describe_findings(answers)}
+    return {"rows": previewed, **counts, **cost, "epsilon_spent": 0}
+
+
+def _remarks(cleaned: Cleaned, completion: Completion) -> list[str]:
+    """Return how a usable text differs from one whole text."""
+    if cleaned.reason is not None:
+        return []
+    remarks = {
+        "ends in the middle": ends_in_the_middle(cleaned.text, completion.finish_reason),
+        "first of several texts": cleaned.is_first_of_several,
+    }
+    return [remark for remark, applies in remarks.items() if applies]
 
 
 def is_up(tools: RunTools, card: TaskCard, plm: str, iteration: int) -> bool:

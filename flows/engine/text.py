@@ -204,11 +204,11 @@ def preview(value: dict[str, Any]) -> str:
     """Return the previewed texts and their cost."""
     lines = []
     for row in value["rows"]:
-        left_out = f"  [left out: {row['reason']}]" if row["reason"] else ""
-        lines.append(f"{row['plm']:<14} {row['label']:<24} {row['text']}{left_out}")
+        marks = [f"left out: {row['reason']}"] if row["reason"] else row.get("remarks", [])
+        lines.append(f"{row['plm']:<14} {row['label']:<24} {row['text']}" + "".join(f"  [{mark}]" for mark in marks))
     cost = _cost(value["dollars"], value.get("dollars_estimated", 0.0))
     cost = f"{value['calls']} calls, {value['tokens_out']} tokens out, {cost}"
-    return "\n".join([*lines, "", f"epsilon spent: 0; {cost}"])
+    return "\n".join([*lines, "", *value.get("findings", []), f"epsilon spent: 0; {cost}"])
 
 
 def _cost(dollars: float, estimated: float) -> str:

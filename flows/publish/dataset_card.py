@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ class BundleFacts:
     `audits`: the newest audits of its noise, all passed; possibly empty. `never_audited`: releases without an audit.
     `soft`: the rows have soft labels. `pooled`: the student is a fine-tuned sentence encoder. `reads`: what the student
     learned from besides the texts, possibly empty. `reached`: accuracies of the card's lines, by kind of features;
-    `not_run`: why the lines were not run.
+    `not_run`: why the lines were not run. `findings`: answers of the language models that are not one whole text.
     """
 
     report: RunRecord
@@ -59,6 +59,7 @@ class BundleFacts:
     reads: str = ""
     reached: Mapping[str, Accuracy] = field(default_factory=dict)
     not_run: str = ""
+    findings: Sequence[str] = ()
 
     @property
     def columns(self) -> Mapping[str, tuple[str, str]]:

@@ -23,6 +23,7 @@ from flows.publish.recipe import encoder_of, measure_recipe
 from flows.runtime.manifest import Approval, now
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
+from tasks.metrics.answer_counts import count_answers, describe_findings
 from tasks.metrics.usefulness import ACCURACIES
 from tasks.text.prompts import TaskCard
 
@@ -49,7 +50,8 @@ def export_run(
     summary, report = gate.shareable(artifacts, manifest)
     audits, never = gate.require_no_red_audit(artifacts, manifest)
     card = load_task(manifest["config"]["task"])
-    rows = _rows(artifacts.fetch(f"{run}/synthetic.parquet"), card.has_classes)
+    texts = pd.read_parquet(artifacts.fetch(f"{run}/synthetic.parquet"), partitioning=None)
+    rows = texts[columns_of(card.has_classes, "label_soft" in texts)]
     student = check_student(artifacts.fetch(f"{run}/student")) if card.has_classes else None
     gate.require_sound_ledger(home, manifest["dataset"])
     facts = BundleFacts(
@@ -64,6 +66,8 @@ def export_run(
         soft="label_soft" in rows,
         pooled=student is not None and (student / "head.safetensors").exists(),
         reads=_reads(artifacts.read_text(f"{run}/student.json")),
+        # Reports of earlier versions do not contain the counts.
+        findings=describe_findings(report.answers or count_answers((), texts)),
         **_measured(home, manifest, rows, card),
     )
     if approve is not None:
@@ -103,7 +107,8 @@ def _reads(student: str | None) -> str:
 def _checks(facts: BundleFacts) -> dict[str, Any]:
     """Return what the gate found, for the terminal."""
     checks: dict[str, Any] = {"overlap_check": _searched(facts), "audited": bool(facts.audits)}
-    return checks | {"never_audited": list(facts.never_audited), "warnings": gate.warnings_of(facts.report)}
+    warnings = [*gate.warnings_of(facts.report), *facts.findings]
+    return checks | {"never_audited": list(facts.never_audited), "warnings": warnings}
 
 
 def _measured(home: Path, manifest: Mapping[str, Any], rows: pd.DataFrame, card: TaskCard) -> dict[str, Any]:
@@ -123,11 +128,6 @@ def _unsearched(manifest: Mapping[str, Any], overlap_check: bool) -> str:
     if manifest["config"].get("parties"):
         return "only the parties of the run have the private rows and could search (--no-overlap-check)"
     return "the search was switched off (--no-overlap-check)"
-
-
-def _rows(file: Path, has_classes: bool) -> pd.DataFrame:
-    rows = pd.read_parquet(file, partitioning=None)
-    return rows[columns_of(has_classes, "label_soft" in rows)]
 
 
 def _copy_student(student: Path, folder: Path, config: Mapping[str, Any]) -> None:

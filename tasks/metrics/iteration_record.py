@@ -13,6 +13,7 @@ from connectors.interfaces.traffic import Traffic
 from tasks.core.refs import Weights, Written
 from tasks.core.tools import Tools
 from tasks.metrics.registry import FIRST_METRICS, all_metrics
+from tasks.text.endings import count_cut
 
 Sum = TypeVar("Sum", int, Usage, Counter[str], Traffic)
 EARLIER_PROBE = "accuracy"
@@ -27,7 +28,8 @@ class Facts:
     iteration. `fid` and `probe_accuracy` are None where they were not measured. `fid_equal`: FID of as many texts as
     the first iteration wrote; `mmd`: squared, x 1000. `text_precision`: the share of texts that are among real rows;
     `text_recall`: the share of real rows that are among the texts. `guided`: the measured metrics without a field of
-    their own. `endpoints`: the calls of each language model's endpoint, by "model at host".
+    their own. `endpoints`: the calls of each language model's endpoint, by "model at host". `usable`: answers that
+    became texts; `cut` of them end in the middle of a sentence, `several` are the first of several texts of an answer.
     """
 
     iteration: int
@@ -49,6 +51,9 @@ class Facts:
     text_recall: float | None = None
     guided: Mapping[str, float | None] = field(default_factory=dict)
     endpoints: Mapping[str, Traffic] = field(default_factory=dict)
+    usable: Mapping[str, int] = field(default_factory=dict)
+    cut: Mapping[str, int] = field(default_factory=dict)
+    several: Mapping[str, int] = field(default_factory=dict)
 
     def value(self, metric: str) -> float | None:
         """Return a metric of this iteration; None where it was not measured."""
@@ -80,8 +85,17 @@ class Facts:
             [(name.partition(" at ")[0], c) for name, c in self.endpoints.items()], Traffic()
         ).items():
             rare |= {f"calls_{outcome}/{plm}": float(count) for outcome, count in calls.counts.items()}
+            rare |= {f"calls_from_others/{plm}": float(calls.from_others)}
+            rare |= {f"calls_short_prompts/{plm}": float(calls.short_prompts)}
             rare |= {f"seconds_p{share}/{plm}": calls.seconds(share / 100) or 0.0 for share in (50, 95)}
         rare |= {f"shortfall/{plm}": float(count) for plm, count in self.shortfall.items()}
+        rare |= {
+            f"left_out_{reason}/{plm}": float(count)
+            for plm, reasons in self.failures.items()
+            for reason, count in reasons.items()
+        }
+        rare |= {f"cut/{plm}": float(count) for plm, count in self.cut.items()}
+        rare |= {f"several/{plm}": float(count) for plm, count in self.several.items()}
         return numbers | {name: value for name, value in rare.items() if value}
 
 
@@ -97,6 +111,7 @@ def facts_of(
     new = [texts for texts in written if texts.iteration == iteration]
     about = [(texts.plm, tools.artifacts.info(texts.samples)) for texts in new]
     left_out = [(plm, Counter(info["failures"])) for plm, info in about]
+    cut = [counted for texts in new for counted in count_cut(tools.artifacts.read_table(texts.samples)).items()]
     traffic = [
         (f"{plm} at {host}", Traffic(**counts))
         for plm, info in about
@@ -116,6 +131,9 @@ def facts_of(
         epsilon=privacy[0],
         releases=privacy[1],
         endpoints=_added(traffic, Traffic()),
+        usable=_added([(texts.plm, texts.samples.rows) for texts in new], 0),
+        cut=_added(cut, 0),
+        several=_added([(plm, info.get("several", 0)) for plm, info in about], 0),
         guided={
             metric.name: measured[metric.name]
             for metric in all_metrics()
@@ -144,6 +162,8 @@ def table(facts: Facts) -> list[dict[str, Any]]:
             "new samples": count,
             "weight for the next iteration": round(facts.weights[plm], 3) if plm in facts.weights else None,
             "missing": facts.shortfall.get(plm, 0),
+            "cut": facts.cut.get(plm, 0),
+            "first of several": facts.several.get(plm, 0),
             "state": f"DOWN: {facts.down[plm]}" if plm in facts.down else "wrote",
             "left out": ", ".join(f"{reason} {n}" for reason, n in facts.failures.get(plm, {}).items()) or "none",
         }

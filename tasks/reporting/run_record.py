@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from connectors.interfaces.traffic import Traffic
+from tasks.metrics.answer_counts import AnswerCounts
 from tasks.metrics.iteration_record import EARLIER_PROBE, Facts
 from tasks.metrics.metrics import weighted_scores
 from tasks.metrics.usefulness import DiscriminatorTest, Usefulness
@@ -145,7 +146,8 @@ class RunRecord:
     `degraded`: texts, models or steps below the configured number. `warnings`: notes about configuration or result that
     do not degrade the run. `discriminator`: accuracy of the classifier that selects texts. `budget`: dataset, cap,
     delta and spent epsilon when the run ended; None without a cap. `audited`: the audits of the noise at the end of
-    the run, and releases that were never audited. `stubs`: models that are embedded stubs.
+    the run, and releases that were never audited. `stubs`: models that are embedded stubs. `answers`: how the answers
+    of each language model were used; empty in records of earlier versions.
     """
 
     run_id: str
@@ -189,6 +191,7 @@ class RunRecord:
     budget: Mapping[str, Any] | None = None
     discriminator: DiscriminatorTest | None = None
     stubs: tuple[str, ...] = ()
+    answers: Mapping[str, AnswerCounts] = field(default_factory=dict)
 
     @property
     def kinds(self) -> set[str]:

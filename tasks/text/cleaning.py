@@ -53,6 +53,10 @@ class _Answer:
         return _words(self.text)
 
     @cached_property
+    def prompt_words(self) -> list[str]:
+        return _words(_instruction(self.prompt))
+
+    @cached_property
     def letters(self) -> list[str]:
         return [character for character in self.text if character.isalpha()]
 
@@ -144,8 +148,9 @@ def _instruction(prompt: Prompt) -> str:
 
 def _is_markup(answer: _Answer) -> bool:
     """Detect data, code and pages in place of a text, unless the prompt names their form."""
-    asked = frozenset(_words(_instruction(answer.prompt)))
-    return any(asked.isdisjoint(names) and pattern.search(answer.body) for names, pattern in patterns.FORMATS)
+    return any(
+        names.isdisjoint(answer.prompt_words) and pattern.search(answer.body) for names, pattern in patterns.FORMATS
+    )
 
 
 def _too_short(answer: _Answer) -> bool:
@@ -154,8 +159,7 @@ def _too_short(answer: _Answer) -> bool:
 
 
 def _echoes(answer: _Answer) -> bool:
-    prompt_words = _words(_instruction(answer.prompt))
-    return not _runs(prompt_words, ECHO_WORDS).isdisjoint(_runs(answer.words, ECHO_WORDS))
+    return not _runs(answer.prompt_words, ECHO_WORDS).isdisjoint(_runs(answer.words, ECHO_WORDS))
 
 
 def _runs(words: list[str], size: int) -> set[str]:

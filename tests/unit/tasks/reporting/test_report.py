@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from connectors.interfaces.models import Usage
+from tasks.metrics.answer_counts import AnswerCounts
 from tasks.metrics.usefulness import ACCURACIES, ON_ROWS, Accuracy, Baseline, DiscriminatorTest, Usefulness
 from tasks.reporting import plots
 from tasks.reporting import text as words
@@ -54,6 +55,7 @@ PAGES = {
         **{"releases": 3, "releases_charged": 2, "n_synthetic": 5400, "warnings": ("a warning",)},
     },
     "parties": {"parties": PARTIES},
+    "answers": {"answers": {"gpt-4o": AnswerCounts(900, 30, 1000, 12, {"format": 60, "refusal": 40})}},
     "everything": {
         **{"degraded": ("x",), "balance": (ClassShare("a & b", 0.4, 0.25, None),), "usefulness": FULL},
         **{"discriminator": DiscriminatorTest(Accuracy(60, 100)), "stubs": ("clerk", "novelist")},
