@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from connectors.interfaces.addresses import PublicFile
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -41,7 +43,7 @@ class RowsRef:
     bytes that are not UTF-8 are Windows-1252.
     """
 
-    path: str
+    path: PublicFile
     text: str = "text"
     label: str = "label"
     person: str | None = None
@@ -90,7 +92,7 @@ class TermsRef:
     `skip` terms, terms shorter than `shortest` letters, and common English words in any spelling.
     """
 
-    path: str
+    path: PublicFile
     term: str = "term"
     rank: str = "rank"
     skip: int = 0

@@ -1,14 +1,15 @@
 """Typed parameters of the audit: the audited run, the number of trials, and the attack on a whole run."""
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from connectors.interfaces.addresses import ConfigName
 from flows.catalog import find_method, flow_names
-from flows.config.extends import find_config, flow_of
+from flows.config.extends import flow_of
 from flows.config.files import Changes, load_config
 from flows.config.form import Strict
+from flows.engine.server import find_permitted_config, require_addresses
 
 
 class PipelineAttack(Strict):
@@ -33,7 +34,7 @@ class AuditConfig(Strict):
     is_whole = True
     flow_name: ClassVar[str] = "audit"
 
-    config: Annotated[str, Field(min_length=1)] = Field(
+    config: Annotated[ConfigName, Field(min_length=1)] = Field(
         description="Configuration of the audited run: a name, such as demo, or a file."
     )
     changes: Changes = Field(
@@ -51,5 +52,8 @@ class AuditConfig(Strict):
 
     def audited(self) -> Any:
         """Return the configuration of the audited run; its file names the flow, or the file's name begins with it."""
-        path = find_config(Path(self.config))
-        return load_config(find_method(flow_of(path, flow_names())).config, path, self.changes or [])
+        require_addresses(self)
+        path = find_permitted_config("config", self.config)
+        config = load_config(find_method(flow_of(path, flow_names())).config, path, self.changes or [])
+        require_addresses(config)
+        return config

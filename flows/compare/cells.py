@@ -13,11 +13,12 @@ from flows.catalog import find_method
 from flows.compare.config import Column, CompareConfig, Row
 from flows.config.base import RunConfig
 from flows.config.execution import PACE
-from flows.config.extends import SHIPPED, find_config, is_config
+from flows.config.extends import is_config
 from flows.config.files import load_config
 from flows.config.paths import place
 from flows.engine.datasets import view_of
 from flows.engine.run_summary import RunSummary, shared_values
+from flows.engine.server import find_permitted_config, require_addresses
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_ledger
 from tasks.core.reuse import VERSIONS
@@ -55,6 +56,7 @@ def cells_of(config: CompareConfig) -> list[Cell]:
 
     ConfigError names the row and column of an invalid configuration.
     """
+    require_addresses(config)
     return [
         _cell(config, row, column, seed) for row in config.rows for column in config.columns for seed in config.seeds
     ]
@@ -115,6 +117,7 @@ def _cell(config: CompareConfig, row: Row, column: Column, seed: int) -> Cell:
     try:
         options = [f"{field}={json.dumps(value)}" for field, value in changes.items()]  # JSON values are valid YAML
         loaded = load_config(find_method(row.flow).config, _file(row.config), options)
+        require_addresses(loaded)
     except ConfigError as error:
         raise ConfigError(f"rows '{row.name}', columns '{column.name}': {error}") from None
     tracking = config.tracking.model_copy(update={"experiment": config.tracking.experiment or config.title})
@@ -132,9 +135,8 @@ def _with_seed(value: Any, seed: int) -> Any:
 
 
 def _file(name: str) -> Path:
-    for path in (Path(name), SHIPPED / name):
-        if is_config(file := find_config(path)):
-            return file
+    if is_config(file := find_permitted_config("config", name)):
+        return file
     raise ConfigError(f"config: there is no file {name}, neither here nor in deployments/configs. Correct the path.")
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from connectors.interfaces.addresses import ConfigName
 from flows.config.execution import Execution, Tracking
 from flows.config.form import Strict
 from tasks.metrics.registry import compared_names
@@ -30,7 +31,9 @@ class Row(Strict):
 
     name: str = Field(min_length=1, description="Label of the row.")
     flow: str = Field("wasp", description="Flow of this row; audit and compare are not allowed.")
-    config: str = Field(description="Configuration file, or FILE#SETTING; searched here, then in deployments/configs.")
+    config: ConfigName = Field(
+        description="Configuration file, or FILE#SETTING; searched here, then in deployments/configs."
+    )
     set: Changes = Field({}, description="Changed fields of the configuration: method.votes: 4.")
     ignores: list[str] = Field(
         [], description="Fields of columns and of the global `set` that do not apply to this flow: privacy.epsilon."

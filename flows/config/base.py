@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from connectors.interfaces.addresses import BaseFolder, TaskName
 from connectors.interfaces.money import format_dollars
 from flows.config.execution import Evaluation, Execution, Export, Limits, StudentChoice, Tracking
 from flows.config.form import SET, Rule, Rules, Strict, tasks, without_null
@@ -32,8 +33,10 @@ class AnyConfig(Strict):
     flow_name: ClassVar[str] = ""
     """Name of the flow in the catalogue that this configures."""
 
-    task: str = Field(json_schema_extra=tasks, description="Name of a shipped task, or path of your own task file.")
-    data_root: str | None = Field(None, description="Base folder for relative paths of data and models.")
+    task: TaskName = Field(
+        json_schema_extra=tasks, description="Name of a shipped task, or path of your own task file."
+    )
+    data_root: BaseFolder | None = Field(None, description="Base folder for relative paths of data and models.")
     private: PrivateRows | None = Field(
         None,
         json_schema_extra=without_null,

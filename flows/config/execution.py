@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from connectors.interfaces.addresses import ClusterHost, ModelName, TrackingHost
 from flows.config.form import SET, Rule, Rules, Strict
 
 NETWORKS = ("finetune", "mlp")
@@ -13,7 +14,7 @@ NETWORKS = ("finetune", "mlp")
 
 
 Transformer = Annotated[
-    str, Field(description="Hub id or folder of the transformer, for kind finetune; 'embedded': the demo model.")
+    ModelName, Field(description="Hub id or folder of the transformer, for kind finetune; 'embedded': the demo model.")
 ]
 
 
@@ -90,7 +91,7 @@ class Evaluation(Strict):
 class Tracking(Strict):
     """Experiment tracking in MLflow."""
 
-    mlflow: str | None = Field(
+    mlflow: TrackingHost | None = Field(
         None, description="MLflow tracking URI. Empty: MLFLOW_TRACKING_URI, else a database in the state folder."
     )
     experiment: str | None = Field(None, description="MLflow experiment. Empty: the task name.")
@@ -126,7 +127,7 @@ class Execution(Strict):
         "threads", description="Run steps in threads of one process, or on a Dask cluster."
     )
     max_workers: int = Field(4, ge=1, le=256, description="Maximum number of concurrent steps.")
-    cluster: str | None = Field(
+    cluster: ClusterHost | None = Field(
         None,
         description="Address of a running Dask cluster: tcp://HOST:8786. Empty: start a local one for the run.",
     )

@@ -8,7 +8,7 @@ field; lists are replaced. NAME is a setting of the same file, else a file in th
 FILE#SETTING names a setting below `settings` of a file; `shared` of such a file has further bases, and YAML anchors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,8 +70,10 @@ def is_config(path: Path) -> bool:
     return split_setting(path)[0].is_file()
 
 
-def read_layers(path: Path) -> list[Layer]:
+def read_layers(path: Path, permit: Callable[[Path], None] | None = None) -> list[Layer]:
     """Return a configuration, its base, the base of that, and so on.
+
+    `permit` is called with each path before it is read; its errors are passed on.
 
     Raises:
         ConfigError: a file or setting is missing or is not a mapping, or the bases form a circle.
@@ -79,6 +81,8 @@ def read_layers(path: Path) -> list[Layer]:
     layers: list[Layer] = []
     current = path
     while True:
+        if permit is not None:
+            permit(current)
         values = _values(current)
         layers.append(Layer(current, values))
         name = values.pop(EXTENDS, None)

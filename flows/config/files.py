@@ -39,7 +39,7 @@ def load_config(model: type[Config], path: Path, changes: Sequence[str] = ()) ->
     layers = read_layers(path)
     values = merge(layers)
     values.pop(FLOW_KEY, None)  # read by `flow_and_file`
-    _change(values, changes, str(path))  # before paths are resolved, which would hide addresses
+    apply_changes(values, changes, str(path))  # before paths are resolved, which would hide addresses
     root = values.get("data_root")
     if isinstance(root, str):
         values["data_root"] = str(environment().data or (_folder(layers, "data_root") / root).resolve())
@@ -56,7 +56,7 @@ def with_changes(config: Config, changes: Sequence[str] | None) -> Config:
     if not changes:
         return config
     values = config.model_dump(mode="json", exclude_unset=True)
-    _change(values, changes, "changes")
+    apply_changes(values, changes, "changes")
     return check_config(type(config), values, "changes")
 
 
@@ -92,8 +92,8 @@ def _folder(layers: Sequence[Layer], field: str) -> Path:
     return next((layer for layer in layers if field in layer.values), layers[0]).file.resolve().parent
 
 
-def _change(values: dict[str, Any], changes: Sequence[str], source: str) -> None:
-    """Apply changes; ConfigError for a value that is a secret."""
+def apply_changes(values: dict[str, Any], changes: Sequence[str], source: str) -> None:
+    """Apply changes ('a.b=value') to values; ConfigError for a value that is a secret."""
     for change in changes:
         _set(values, change)
     for finding in find_secrets(values):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import yaml
 from pydantic import Field, field_validator, model_validator
 
+from connectors.interfaces.addresses import Host, KeyReference, ModelName
 from connectors.models.transformers import smollm2
 from connectors.security.secret_patterns import REFERENCE
 from flows.config.form import Rule, Rules, Strict, connectors
@@ -84,8 +85,8 @@ class Plm(Strict):
         "base and small models. auto: list for bundled models, otherwise chat.",
     )
     max_tokens: int | None = Field(None, ge=1, description="Maximum tokens per completion. Empty: set by the task.")
-    endpoint: str | None = Field(None, description="Base URL of a compatible server. Empty: the vendor's URL.")
-    key: str | None = Field(
+    endpoint: Host | None = Field(None, description="Base URL of a compatible server. Empty: the vendor's URL.")
+    key: KeyReference | None = Field(
         None,
         json_schema_extra={"pattern": REFERENCE},
         description="Reference to the API key, never the key itself: env:NAME, prefect:BLOCK (Secret block), or none.",
@@ -166,7 +167,7 @@ class EmbedderChoice(Strict):
         "sentence_transformers",
         description="sentence_transformers needs the extra 'local'; hashing needs none.",
     )
-    model: str = Field(
+    model: ModelName = Field(
         "embedded",
         description="Hub id, folder, or 'embedded' (from the extra 'demo').",
     )

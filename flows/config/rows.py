@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from connectors.interfaces.addresses import ExchangeAddress, FolderName, PublicFile, ShippedRows
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import ALPHAS, BUILTIN, LEAST_RATIO, OTHERS
 from connectors.rows.queries import READING, check_query
@@ -21,7 +22,7 @@ DATABASE = {"pattern": r"^(sqlite|postgresql|mysql|mariadb|oracle|mssql)(\+\w+)?
 class Rows(Strict):
     """Location of a table, with its columns and row selection."""
 
-    path: str = Field(
+    path: PublicFile = Field(
         description="File or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, or builtin:NAME/FILE. "
         "Use env:NAME to read an address with a password from an environment variable.",
         json_schema_extra={"pattern": PUBLIC},
@@ -112,7 +113,7 @@ class PrivateRows(Rows):
         description="Name of a registered dataset (wasp dataset add). Its owner has set location and columns.",
         json_schema_extra={"anyOf": [{"type": "string", "pattern": DATASET_NAME}, {"type": "null"}]},
     )
-    path: str = Field(
+    path: ShippedRows = Field(
         "",
         description="If `dataset` is empty: file or folder (csv, jsonl, parquet; local, s3://, gs://), database URL, "
         "or env:NAME of a variable with it.",
@@ -150,7 +151,7 @@ class PrivateRows(Rows):
     person: str | None = Field(
         None, description="Column that identifies the person; required for privacy.protects: person."
     )
-    name: str | None = Field(
+    name: FolderName | None = Field(
         None, description="Name of the dataset in the privacy ledger. Empty: folder and file name."
     )
 
@@ -265,7 +266,7 @@ def check_name(name: str) -> str:
 class VocabularyChoice(Strict):
     """A public vocabulary; it must not be derived from private data."""
 
-    path: str = Field(
+    path: PublicFile = Field(
         description="File of terms (words or phrases): csv, jsonl, parquet, a text file (.txt) with one per line, a "
         "file of word vectors (.txt, GloVe), or builtin:vocabularies/demo.parquet. PUBLIC: never derive it from "
         "private data."
@@ -280,7 +281,7 @@ class VocabularyChoice(Strict):
 class PartiesChoice(Strict):
     """Parties that hold private data and vote locally; only sums are visible."""
 
-    registry: str = Field(
+    registry: PublicFile = Field(
         description="File of the parties' public keys, one line each: NAME: ed25519:KEY (wasp party prints it), and "
         "the coordinator's (wasp run prints it)."
     )
@@ -295,11 +296,11 @@ class PartiesChoice(Strict):
         description="Number of parties that may reveal their noise or add none without breaking the guarantee; the "
         "others add more. From 1 on, parties are also protected from each other, because each reads the sums.",
     )
-    exchange: str = Field(
+    exchange: ExchangeAddress = Field(
         description="Location of messages between parties: a shared folder, s3://BUCKET/PREFIX, gs:// or abfs://.",
         json_schema_extra={"pattern": PUBLIC},
     )
     minutes: float = Field(10.0, gt=0, le=1440, description="Timeout per party and stage, in minutes.")
-    name: str = Field(
+    name: FolderName = Field(
         "federation", min_length=1, description="Name of the joint dataset of all parties in the privacy ledger."
     )

@@ -23,7 +23,7 @@ from flows.config.paths import model_spec, rows_ref, terms_ref, vocabulary_of
 from flows.config.rows import PrivateRows, VocabularyChoice
 from flows.config.task_files import load_task
 from flows.engine.datasets import private_ref, require_apart, require_person
-from flows.engine.server import require_listed_keys, require_public, require_public_files
+from flows.engine.server import require_addresses
 from flows.runtime.deployment_runs import require_deployment
 from flows.runtime.stores import open_ledger
 from tasks.core.headers import check_header
@@ -39,6 +39,8 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {"finetune": ("torch", "transformers")
 
 def problems_of(config: AnyConfig, home: Path, memo: Memo | None = None) -> list[WaspError]:
     """Return all problems that would stop a run of this configuration, each once."""
+    if refused := _errors_of(partial(require_addresses, config)):
+        return refused  # the other checks read files that the configuration names
     checked = {} if memo is None else memo
     problems: dict[str, WaspError] = {}
     for check in _checks(config, home):
@@ -99,13 +101,12 @@ def _checks(config: AnyConfig, home: Path) -> Iterator[Check]:
 # --- rows
 def _source_checks(config: AnyConfig, home: Path) -> Iterator[Check]:
     root, private = config.data_root, config.private
-    yield partial(require_public_files, config, home)
     if private is not None:
         protects = getattr(config.privacy, "protects", "record")
         yield partial(_check_private, private, root, protects, home, config.task)
     for field, rows in config.open_rows.items():
         where = rows_ref(rows, root)
-        yield partial(_check_public, field, where, home, config.task)
+        yield partial(_check_public, field, where, config.task)
         if private is not None:
             yield partial(_check_apart, private, root, home, field, where)
 
@@ -117,8 +118,7 @@ def _check_private(private: PrivateRows, root: str | None, protects: str, home: 
     check_source(read_header, where, home / "private" / "problems")
 
 
-def _check_public(field: str, where: RowsRef, home: Path, task: str) -> None:
-    require_public(field, where, home)
+def _check_public(field: str, where: RowsRef, task: str) -> None:
     _require_same_classes(field, where, task)
     check_header(field, where, read_header, is_public=True)
 
@@ -153,7 +153,6 @@ def _model_checks(config: AnyConfig) -> Iterator[Check]:
 
 def _check_model(plm: Plm, root: str | None) -> None:
     spec = model_spec(plm, root)
-    require_listed_keys(spec)
     check_model(spec)
     if plm.deployment is not None:
         require_deployment(f"plms '{plm.name}'", plm.deployment)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from connectors.interfaces.errors import ConfigError, PlaceError
 from connectors.interfaces.redaction import redact
-from connectors.interfaces.rows import BUILTIN, PrivateRef, RowsRef
+from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.rows.headers import read_header
 from connectors.rows.places import bases_of, places_of
 from flows.config.base import AnyConfig
@@ -91,16 +91,10 @@ def private_ref(
 ) -> PrivateRef:
     """Return the reference to private rows: the owner's view of a registered dataset, or the configured location.
 
-    The ledger is opened for registered datasets only. Raises ConfigError for an unknown dataset, and for a location in
-    the configuration on a server for others.
+    The ledger is opened for registered datasets only. Raises ConfigError for an unknown dataset.
     """
     chosen = rows_ref(private, root, seed)
     if private.dataset is None:
-        if server_policy() is not None and not private.path.startswith(BUILTIN):
-            raise ConfigError(
-                "private.path: this server accepts registered datasets only. Let the owner of the rows register them "
-                "(wasp dataset add NAME --path PATH) and write private: NAME"
-            )
         return PrivateRef(dataset_name(private), chosen)
     view = view_of(ledger(), private.dataset)
     where = rows_ref(view, None)
@@ -132,7 +126,7 @@ def require_apart(field: str, where: RowsRef, private: RowsRef) -> None:
 
     Public rows are read, measured and shown without noise. Only locations are compared, no rows.
     """
-    if server_policy() is not None or private.public:  # `require_public` compares with all registered datasets
+    if server_policy() is not None or private.public:  # `require_addresses` compares with all registered datasets
         return
     if _sources_of(where) & _sources_of(private):
         raise ConfigError(

@@ -26,6 +26,7 @@ from flows.engine.datasets import notify_owner, with_declared_rows
 from flows.engine.federation import federation_of, identify_parties
 from flows.engine.method import Releases
 from flows.engine.run_summary import check_metric_names
+from flows.engine.server import require_addresses
 from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.manifest import Approval
@@ -74,6 +75,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     Raises ConfigError, InputError or PrivateInputError, and any error of `ask`. None of them depends on the content of
     a private row: such a refusal would be an answer without noise.
     """
+    require_addresses(config)  # before any file that it names is read
     config = with_declared_rows(config, home)
     card, asked = load_task(config.task), config
     method = find_method(config.flow_name)

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from connectors.interfaces.redaction import guard_logs
 from flows.catalog import find_flow
 from flows.config.files import check_config
+from flows.engine.server import require_addresses
 from flows.engine.tools import RunName, reopened
 from flows.runtime.stores import SharedStores
 from tasks.steps.generate import WriteJob
@@ -26,5 +27,8 @@ def write_texts(config: dict[str, Any], run: dict[str, str], stores: dict[str, s
     """
     guard_logs()
     checked: Any = check_config(find_flow(run["flow"]).config, config, "config")
-    tools = reopened(checked, RunName(**run), SharedStores(**stores))
-    return write_samples(tools, TypeAdapter(WriteJob).validate_python(job))[1]
+    name, parts = RunName(**run), SharedStores(**stores)
+    texts = TypeAdapter(WriteJob).validate_python(job)
+    for form in (checked, name, parts, texts):
+        require_addresses(form)
+    return write_samples(reopened(checked, name, parts), texts)[1]

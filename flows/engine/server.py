@@ -1,129 +1,260 @@
 """Limits of runs on a server for others: its policy is the file `server.yaml`, which no form of a run can change.
 
-While the file exists, runs that the server starts may name registered datasets only. Commands of the owner of the state
-folder have no limits. The limits stop mistakes in a form. Whoever has the account of the Prefect server can also
-change its deployments and work pool, hence start any program of the worker: this person is the operator.
+While the file exists, runs that the server starts may name registered datasets only, and every address, path and name
+of their forms passes `require_addresses` before anything is read or sent. Commands of the owner of the state folder
+have no limits. The limits stop mistakes in a form. Whoever has the account of the Prefect server can also change its
+deployments and work pool, hence start any program of the worker: this person is the operator.
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field
-
-from connectors.artifacts.atomic_files import write_text_whole
-from connectors.interfaces.errors import ConfigError, PlaceError
-from connectors.interfaces.models import ModelSpec
-from connectors.interfaces.rows import BUILTIN, RowsRef
-from connectors.models.base.registry import open_model
-from connectors.rows.places import bases_of, places_of
-from connectors.rows.sources import DATA, inside_package
-from flows.config.base import AnyConfig
+from connectors.interfaces.addresses import AddressKind, NamedAddress, OneOf
+from connectors.interfaces.errors import ConfigError, PlaceError, ProblemsError
+from connectors.interfaces.rows import BUILTIN
+from connectors.rows.places import bases_of
+from connectors.rows.sources import DATA, address_of, inside_package
 from flows.config.environment import environment
 from flows.config.extends import SHIPPED as CONFIGS
+from flows.config.extends import find_config, is_config, read_layers, split_setting
 from flows.config.files import check_config
 from flows.config.paths import place, rows_ref
 from flows.config.rows import DatasetView
 from flows.config.task_files import SHIPPED as TASKS
+from flows.config.task_files import shipped_tasks
+from flows.engine.addresses import addresses_of
+from flows.runtime.server_policy import FILE, STARTED, ServerPolicy, check_host, serve_others, server_policy
 from flows.runtime.state_folder import state_path
 from flows.runtime.stores import open_ledger
 
+__all__ = ["FILE", "STARTED", "find_permitted_config", "require_addresses", "serve_others", "server_policy"]
+
 HUB = "hf://"
-ROWS = {"private", "test", "public", "few_shot"}
-"""Fields of rows: `private` names a dataset, `require_public` checks the others."""
-FILE = "server.yaml"
-STARTED = "PREFECT__FLOW_RUN_ID"
-"""Variable of a process that a worker started for a run."""
-
-_CONTENT = """# Runs of other people start here: they may name registered datasets only (wasp dataset add).
-# Remove this file to lift the limits. A host other than the vendor's gets a key if it is listed:
-#   keys: {llm.example.org: [env:MY_KEY]}
-keys: {}
-"""
+_HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+_ADDRESS = re.compile(r"\s*[A-Za-z][\w+.-]*:\S+\s*")
 
 
-class ServerPolicy(BaseModel):
-    """Limits of the runs that a server starts."""
+def require_addresses(form: Any) -> None:
+    """Raise ConfigError for each text of a form that names a place which this server does not permit.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    keys: dict[str, list[str]] = Field({}, description="References to keys that a host may get.")
-
-
-def server_policy() -> ServerPolicy | None:
-    """Return the policy of this process; None for the owner's own commands. ConfigError if the file is invalid."""
-    path = state_path() / FILE
-    if STARTED not in os.environ or not path.exists():
-        return None
-    return check_config(ServerPolicy, yaml.safe_load(path.read_text(encoding="utf-8")) or {}, str(path))
-
-
-def serve_others(home: Path) -> None:
-    """Limit the runs that a server starts on a state folder; an existing file stays."""
-    if not (home / FILE).exists():
-        write_text_whole(home / FILE, _CONTENT, private=True)
-
-
-def require_public(field: str, where: RowsRef, home: Path) -> None:
-    """Raise ConfigError unless public rows come with the package, from the hub, or from a public file of WASP_DATA."""
-    if server_policy() is None or where.path.startswith((BUILTIN, HUB)):
-        return
-    if where.query is not None or ":" in where.path:  # also env:NAME and http://, which must not be opened
-        raise ConfigError(
-            f"{field}.path: this server reads public rows from files below its data folder only. Ask its operator to "
-            "copy them there, or use builtin: or hf://"
-        )
-    _require_public_paths([(f"{field}.path", Path(file)) for file in places_of(where)], home)
-
-
-def require_public_files(config: AnyConfig, home: Path) -> None:
-    """Raise ConfigError if another value of a configuration is a file that the server does not read.
-
-    A vocabulary or recorded completions are read without noise, like public rows.
+    Call it before anything that the form names is read. It has no effect without limits. `form`: a pydantic model or a
+    dataclass, whose fields say by their types what they name.
     """
-    if server_policy() is None:
+    policy = server_policy()
+    if policy is None:
         return
-    paths = []
-    for field, value in _texts(config.model_dump(mode="json", exclude=ROWS)):
+    wall = _Wall(policy, getattr(form, "data_root", None))
+    problems: dict[str, None] = {}
+    for address in addresses_of(form):
         try:
-            path = Path(place(inside_package(value.removeprefix("file://")), config.data_root)).expanduser()
-            is_there = path.exists()
-        except (OSError, PlaceError, RuntimeError, ValueError):  # no path: a long text, an unknown user
-            continue
-        if is_there and not any(path.resolve().is_relative_to(shipped) for shipped in (DATA, CONFIGS, TASKS)):
-            paths.append((field, path))
-    _require_public_paths(paths, home)
+            wall.check(address)
+        except ConfigError as error:
+            problems[str(error)] = None
+    if problems:
+        raise ProblemsError(list(problems)) if len(problems) > 1 else ConfigError(*problems)
 
 
-def _require_public_paths(paths: Sequence[tuple[str, Path]], home: Path) -> None:
-    """Raise ConfigError for a path outside the data folder, in the state folder's private parts, or of a dataset.
+def find_permitted_config(field: str, name: str) -> Path:
+    """Return the file of a configuration that a form names, after a check of the file and of each file it extends."""
+    path, policy = _config_file(name), server_policy()
+    if policy is not None:
+        permit = partial(_Wall(policy, None).check_file, field)
+        permit(path)
+        if is_config(path):
+            read_layers(path, permit)
+    return path
 
-    `paths`: each with its field.
-    """
-    folder = Path(environment().data or state_path()).expanduser().resolve()
-    closed = [home.resolve() / name for name in ("private", "ledger.db", FILE)]
-    resolved = [(field, path.resolve()) for field, path in paths]
-    for field, path in resolved:
-        if not path.is_relative_to(folder) or any(path.is_relative_to(part) for part in closed):
+
+class _Wall:
+    """The rules for one form. `root`: base folder of its relative paths."""
+
+    def __init__(self, policy: ServerPolicy, root: str | None) -> None:
+        self._policy, self._root, self._home = policy, root, state_path()
+        self._folder = Path(environment().data or self._home).expanduser().resolve()
+        self._datasets: dict[tuple[int, int], str] | None = None
+
+    def check(self, address: NamedAddress) -> None:
+        """Raise ConfigError unless a form may name this place; an empty text names none."""
+        field, kind, value = address.field, address.kind, address.value
+        if not value:
+            return
+        if isinstance(kind, OneOf):
+            if value not in kind.names:
+                raise ConfigError(
+                    f"{field}: this server does not accept this name, which may move or redirect a call. Use one of: "
+                    f"{', '.join(sorted(kind.names))}"
+                )
+        elif kind in (AddressKind.ENDPOINT, AddressKind.TRACKING, AddressKind.CLUSTER):
+            check_host(self._policy, address)
+        elif kind in _OWN:
+            _OWN[kind](field, value)
+        elif kind is AddressKind.UNKNOWN:
+            self._check_unknown(address)
+        elif kind is AddressKind.EXCHANGE and "://" in value:
+            check_host(self._policy, address)
+        elif kind is AddressKind.KEY:
+            raise ConfigError(f"{field}: this server cannot tell which host gets {value}. Remove it")
+        else:
+            self._check_public(field, kind, value)
+
+    def _check_unknown(self, address: NamedAddress) -> None:
+        """Check a text of another package: it may be an address, the path of a file, or neither."""
+        value = address.value
+        if _ADDRESS.fullmatch(value) and not value.startswith((BUILTIN, HUB)):
+            check_host(self._policy, address)
+        elif any(path is not None and _exists(path) for path in self._paths(value)):
+            self._check_public(address.field, AddressKind.FILE, value)
+
+    # --- files
+    def _check_public(self, field: str, kind: AddressKind, value: str) -> None:
+        """Raise ConfigError unless a text is a name that ships, or a file that everybody may read."""
+        if _is_name(kind, value):
+            return
+        if value.startswith((BUILTIN, HUB)) and "::" not in value and kind is not AddressKind.BASE:
+            inside_package(value)  # raises an error for a path that leaves the package
+            return
+        if ":" in value or "*" in value:  # also env:NAME and http://, which must not be opened
             raise ConfigError(
-                f"{field}: this is not below the data folder of the server (WASP_DATA). Use another file."
+                f"{field}: this server reads public rows and files from files below its data folder only. Ask its "
+                "operator to copy them there, or use builtin: or hf://"
             )
-    owned = dict(_registered_files(home)) if resolved else {}
-    for field, path in resolved:
-        for file in path.rglob("*") if path.is_dir() else (path,):
-            if (name := owned.get(_inode(file))) is not None:
+        paths = self._paths(value)
+        present = [path for path in paths if path is not None and _exists(path)]
+        if kind is AddressKind.MODEL and not present and _HUB_ID.fullmatch(value):
+            return
+        for path in present or paths[:1]:
+            if path is None:
+                raise ConfigError(f"{field}: this is not a path. Write the path of a file")
+            self.check_file(field, path, kind is AddressKind.BASE)
+
+    def _paths(self, value: str) -> list[Path | None]:
+        """Return the paths that a text may mean: below the base folder, and below the working folder."""
+        return [_target(Path(place(value, base))) for base in (self._root, None)]
+
+    def check_file(self, field: str, path: Path, is_base: bool = False) -> None:
+        """Raise ConfigError for a path outside the data folder, in the state folder, or of a registered dataset.
+
+        The files of a folder are checked too, unless it is only the base of other paths.
+        """
+        path = split_setting(path)[0]
+        if _is_shipped(path):
+            return
+        for file in [path] if is_base else _files_at(path):
+            target = _target(file)
+            if target is None or not target.is_relative_to(self._folder) or target.is_relative_to(self._home):
+                raise ConfigError(
+                    f"{field}: this is not below the data folder of the server (WASP_DATA). Use another file."
+                )
+            if not is_base and (name := self._owners.get(_inode(target))) is not None:
                 raise ConfigError(f"{field}: this is a private file of dataset '{name}'. Use another file.")
+
+    @property
+    def _owners(self) -> dict[tuple[int, int], str]:
+        """Device and inode of each file of a registered dataset, with its name: links do not hide it."""
+        if self._datasets is None:
+            self._datasets = dict(_registered_files(self._home))
+        return self._datasets
+
+
+def _require_own_state(field: str, value: str) -> None:
+    if environment().home is None and Path(value).expanduser().resolve() != state_path():
+        raise ConfigError(f"{field}: this server uses its own state folder. Set WASP_HOME of the worker")
+
+
+def _require_own_store(field: str, value: str) -> None:
+    if value != environment().artifacts:
+        raise ConfigError(f"{field}: this server uses its own artifacts. Set WASP_ARTIFACTS of the worker to them")
+
+
+def _require_folder_name(field: str, value: str) -> None:
+    path = PurePosixPath(value)
+    if path.is_absolute() or ".." in path.parts or not value.isprintable():
+        raise ConfigError(f"{field}: this name is also a path out of its folder. Write a name without '..'")
+
+
+def _require_shipped_rows(field: str, value: str) -> None:
+    if not value.startswith(BUILTIN):
+        raise ConfigError(
+            f"{field}: this server accepts registered datasets only. Let the owner of the rows register them "
+            "(wasp dataset add NAME --path PATH) and write private: NAME"
+        )
+    inside_package(value)
+
+
+_OWN: Mapping[AddressKind, Callable[[str, str], None]] = {
+    AddressKind.STATE: _require_own_state,
+    AddressKind.STORE: _require_own_store,
+    AddressKind.NAME: _require_folder_name,
+    AddressKind.SHIPPED: _require_shipped_rows,
+}
+"""Kinds whose texts are compared with what this process has itself."""
+
+
+def _is_name(kind: AddressKind, value: str) -> bool:
+    """Return True if a text is the name of a task or configuration that ships."""
+    if kind is AddressKind.TASK:
+        return value in shipped_tasks()
+    return kind is AddressKind.CONFIG and _is_shipped(split_setting(_config_file(value))[0])
+
+
+def _config_file(name: str) -> Path:
+    """Return the file of a configuration: in the working folder, or one that ships."""
+    path, shipped = find_config(Path(name)), find_config(CONFIGS / name)
+    return shipped if not is_config(path) and is_config(shipped) else path
+
+
+def _is_shipped(path: Path) -> bool:
+    target = _target(path)
+    return target is not None and any(target.is_relative_to(folder) for folder in (DATA, CONFIGS, TASKS))
+
+
+def _target(path: Path) -> Path | None:
+    """Return a path with its links resolved; None for a circle of links, or a path that no file can have."""
+    try:
+        return path.expanduser().resolve()
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _files_at(path: Path) -> Iterator[Path]:
+    """Yield a path, and all files and folders in it; links to folders are followed."""
+    open_, seen = [path], set[Path]()
+    while open_:
+        entry = open_.pop()
+        yield entry
+        folder = _target(entry)
+        if folder is not None and folder not in seen and os.access(folder, os.R_OK) and folder.is_dir():
+            seen.add(folder)
+            open_ += folder.iterdir()
 
 
 def _registered_files(home: Path) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield device and inode of each file of a registered dataset, with its name: links do not hide it."""
+    """Yield device and inode of each file of a registered dataset, with its name."""
     for name, (_, view) in open_ledger(home).views().items():
-        for base in bases_of(rows_ref(check_config(DatasetView, view, f"dataset {name}"), None)):
-            file = Path(base.removeprefix("sqlite "))
-            if file.exists():
-                yield _inode(file), name
+        where = rows_ref(check_config(DatasetView, view, f"dataset {name}"), None)
+        try:
+            address_of(where.path)
+        except PlaceError:
+            raise ConfigError(
+                f"dataset '{name}': its address is in a variable that this process does not have, so its files cannot "
+                "be told from public ones. Let the operator set the variable of the worker"
+            ) from None
+        try:
+            files = [Path(re.sub("^(sqlite|duckdb) ", "", base)) for base in bases_of(where)]
+        except PlaceError:  # its files do not exist or cannot be reached
+            continue
+        yield from ((_inode(file), name) for file in files if file.exists())
 
 
 def _inode(file: Path) -> tuple[int, int]:
@@ -132,29 +263,3 @@ def _inode(file: Path) -> tuple[int, int]:
     except OSError:  # a broken link
         return 0, 0
     return status.st_dev, status.st_ino
-
-
-def require_listed_keys(spec: ModelSpec) -> None:
-    """Raise ConfigError if a key would go to a host that the operator did not list for it.
-
-    A vendor's own key may go to the vendor's own host.
-    """
-    policy = server_policy()
-    if policy is None or not spec.options.keys() & {"key", "endpoint", "endpoints"}:
-        return
-    for host, key in getattr(open_model(spec), "foreign_keys", ()):
-        if key not in policy.keys.get(host, ()):
-            raise ConfigError(
-                f"plms '{spec.name}': this server sends {key} to no host {host}. Let its operator add it to "
-                f"server.yaml in the state folder: keys: {{{host}: [{key}]}}"
-            )
-
-
-def _texts(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text of nested values, with its field."""
-    if isinstance(value, str):
-        yield field, value
-    elif isinstance(value, (dict, list)):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for name, part in items:
-            yield from _texts(part, f"{field}.{name}" if field else str(name))

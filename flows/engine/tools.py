@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from connectors.artifacts.remote_files import RemoteFiles
 from connectors.embedders.vocabularies import read_terms
+from connectors.interfaces.addresses import FolderName
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.embedding import Embedder
 from connectors.interfaces.errors import ConfigError
@@ -61,7 +62,7 @@ Value = TypeVar("Value")
 class RunName:
     """A run's id and flow, its dataset and keyed fingerprint (both empty without private records)."""
 
-    run_id: str
+    run_id: FolderName
     flow: str
     dataset: str
     fingerprint: str

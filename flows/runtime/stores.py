@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from connectors.interfaces.addresses import AddressKind, NamedAddress, StateFolder, StoreAddress
 from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.runtime.state_folder import ledger_address
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 class SharedStores:
     """Addresses of a run's stores, without passwords; all workers must use the same."""
 
-    home: str
-    artifacts: str
+    home: StateFolder
+    artifacts: StoreAddress
     book: str
     key: str
 
@@ -154,10 +155,13 @@ def open_tracked(home: Path, run_id: str, uri: str | None) -> MlflowRun:
 def tracking_store(uri: str | None, home: Path) -> tuple[str, str | None]:
     """Return address and artifact folder of MLflow.
 
-    The address is `uri`, else MLFLOW_TRACKING_URI, else a database in the state folder.
+    The address is `uri`, else MLFLOW_TRACKING_URI, else a database in the state folder. ConfigError on a server for
+    others that does not list its host, which would get the password of MLflow.
     """
     from connectors.tracking.address import default_artifact_root, default_uri
+    from flows.runtime.server_policy import require_host
 
+    require_host(NamedAddress("tracking.mlflow", AddressKind.TRACKING, uri))
     address = uri or os.environ.get("MLFLOW_TRACKING_URI")
     return (address, None) if address else (default_uri(home), default_artifact_root(home))
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from typing import Any, Self
 
 from prefect.client.schemas.objects import RunInput
@@ -13,8 +14,11 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from prefect.tasks import Task
 from prefect.utilities.annotations import BaseAnnotation
 
+from connectors.interfaces.addresses import AddressKind, NamedAddress
 from connectors.interfaces.errors import ConfigError
 from flows.config.execution import Execution
+from flows.config.files import apply_changes, with_changes
+from flows.runtime.server_policy import require_host
 
 AnyRunner = TaskRunner[PrefectFuture[Any]]
 
@@ -81,12 +85,19 @@ class ConfiguredTaskRunner(TaskRunner[PrefectFuture[Any]]):
 
 
 def _execution() -> Execution:
+    """Return the execution settings of the flow run, with the changes that its parameters contain."""
     context = FlowRunContext.get()
-    config = (context.parameters or {}).get("config") if context is not None else None
-    if isinstance(config, dict):
-        workers = {"max_workers": config["workers"]} if "workers" in config else {}
-        return Execution.model_validate(config.get("execution", workers))
-    return config.execution if config is not None else Execution()
+    parameters = (context.parameters or {}) if context is not None else {}
+    config, changes = parameters.get("config"), parameters.get("changes")
+    if config is None:
+        return Execution()
+    if not isinstance(config, dict):
+        execution: Execution = with_changes(config, changes).execution
+        return execution
+    values = deepcopy(config)
+    apply_changes(values, changes or [], "changes")
+    workers = {"max_workers": values["workers"]} if "workers" in values else {}
+    return Execution.model_validate(values.get("execution", workers))
 
 
 def _bare(value: Any) -> Any:
@@ -105,6 +116,7 @@ def _server_for_workers() -> Iterator[None]:
 
 
 def _open_dask(opened: ExitStack, execution: Execution) -> AnyRunner:
+    """Open the runner of a cluster; its workers open private records, so a limited run names a listed one."""
     from prefect_dask.task_runners import DaskTaskRunner
 
     local = {
@@ -114,6 +126,7 @@ def _open_dask(opened: ExitStack, execution: Execution) -> AnyRunner:
         "dashboard_address": None,
         "memory_limit": 0,  # an equal share per worker would kill the worker that loads a model
     }
+    require_host(NamedAddress("execution.cluster", AddressKind.CLUSTER, execution.cluster))
     runner: Any = DaskTaskRunner(address=execution.cluster, cluster_kwargs=None if execution.cluster else local)
     try:
         cluster: AnyRunner = opened.enter_context(runner)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from connectors.interfaces.addresses import FolderName
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import Completion, LanguageModel, Usage
@@ -96,7 +97,7 @@ class WriteJob(Turn):
     parents: tuple[ArtifactRef, ...] = ()
     copies: int = 0
     only: str = ""
-    part: str = ""
+    part: FolderName = ""
     seeds: Seeds | None = None
     words: ArtifactRef | None = None
     shares: Shares = ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from connectors.artifacts.atomic_files import file_sha256
+from connectors.interfaces.addresses import PublicFile
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import InputError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothing
@@ -60,6 +61,9 @@ class RecordedModel:
     a fixed order of calls.
     """
 
+    options_type: ClassVar[type[RecordedOptions]] = RecordedOptions
+    model_type: ClassVar[Any] = PublicFile
+
     def __init__(self, name: str, file: str, options: RecordedOptions) -> None:
         self.name, self._file, self._options = name, file, options
         path = Path(inside_package(file))
@@ -83,12 +87,17 @@ class RecordedModel:
 
         ConfigError for invalid options, InputError for an invalid file.
         """
-        return cls(spec.name, spec.model, read_options(RecordedOptions, spec))
+        return cls(spec.name, spec.model, cls.options_of(spec))
+
+    @classmethod
+    def options_of(cls, spec: ModelSpec) -> RecordedOptions:
+        """Return the typed options of a configuration; ConfigError if one is invalid."""
+        return read_options(RecordedOptions, spec)
 
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:
         """Check options, file and columns without reading rows. Errors as in `from_spec`."""
-        read_options(RecordedOptions, spec)
+        cls.options_of(spec)
         where = RowsRef(spec.model)
         header = read_header(where)
         for column in column_names(where).values():

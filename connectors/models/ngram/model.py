@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import ConfigError
@@ -50,6 +50,8 @@ class NgramModel:
     `Cloze`), and opens a sentence with each phrase (a `Seeded`). The completion of a prompt does not depend on the
     batch.
     """
+
+    model_type: ClassVar[Any] = str
 
     def __init__(self, name: str, corpus: str = "helpdesk") -> None:
         self.name, self._corpus = name, corpus

@@ -68,11 +68,10 @@ class FillMaskModel(HfModel):
     purpose: ClassVar[Purpose] = "fill"
 
     @classmethod
-    def from_spec(cls, spec: ModelSpec) -> FillMaskModel:
-        """Describe the model of a configuration, unopened; ConfigError if invalid."""
+    def options_of(cls, spec: ModelSpec) -> HfOptions:
+        """Return the typed options of a configuration; ConfigError if one is invalid."""
         refuse_unknown(spec, OPTIONS)
-        options = read_options(HfOptions, replace(spec, options={"top_p": 1.0, **spec.options}))
-        return cls(spec.name, spec.model, options, spec.home)
+        return read_options(HfOptions, replace(spec, options={"top_p": 1.0, **spec.options}))
 
     def _load(self) -> Loaded:
         loaded = super()._load()

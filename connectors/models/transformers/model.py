@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from connectors.interfaces.addresses import ModelName
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import FinalError, MissingPackageError
 from connectors.interfaces.models import Completion, Keep, ModelSpec, Weights, keep_nothing
@@ -52,6 +53,8 @@ class HfModel:
 
     connector = "hf"
     purpose: ClassVar[Purpose] = "write"
+    options_type: ClassVar[type[HfOptions]] = HfOptions
+    model_type: ClassVar[Any] = ModelName
 
     def __init__(self, name: str, model: str, options: HfOptions | None = None, home: Path | None = None) -> None:
         for package in ("transformers", "torch"):
@@ -65,7 +68,12 @@ class HfModel:
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> HfModel:
         """Describe the model of a configuration, unopened; ConfigError if invalid."""
-        return cls(spec.name, spec.model, read_options(HfOptions, spec), spec.home)
+        return cls(spec.name, spec.model, cls.options_of(spec), spec.home)
+
+    @classmethod
+    def options_of(cls, spec: ModelSpec) -> HfOptions:
+        """Return the typed options of a configuration; ConfigError if one is invalid."""
+        return read_options(HfOptions, spec)
 
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:

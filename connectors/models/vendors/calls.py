@@ -52,6 +52,7 @@ class VendorModel(ABC, Generic[Options]):
     key: ClassVar[str]
     path: str = ""
     options_type: ClassVar[type[VendorOptions]] = VendorOptions
+    model_type: ClassVar[Any] = str
 
     def __init__(self, name: str, model: str, options: Options) -> None:
         self.name, self.model, self.options = name, model, options
@@ -62,8 +63,18 @@ class VendorModel(ABC, Generic[Options]):
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
         """Open the model of a configuration, without calls; ConfigError if invalid."""
-        options: Any = read_vendor_options(cls.options_type, spec, cls.url, cls.key)
-        return cls(spec.name, spec.model, options)
+        return cls(spec.name, spec.model, cls.options_of(spec))
+
+    @classmethod
+    def options_of(cls, spec: ModelSpec) -> Any:
+        """Return the typed options of a configuration; ConfigError if one is invalid."""
+        vendor = cls.vendor_of(spec.model)
+        return read_vendor_options(cls.options_type, spec, vendor.url, vendor.key)
+
+    @classmethod
+    def vendor_of(cls, model: str) -> Address:  # noqa: ARG003  (litellm has a vendor for each model)
+        """Return the vendor's own address of a model, with the reference to its own key."""
+        return Address(cls.url, cls.key)
 
     @classmethod
     def check_spec(cls, spec: ModelSpec) -> None:
@@ -92,13 +103,6 @@ class VendorModel(ABC, Generic[Options]):
     def destinations(self) -> tuple[str, ...]:
         """The hosts that receive prompts."""
         return tuple(dict.fromkeys(address.host for address in self.options.endpoints))
-
-    @property
-    def foreign_keys(self) -> list[tuple[str, str]]:
-        """Hosts other than the vendor's own with its own key, and the references to the keys that they receive."""
-        own = (Address(self.url, self.key).host, self.key)
-        pairs = [(address.host, address.key) for address in self.options.endpoints if address.key != NO_KEY]
-        return [pair for pair in pairs if pair != own]
 
     def complete(self, prompts: Sequence[Prompt], keep: Keep = keep_nothing) -> list[Completion]:
         """Return one completion per prompt, in order; call `keep` at once, in the thread of the calls.

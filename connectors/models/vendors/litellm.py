@@ -8,10 +8,15 @@ import re
 from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from connectors.interfaces.addresses import OneOf
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import ModelSpec
+from connectors.models.base.options import CHECKED
 from connectors.models.vendors.errors import Failure
 from connectors.models.vendors.openai import ChatModel
 from connectors.models.vendors.options import Address, VendorOptions, read_vendor_options
@@ -20,9 +25,25 @@ from connectors.security.secrets import NO_KEY
 AFTER_SECONDS = 5.0
 """Time after the limit of a call at which litellm would end it."""
 _UNSUPPORTED = re.compile(r"does not support parameters: \['(\w+)'")
+_MOVED = re.compile(r"://|arn:(?![\w-]+:[\w-]+:[a-z0-9-]*:\d*:)")
+"""A model whose name moves the call: some vendors' URLs are built from an address or a region in it."""
+_FIELDS = (
+    *("frequency_penalty", "logit_bias", "logprobs", "max_completion_tokens", "modalities", "prediction"),
+    *("presence_penalty", "reasoning_effort", "response_format", "safety_settings", "seed", "service_tier"),
+    *("store", "thinking", "top_k", "top_logprobs", "user", "verbosity"),
+)
+REQUEST_FIELDS = OneOf(frozenset(_FIELDS))
+"""Fields of a request. litellm reads others, such as api_base or aws_region_name, as settings of the call."""
 
 
-class LiteLlmModel(ChatModel[VendorOptions]):
+@dataclass(frozen=True, config=CHECKED)
+class LiteLlmOptions(VendorOptions):
+    """Options of a configuration: `VendorOptions`, whose `extra` are arguments of litellm's function."""
+
+    extra: Annotated[dict[str, Any], REQUEST_FIELDS] = Field(default_factory=dict)
+
+
+class LiteLlmModel(ChatModel[LiteLlmOptions]):
     """A chat model called through litellm, without its retries, caches and fallbacks.
 
     Without `endpoint`, litellm knows the vendor's address; without `key`, it reads the vendor's own variable.
@@ -31,6 +52,7 @@ class LiteLlmModel(ChatModel[VendorOptions]):
     connector: ClassVar[str] = "litellm"
     sdk: ClassVar[str] = "litellm"
     extra: ClassVar[str] = "litellm"
+    options_type: ClassVar[type[VendorOptions]] = LiteLlmOptions
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> Self:
@@ -40,7 +62,23 @@ class LiteLlmModel(ChatModel[VendorOptions]):
                 f"Model '{spec.name}': `model` is {spec.model!r}. Write VENDOR/MODEL as in litellm's list, such as "
                 "gemini/gemini-2.5-flash."
             )
-        return cls(spec.name, spec.model, read_vendor_options(VendorOptions, spec, _placeholder(spec.model), NO_KEY))
+        if _MOVED.search(spec.model):
+            raise ConfigError(
+                f"Model '{spec.name}': `model` is {spec.model!r}, which contains an address. Write the address as "
+                "endpoint."
+            )
+        return super().from_spec(spec)
+
+    @classmethod
+    def options_of(cls, spec: ModelSpec) -> LiteLlmOptions:
+        """Return the typed options of a configuration; ConfigError if one is invalid."""
+        return read_vendor_options(LiteLlmOptions, spec, _placeholder(spec.model), NO_KEY)
+
+    @classmethod
+    def vendor_of(cls, model: str) -> Address:
+        """Return the address that stands for the vendor's own, with the reference to its usual key."""
+        variable = model.partition("/")[0].upper().replace("-", "_")
+        return Address(_placeholder(model), f"env:{variable}_API_KEY")
 
     def open_client(self, address: Address) -> Any:
         """Return litellm's function with the arguments of all calls at an address; litellm shares its connections."""

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from connectors.interfaces.addresses import Host, KeyReference
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.models import ModelSpec
 from connectors.models.base.options import CHECKED, Stops, read_options, refuse_names
@@ -23,8 +24,8 @@ CACHE_WRITE = 1.25
 class Address:
     """An endpoint: base URL and the reference to its key; for messages the model's name in the run and there."""
 
-    url: str
-    key: str
+    url: Host
+    key: KeyReference
     plm: str = ""
     model: str = ""
 
@@ -97,9 +98,9 @@ class VendorOptions:
     system: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
     edition: str = ""
-    endpoint: str = ""
+    endpoint: Host = ""
     endpoints: tuple[Address, ...] = ()
-    key: str = ""
+    key: KeyReference = ""
     concurrency: Annotated[int, Field(ge=1, le=256)] = 16
     timeout: Annotated[float, Field(ge=0.05, le=3600)] = 120.0
     tries: Annotated[int, Field(ge=1, le=100)] = 6

@@ -7,6 +7,7 @@ A package announces a method, a metric or a connector by an entry point of the g
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from connectors.interfaces.addresses import Host, PublicFile
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError, MissingPackageError, WaspError
 from connectors.interfaces.models import Completion, LanguageModel, ModelSpec, keep_nothing
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["AnyConfig", "AnyMethod", "ArtifactRef", "Casting", "Changes", "ConfigError", "Method", "OwnRowsConfig"]
 __all__ += ["Releases", "RoundsMethod", "RunConfig", "Section", "WaspError", "Written", "no_release", "vote_releases"]
 __all__ += ["Completion", "LanguageModel", "MissingPackageError", "ModelSpec", "Prompt", "keep_nothing"]
+__all__ += ["Host", "PublicFile"]
 __all__ += ["LabelledRows", "Metric", "MetricInput", "read_options"]
 __all__ += ["Run", "embedded", "generate", "measure_iteration", "method_flow", "run_step"]
 
