@@ -11,7 +11,7 @@ from pydantic import Field
 
 from connectors.artifacts.remote_files import RemoteFiles
 from connectors.artifacts.store import Artifacts
-from connectors.interfaces.errors import ArtifactError, ConfigError, PartyError
+from connectors.interfaces.errors import ArtifactError, ConfigError, LedgerError, PartyError
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.security.signing import open_signing_key, public_line, public_pem
 from flows.config.files import load_config
@@ -134,23 +134,33 @@ def _set_group_and_cap(config: PartyConfig, ledger: PrivacyLedger, dataset: str)
 def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) -> None:
     """Answer the calls of coordinators until stopped.
 
-    Raises an error if the rows or the exchange cannot be used, or if another process serves this party.
+    After the start, an exchange or a ledger that cannot be used for a moment is reported once and tried again: an end
+    of this process would lose the round keys, and with them all open rounds. Raises an error if the rows, the ledger or
+    the exchange cannot be used at the start, or if another process serves this party.
     """
     with held_here(party.artifacts.home, f"party-{party.name}"):
         register_rows(party)  # rows that cannot be used end the start, never a round
         party.exchange.below(ROUNDS)
         rounds = Rounds(party)
         rounds.report("waiting for rounds. Stop with Ctrl+C.")
+        reported = ""
         while not is_stopped():
+            problem = ""
             try:
                 rounds.answer(party.exchange.below(ROUNDS))
-            except ArtifactError as error:
-                rounds.report(f"{error} Trying again.")
+            except (ArtifactError, LedgerError) as error:
+                problem = str(error)
+            if problem and problem != reported:
+                rounds.report(f"{problem} Trying again.")
+            reported = problem
             pause(party.exchange)
 
 
 class Rounds:
-    """The rounds of this process: round keys, the last call answered in each round, open rounds, ended runs."""
+    """The rounds of this process: round keys, the last call answered in each round, open rounds.
+
+    `ended`: ended runs whose reservations were returned.
+    """
 
     def __init__(self, party: Party) -> None:
         self.party = party
@@ -162,14 +172,12 @@ class Rounds:
     def answer(self, names: list[str]) -> None:
         """Begin a round for each new call, continue open rounds, and return the reservations of ended runs.
 
-        A round that the coordinator aborted or ended is dropped with its key.
+        A round that the coordinator aborted or ended is dropped with its key. Raises LedgerError if a reservation
+        cannot be returned; the next call tries again.
         """
         ended = {run.rpartition("/")[2] for run in rounds_with(names, File.ENDED)}
         aborted, calls = rounds_with(names, File.ABORT), rounds_with(names, File.CALL)
         calls = {at: call for at, call in calls.items() if at not in aborted and at.split("/")[1] not in ended}
-        for run_id in ended - self.ended:
-            return_reservation(self.party, run_id)
-        self.ended = ended
         for plan in [plan for plan, key in self.keys.items() if key.plan.at not in calls]:
             del self.keys[plan]
         self.open = {at: steps for at, steps in self.open.items() if at in calls}
@@ -179,6 +187,11 @@ class Rounds:
                 self.open[at] = take_part(self.party, at, call, self.keys)
             if at in self.open:
                 self._continue(at)
+        # Last: open rounds do not wait for the ledger.
+        self.ended &= ended
+        for run_id in sorted(ended - self.ended):
+            return_reservation(self.party, run_id)
+            self.ended.add(run_id)
 
     def _continue(self, at: str) -> None:
         try:

@@ -208,8 +208,6 @@ def _take_part(party: Party, at: str, keys: Keys) -> Generator[None, None, str]:
         party.ledger.release_once(request, draw)
         outcome = "masked"
     _send(party, at, File.UPLOADS, party.ledger.release_once(request, never_draw).output)
-    if plan.iteration + 1 == plan.privacy.releases:
-        return_reservation(party, plan.run_id)  # the last vote of the run
     return outcome
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from connectors.interfaces.errors import ConfigError
+from connectors.artifacts.remote_files import RemoteFiles
+from connectors.interfaces.errors import ConfigError, LedgerError
 from connectors.interfaces.rows import RowsRef
 from connectors.security.signing import open_signing_key, public_line
 from flows.cli import stored_runs
@@ -16,7 +17,11 @@ from flows.federation.party import load_party, serve_party
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.manifest import open_book, read_book
 from tasks.federation.partition import Partition
+from tasks.federation.rounds import ROUNDS
+from tasks.steps.federation.coordinator import end_run
 from tasks.steps.federation.party import register_rows
+from tests.support.ledgers import gaussian_event, plan
+from tests.support.ledgers import charge as ledger_charge
 from tests.support.runs.federation import open_federated, write_rows
 from tests.support.runs.pipeline import values
 
@@ -139,3 +144,31 @@ def test_one_process_serves_a_party(parties: Path) -> None:
 
     serve_party(party, second_process)
     assert yaml.safe_load((parties / "parties.yaml").read_text())["party-1"] == public_line(party.secret)
+
+
+def test_a_ledger_that_fails_for_a_moment_does_not_end_a_party_and_gets_the_reservation_back_later(
+    parties: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    party = load_party(parties / "party-1/party.yaml")
+    dataset, _ = register_rows(party)
+    charges = [ledger_charge(protects="person", event=gaussian_event(10.0))]
+    for run_id in ("run-1", "run-2"):
+        party.ledger.reserve(dataset, plan(run_id, charges=charges), "me")
+        end_run(RemoteFiles(str(parties / "exchange"), ROUNDS), run_id)
+    finish, failures = party.ledger.finish, iter(["database is locked", "database is locked"])
+
+    def finish_later(dataset: str, run_id: str) -> None:
+        for failure in failures:
+            raise LedgerError(failure)
+        finish(dataset, run_id)
+
+    monkeypatch.setattr(party.ledger, "finish", finish_later)
+    passes: list[tuple[str, ...]] = []
+
+    def is_stopped() -> bool:
+        passes.append(party.ledger.status(dataset).open_runs)
+        return not passes[-1] or len(passes) > 5
+
+    serve_party(party, is_stopped)
+    assert passes == [("run-1", "run-2")] * 3 + [()]
+    assert capsys.readouterr().err.count("database is locked Trying again") == 1
