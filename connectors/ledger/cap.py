@@ -198,7 +198,7 @@ def admit(state: State, request: ReleaseRequest) -> tuple[RunAccount, bool]:
     reservation for that: the extra release is compared with the cap by itself.
     """
     run = state.runs.get(request.run_id)
-    before = [entry for entry in state.released if (entry.run_id, entry.slot) == (request.run_id, request.slot)]
+    before = [entry for entry in state.of_run.get(request.run_id, ()) if entry.slot == request.slot]
     if run is None or not (run.open or before):
         raise LedgerError(
             f"Run {request.run_id} has no open reservation on dataset '{state.dataset}', so slot {request.slot} is not "

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,11 +15,15 @@ from connectors.ledger.database import reported
 from connectors.ledger.state import JOINED, Entry, State, cost_of, damaged, extend
 from connectors.ledger.tables import BOOK, DATASETS, ENTRIES, OUTPUTS, RAW_OUTPUT
 
+RECHECKED = 256
+"""Entries of a known chain that a locked read compares again; a shorter chain is compared as a whole."""
 
-def read_entries(db: Connection, dataset: str) -> list[Entry]:
-    """Return all entries of a dataset, oldest first."""
-    query = select(ENTRIES).where(ENTRIES.c.dataset == dataset).order_by(ENTRIES.c.number)
-    return [Entry(**row) for row in db.execute(query).mappings()]
+
+def read_entries(db: Connection, dataset: str, after: int = 0, most: int | None = None) -> Iterator[Entry]:
+    """Yield the entries of a dataset behind number `after`, at most `most`, oldest first."""
+    query = select(ENTRIES).where(ENTRIES.c.dataset == dataset, ENTRIES.c.number > after)
+    rows = db.execute(query.order_by(ENTRIES.c.number).limit(most).execution_options(yield_per=500))
+    return (Entry(**row) for row in rows.mappings())
 
 
 def load(db: Connection, dataset: str, *, lock: bool) -> State:
@@ -26,7 +31,12 @@ def load(db: Connection, dataset: str, *, lock: bool) -> State:
 
     Raises LedgerError for an unknown dataset and for an invalid chain, which permits no release.
     """
-    query = select(DATASETS).where(DATASETS.c.dataset == dataset)
+    return _read_on(db, State(dataset), _read_head(db, dataset, lock))
+
+
+def _read_head(db: Connection, dataset: str, lock: bool) -> tuple[int, str]:
+    """Return the number of entries and the hash of the newest one."""
+    query = select(DATASETS.c.entries, DATASETS.c.head).where(DATASETS.c.dataset == dataset)
     if lock:
         with reported():
             head = db.execute(query.with_for_update()).first()
@@ -34,24 +44,67 @@ def load(db: Connection, dataset: str, *, lock: bool) -> State:
         head = db.execute(query).first()
     if head is None:
         raise LedgerError(f"The privacy ledger has no dataset '{dataset}'. Register its rows first (wasp budget show).")
-    state = State(dataset)
-    for entry in read_entries(db, dataset):
+    return head.entries, head.head
+
+
+def _read_on(db: Connection, state: State, head: tuple[int, str]) -> State:
+    """Return `state` after all further entries of its chain, which must end at `head`."""
+    for entry in read_entries(db, state.dataset, state.entries):
         extend(state, entry)
-    if (state.entries, state.head) != (head.entries, head.head):
-        raise damaged(dataset, f"{head.entries} entries were written, {state.entries} exist")
+    if (state.entries, state.head) != head:
+        raise damaged(state.dataset, f"{head[0]} entries were written, {state.entries} exist")
     return state
 
 
-def lock_group(db: Connection, dataset: str) -> tuple[State, ...] | None:
+class Chains:
+    """The verified chains of one process: a transaction reads new entries only, whatever the length of the ledger.
+
+    The state counts what this process has verified, so a later change of an earlier entry lowers no total. It is
+    noticed nevertheless: each locked read compares the next `RECHECKED` entries with their hashes, in turn. A state
+    here has committed entries only: it is read before its transaction writes, and handed out as a copy.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[State, int]] = {}
+        """Of each dataset: its state, and the number behind which the next entries are compared again."""
+
+    def load(self, db: Connection, dataset: str, *, lock: bool) -> State:
+        """Return the state of a dataset as the function `load` does."""
+        known, compared = self._known.get(dataset, (State(dataset), 0))
+        head = _read_head(db, dataset, lock)
+        if lock:
+            compared = _compare(db, known, compared)
+        state = _read_on(db, known.copy(), head)
+        self._known[dataset] = state, compared  # of two threads either state is right
+        return state.copy()
+
+    def members(self, db: Connection, dataset: str) -> set[str]:
+        """Return the members of the dataset's group, without a lock."""
+        known, _ = self._known.get(dataset, (State(dataset), 0))
+        query = select(ENTRIES.c.detail_json).where(ENTRIES.c.dataset == dataset, ENTRIES.c.kind == JOINED)
+        later = query.where(ENTRIES.c.number > known.entries).order_by(ENTRIES.c.number.desc())
+        latest = db.execute(later.limit(1)).scalar()
+        return set(json.loads(latest)["members"]) if latest else set(known.members)
+
+
+def _compare(db: Connection, known: State, start: int) -> int:
+    """Compare `RECHECKED` entries behind number `start` with their hashes; return where the next read goes on."""
+    expected = known.hashes[start : start + RECHECKED]
+    entries = read_entries(db, known.dataset, start, len(expected))
+    end = start + len(expected)
+    if [entry.hash if entry.hash == entry.sealed() else "" for entry in entries] != expected:
+        raise damaged(known.dataset, f"one of the entries {start + 1} to {end} was changed")
+    return end if end < known.entries else 0
+
+
+def lock_group(db: Connection, dataset: str, chains: Chains) -> tuple[State, ...] | None:
     """Return the locked states of a dataset and of its group, its own state first.
 
     Returns None if the group grew during the wait. The caller then releases all locks and tries again: waiting for one
     more lock while holding others could deadlock.
     """
-    query = select(ENTRIES.c.detail_json).where(ENTRIES.c.dataset == dataset, ENTRIES.c.kind == JOINED)
-    latest = db.execute(query.order_by(ENTRIES.c.number.desc()).limit(1)).scalar()
-    members = set(json.loads(latest)["members"]) if latest else set()
-    states = {name: load(db, name, lock=True) for name in sorted({dataset, *members})}
+    members = chains.members(db, dataset)
+    states = {name: chains.load(db, name, lock=True) for name in sorted({dataset, *members})}
     own = states.pop(dataset)
     return (own, *states.values()) if {*own.members, dataset} == {dataset, *states} else None
 

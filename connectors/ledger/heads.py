@@ -9,12 +9,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, tuple_
 
 from connectors.artifacts.atomic_files import locked, make_folder, write_text_whole
 from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.progress import chunks
 from connectors.ledger.tables import DATASETS, ENTRIES
 
+AT_ONCE = 500
+"""Datasets of one query; databases limit the number of values."""
+ENTRY = tuple_(ENTRIES.c.dataset, ENTRIES.c.number)
 Heads = dict[str, tuple[int, str]]
 """Number and hash of the newest entry by dataset."""
 
@@ -25,9 +29,12 @@ def compare_and_store(file: Path, read: Callable[[], AbstractContextManager[Conn
     with locked(file.parent):
         stored = _stored(file)
         with read() as db:  # opened after the file was read: it contains all that any process wrote to the file
+            existing = set[tuple[str, int, str]]()
+            for heads in chunks([(dataset, number) for dataset, (number, _) in stored.items()], AT_ONCE):
+                query = select(ENTRIES.c.dataset, ENTRIES.c.number, ENTRIES.c.hash)
+                existing |= {(row[0], row[1], row[2]) for row in db.execute(query.where(ENTRY.in_(heads)))}
             for dataset, (number, hash_) in stored.items():
-                entry = (ENTRIES.c.dataset == dataset) & (ENTRIES.c.number == number)
-                if db.execute(select(ENTRIES.c.hash).where(entry)).scalar() != hash_:
+                if (dataset, number, hash_) not in existing:
                     raise LedgerError(
                         f"{file}: entry {number} of dataset '{dataset}' is not in the privacy ledger, which was lost, "
                         "replaced or rolled back. Restore its newest backup: wasp budget restore FILE. If there is "

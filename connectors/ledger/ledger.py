@@ -2,7 +2,8 @@
 
 One database transaction makes a release happen exactly once: lock the dataset; if the key exists, return the stored
 output; else check the cap, draw, write charge and output, commit. Only then does the caller get the output. A process
-that dies before the commit has charged and revealed nothing. One that dies after it finds its output again.
+that dies before the commit has charged and revealed nothing. One that dies after it finds its output again. Private
+records are read and summed before the transaction: minutes of embedding hold no lock.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from connectors.interfaces.errors import ConfigError, LedgerError
 from connectors.interfaces.ledger import NO_MARKS, BudgetPlan, Compose, Marks, ReleaseRequest, StoredRelease
 from connectors.ledger.cap import Gate, admit, require_part, require_unit
 from connectors.ledger.chain import (
+    Chains,
     append,
     load,
     lock_book,
@@ -73,6 +75,7 @@ class PrivacyLedger:
     ) -> None:
         self._store = LedgerStore(url, heads)
         self._gate = Gate(compose)
+        self._chains = Chains()
         self._default_cap = default_cap
 
     def __repr__(self) -> str:
@@ -214,9 +217,9 @@ class PrivacyLedger:
         Idempotent by run, kind (`state.LOOK`, `state.EXPORT`) and slot if a slot is given.
         """
         with self._writing(draft.dataset) as (db, states):
-            key = (draft.kind, draft.run_id, draft.slot)
-            recorded = {(entry.kind, entry.run_id, entry.slot) for entry in read_entries(db, draft.dataset)}
-            if not draft.slot or key not in recorded:
+            same = [getattr(ENTRIES.c, name) == getattr(draft, name) for name in ("dataset", "kind", "run_id", "slot")]
+            recorded = draft.slot and db.execute(select(ENTRIES.c.number).where(*same)).first()
+            if not recorded:
                 self._append(db, states, draft)
 
     # --- runs
@@ -245,17 +248,24 @@ class PrivacyLedger:
         if refusal is not None:
             raise refusal
 
-    def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> StoredRelease:
+    def release_once(
+        self, request: ReleaseRequest, draw: Callable[[], bytes], prepare: Callable[[], object] | None = None
+    ) -> StoredRelease:
         """Return the output stored under the key, or charge, draw and store it in one transaction.
 
-        `draw` runs at most once, under the dataset's lock (SQLite: the ledger's), and must not call the ledger. If it
-        raises, nothing is charged and nothing of the exception is stored. Raises BudgetError over the cap, and the
-        errors of `cap.admit`.
+        `prepare` computes what `draw` needs and takes long, before the transaction and without a lock, if the release
+        is not stored and the budget admits it. An error of it ends the call as one of `draw` does. `draw` runs at most
+        once, under the dataset's lock (SQLite: the ledger's), and must not call the ledger; it computes by itself what
+        was not prepared, because the budget can change in between. If it raises, nothing is charged and nothing of the
+        exception is stored. Raises BudgetError over the cap, and the errors of `cap.admit`.
         """
         with self._store.read() as db:
             stored = stored_release(db, request)
+            admitted = stored is None and prepare is not None and self._admits(db, request)
         if stored is not None:
             return stored
+        if admitted and prepare is not None:
+            prepare()
         with self._writing(request.dataset) as (db, states):
             state = states[0]
             stored = stored_release(db, request)
@@ -294,12 +304,12 @@ class PrivacyLedger:
         """Return all entries of a dataset, oldest first."""
         with self._store.read() as db:
             load(db, dataset, lock=False)
-            return read_entries(db, dataset)
+            return list(read_entries(db, dataset))
 
     def status(self, dataset: str) -> Status:
         """Return the budget status of a dataset."""
         with self._store.read() as db:
-            state = load(db, dataset, lock=False)
+            state = self._chains.load(db, dataset, lock=False)
             names = select(NAMES.c.name).where(NAMES.c.dataset == dataset).order_by(NAMES.c.name)
             return status_of(state, db.execute(names).scalars(), self._gate)
 
@@ -312,8 +322,7 @@ class PrivacyLedger:
         states = [State(name, cap=cap, capped_by_default=cap is not None)]
         if dataset is not None:
             with self._store.read() as db:
-                state = load(db, dataset, lock=False)
-                states = [state, *(load(db, member, lock=False) for member in state.members if member != dataset)]
+                states = self._states(db, dataset)
         return {"dataset": name} | outlook_of(states, events, delta, self._gate)
 
     def verify(self, dataset: str | None = None, second: Compose | None = None) -> list[str]:
@@ -329,12 +338,25 @@ class PrivacyLedger:
             return [f"{name}: {problem}" for name in names for problem in problems_of(db, self._gate, second, name)]
 
     # --- inside
+    def _states(self, db: Connection, dataset: str) -> list[State]:
+        """Return the states of a dataset and of its group, its own first, without a lock."""
+        own = self._chains.load(db, dataset, lock=False)
+        others = [member for member in own.members if member != dataset]
+        return [own, *(self._chains.load(db, member, lock=False) for member in others)]
+
+    def _admits(self, db: Connection, request: ReleaseRequest) -> bool:
+        """Return whether the budget would pay for a release now; raises the errors of `cap.admit`."""
+        states = self._states(db, request.dataset)
+        _, extra = admit(states[0], request)
+        require_unit(states, [request.charge.protects])
+        return self._gate.release_refusal(states, request, extra) is None
+
     @contextmanager
     def _writing(self, dataset: str) -> Iterator[tuple[Connection, tuple[State, ...]]]:
         """Open a transaction on a dataset and its group; yield their states, own first."""
         while True:
             with self._store.write() as db:
-                states = lock_group(db, dataset)
+                states = lock_group(db, dataset, self._chains)
                 if states is not None:
                     yield db, states
                     return

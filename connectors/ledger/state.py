@@ -80,9 +80,12 @@ class Entry:
 
     def sealed(self) -> str:
         """Return the correct hash of this entry."""
-        content = {column.name: getattr(self, column.name) for column in fields(self) if column.name != "hash"}
+        content = {name: getattr(self, name) for name in SEALED}
         return hashlib.sha256(canonical(content).encode()).hexdigest()
 
+
+SEALED = tuple(column.name for column in fields(Entry) if column.name != "hash")
+"""Fields of an entry that its hash covers."""
 
 CHARGE = ("mechanism", "sensitivity", "sensitivity_reason", "noise_scale", "protects", "adjacency", "event_json")
 """Columns of an entry that describe a release."""
@@ -200,16 +203,21 @@ class RunAccount:
 class State:
     """A dataset's ledger, read from first to last entry; only `apply` changes it.
 
-    `capped`: a cap was set or lifted; a dataset that nobody capped gets the default (`capped_by_default`).
-    `others`: the members of its group as this chain repeats them. `apart`: datasets whose group it left. `reasons`: why
-    the ledger itself formed the group. `trainings`: the owner's part of the cap for trainings, as fractions of epsilon
-    and delta. `settled`: the first plan at the time of the first release (see `first_plan`).
+    `hashes`: of its entries, in order. `costs`: how often each event was released (`cost_of`), so that a total does not
+    read every release again. `of_run`: the releases by run. `capped`: a cap was set or lifted; a dataset that nobody
+    capped gets the default (`capped_by_default`). `others`: the members of its group as this chain repeats them.
+    `apart`: datasets whose group it left. `reasons`: why the ledger itself formed the group. `trainings`: the owner's
+    part of the cap for trainings, as fractions of epsilon and delta. `settled`: the first plan at the time of the first
+    release (see `first_plan`).
     """
 
     dataset: str
     head: str = ""
     entries: int = 0
     last_at: str = ""
+    hashes: list[str] = field(default_factory=list)
+    costs: Counter[str] = field(default_factory=Counter)
+    of_run: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
     cap: Cap | None = None
     capped: bool = False
     capped_by_default: bool = False
@@ -230,6 +238,7 @@ class State:
     def apply(self, entry: Entry) -> None:
         """Update the state with the next entry."""
         self.head, self.entries, self.last_at = entry.hash, entry.number, entry.at
+        self.hashes.append(entry.hash)
         if self.settled is None and entry.kind.removeprefix(GROUP) == RELEASED:
             alone = RunAccount(entry.who, entry.flow, own_delta([entry.event]), [entry_charge(entry)])
             self.settled = self.first_plan() or alone
@@ -260,15 +269,37 @@ class State:
             plan = {name: entry.detail[name] for name in ("delta", "charges")}
             self.runs[entry.run_id] = RunAccount(entry.who, entry.flow, **plan, number=entry.number)
         elif entry.kind == "finish":
-            self.runs[entry.run_id].open = False
+            self.runs[entry.run_id] = replace(self.runs[entry.run_id], open=False)
         elif entry.kind in RELEASING:
             self.released.append(entry)
+            self.costs[cost_of(entry.event)] += 1
+            self.of_run[entry.run_id] = (*self.of_run.get(entry.run_id, ()), entry)
             self.exposed = self.exposed or entry.kind == EXPOSED
         elif entry.kind == "void":
             self.voided += 1
-            self.released = [release for release in self.released if release.number != entry.detail["number"]]
+            self._void(entry.detail["number"])
         self.refused += entry.kind == "refuse"
         self.versions += entry.kind in ("register", "version")
+
+    def _void(self, number: int) -> None:
+        """Forget a release of an earlier version that nobody saw."""
+        for release in self.released:
+            if release.number == number:
+                self.costs -= Counter([cost_of(release.event)])
+                self.of_run[release.run_id] = tuple(r for r in self.of_run[release.run_id] if r.number != number)
+        self.released = [release for release in self.released if release.number != number]
+
+    def copy(self) -> State:
+        """Return a copy that `apply` can change without changing this state."""
+        return replace(
+            self,
+            hashes=list(self.hashes),
+            costs=self.costs.copy(),
+            of_run=dict(self.of_run),
+            runs=dict(self.runs),
+            released=list(self.released),
+            others={name: other.copy() for name, other in self.others.items()},
+        )
 
     def everyone(self) -> tuple[State, ...]:
         """Return the states of the dataset and of the others of its group."""
@@ -287,7 +318,7 @@ class State:
 
     def unspent(self, run_id: str, plan: Sequence[Mapping[str, Any]] | None = None) -> list[Mapping[str, Any]]:
         """Return the charges of a plan (the run's by default) not yet released, by count."""
-        own = (entry for entry in self.released if entry.run_id == run_id and not entry.detail.get("extra", False))
+        own = (entry for entry in self.of_run.get(run_id, ()) if not entry.detail.get("extra", False))
         return unreleased(self.runs[run_id].charges if plan is None else plan, own)
 
     def charged(self) -> list[Entry]:
@@ -295,8 +326,9 @@ class State:
         return [entry for state in self.everyone() for entry in state.released]
 
     def spent(self) -> list[Event]:
-        """Return the events of all releases that affect this dataset's people."""
-        return [entry.event for entry in self.charged()]
+        """Return the events of all releases that affect this dataset's people; equal ones once, with their `count`."""
+        costs = sum((state.costs for state in self.everyone()), start=Counter[str]())
+        return [with_count(json.loads(cost), times) for cost, times in costs.items()]
 
     def after(self, draft: Entry) -> list[Event]:
         """Return the events after `draft` is written."""
@@ -328,6 +360,11 @@ class State:
         if otherwise is None or own == 0:
             return otherwise
         return own + (otherwise if any(own_delta([event]) == 0 for event in events) else 0.0)
+
+
+def with_count(event: Any, times: int) -> Event:
+    """Return the event of `times` equal releases."""
+    return event if times == 1 else {**event, "count": event.get("count", 1) * times}
 
 
 def events_of(charges: Iterable[Mapping[str, Any]]) -> list[Event]:

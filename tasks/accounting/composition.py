@@ -39,6 +39,9 @@ DELTA_ROUNDING: Final = 1e-9
 PURE: Final = ("laplace", "discrete_laplace")
 """Events that are epsilon-DP on their own, with delta 0."""
 
+GRID: Final = 1e-4
+"""Spacing of the grid on which losses are composed numerically; the default of dp_accounting."""
+
 GRID_SAFETY: Final = 4.0
 """Safety factor on the leading term of the integer grid's effect; see `_grid_slack`."""
 
@@ -156,11 +159,26 @@ def second_opinion(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon of a mu-GDP release at `delta`.
 
-    `mu` > 0; exact to 1e-12.
+    `mu` > 0; exact to 1e-12. The equation, brackets and root search of `dp_accounting.get_epsilon_gaussian`, which
+    calls scipy.stats and takes 20 times as long: `wasp budget verify` needs a value for each release of a ledger.
     """
-    from dp_accounting import get_epsilon_gaussian
+    from scipy.optimize import brentq
 
-    return float(get_epsilon_gaussian(1 / mu, delta))
+    log_delta, lower, upper = math.log(delta), 0.0, 1.0
+    if _log_delta(mu, lower) < log_delta:
+        return 0.0
+    while _log_delta(mu, upper) > log_delta:
+        lower, upper = upper, 10 * upper
+    return float(brentq(lambda epsilon: _log_delta(mu, epsilon) - log_delta, lower, upper, xtol=1e-12))
+
+
+def _log_delta(mu: float, epsilon: float) -> float:
+    """Return the logarithm of the delta of a mu-GDP release at `epsilon` (Balle and Wang 2018, Theorem 8)."""
+    from scipy.special import log_ndtr
+
+    first = float(log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    return first + math.log1p(-math.exp(second - first)) if second < first else -math.inf
 
 
 def mu_of(epsilon: float, delta: float) -> float:
@@ -191,18 +209,22 @@ def mu_of_pure(epsilon: float) -> float:
 def _epsilon_by_loss_distribution(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     from dp_accounting.pld import privacy_loss_distribution as losses
 
-    total, mu_squared = losses.identity(), 0.0
+    mu_squared = 0.0
     counts: Counter[str] = Counter()
     for event in events:
         if event["type"] in ("gaussian", "discrete_gaussian"):
             mu_squared += mu_squared_of(event)  # Gaussians compose exactly, into one distribution
         else:
             counts[json.dumps({**event, "count": 1}, sort_keys=True)] += _count(event)
+    # A grid as wide as the losses of little noise would say more about the grid than about the noise.
+    grid = GRID if counts else min(GRID, math.sqrt(mu_squared) / 1000)
+    total = losses.identity(value_discretization_interval=grid)
     for event_json, count in counts.items():
         if count:  # equal events compose together, in the logarithm of their number
             total = total.compose(_loss_of(json.loads(event_json) | {"count": count}))
     if mu_squared:
-        total = total.compose(losses.from_gaussian_mechanism(1 / math.sqrt(mu_squared)))
+        gaussian = losses.from_gaussian_mechanism(1 / math.sqrt(mu_squared), value_discretization_interval=grid)
+        total = total.compose(gaussian)
     return float(total.get_epsilon_for_delta(delta))
 
 

@@ -21,7 +21,7 @@ DELTA = 1e-5
 
 def zcdp(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     """The gate's arithmetic in these tests: zCDP with the textbook conversion."""
-    rho = sum(event["sensitivity"] ** 2 / (2 * event["sigma"] ** 2) for event in events)
+    rho = sum(event.get("count", 1) * event["sensitivity"] ** 2 / (2 * event["sigma"] ** 2) for event in events)
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))
 
 
@@ -30,7 +30,7 @@ def gdp(events: Sequence[Mapping[str, Any]], delta: float) -> float:
     from scipy.optimize import brentq
     from scipy.stats import norm
 
-    mu = math.sqrt(sum((event["sensitivity"] / event["sigma"]) ** 2 for event in events))
+    mu = math.sqrt(sum(event.get("count", 1) * (event["sensitivity"] / event["sigma"]) ** 2 for event in events))
 
     def excess(epsilon: float) -> float:
         return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) - delta

@@ -2,21 +2,26 @@
 
 import sqlite3
 import stat
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from connectors.interfaces.errors import ConfigError, LedgerError
+from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError, PrivateInputError
 from connectors.interfaces.ledger import Marks
+from connectors.ledger import chain
 from connectors.ledger.database import parse_url
 from connectors.ledger.ledger import PrivacyLedger
-from connectors.ledger.state import Cap
+from connectors.ledger.state import Cap, Entry
 from tests.support.contracts.ledger.groups import Grouping
 from tests.support.contracts.ledger.processes import Killing, Racing
 from tests.support.contracts.ledger.releases import Releasing
 from tests.support.contracts.ledger.reservations import Registering, Reserving
 from tests.support.contracts.ledger.storage import Keeping, alter
-from tests.support.ledgers import DELTA, THREE, charge, never, new_book, plan, request, zcdp
+from tests.support.ledgers import DELTA, THREE, charge, gdp, never, new_book, plan, request, zcdp
 from tests.support.paths import ROOT
 
 
@@ -161,3 +166,105 @@ class TestUrl:
             book.datasets()
         assert "secret" not in str(caught.value) + repr(book)
         assert caught.value.__cause__ is None
+
+
+class TestLength:
+    """What a charge and a verification cost does not depend on what was charged before."""
+
+    def test_a_charge_reads_new_entries_only_and_totals_each_release_once(
+        self, book: PrivacyLedger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(chain, "RECHECKED", 8)
+        read: list[int] = []
+        sealed = Entry.sealed
+        monkeypatch.setattr(Entry, "sealed", lambda entry: read.append(entry.number) or sealed(entry))
+        longest = {}
+        for number in range(60):
+            book.reserve("bank", plan(f"run-{number}", 1), "me")
+            read.clear()
+            book.release_once(request(0, f"key-{number}", f"run-{number}"), lambda: b"noise")
+            longest[number] = len(read)
+        assert longest[59] <= longest[10] <= 12
+        events: list[int] = []
+
+        def counted(events_: Sequence[Mapping[str, Any]], delta: float) -> float:
+            events.append(len(events_))
+            return zcdp(events_, delta)
+
+        assert PrivacyLedger(book._store._url.render_as_string(), counted).verify("bank", second=gdp) == []
+        assert max(events) == 1
+        assert len(events) <= 62
+
+    def test_a_changed_entry_of_a_long_chain_lowers_no_total_and_is_noticed(
+        self, url: str, book: PrivacyLedger, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(chain, "RECHECKED", 8)
+        book.set_cap("bank", zcdp([charge().event] * 20, DELTA), DELTA, "owner", "")
+        for number in range(20):
+            book.reserve("bank", plan(f"run-{number}", 1), "me")
+            book.release_once(request(0, f"key-{number}", f"run-{number}"), lambda: b"noise")
+        changed = (
+            "UPDATE ledger_entries SET event_json = replace(event_json, '10.0', '99.0') WHERE number BETWEEN 10 AND 20"
+        )
+        assert alter(url, changed) == 11
+        refusals = []
+        for _ in range(8):
+            with pytest.raises((BudgetError, LedgerError)) as refused:
+                book.reserve("bank", plan("run-20", 1), "me")
+            refusals.append(str(refused.value))
+        assert any("was changed from outside: one of the entries" in refusal for refusal in refusals)
+        with pytest.raises(LedgerError, match="changed from outside"):
+            PrivacyLedger(url, zcdp).reserve("bank", plan("run-20", 1), "me")
+
+    def test_an_entry_that_was_rolled_back_is_in_no_later_total(self, book: PrivacyLedger) -> None:
+        book.reserve("bank", plan(), "me")
+
+        def fails() -> bytes:
+            raise ValueError("a row")
+
+        with pytest.raises(ValueError, match="a row"):
+            book.release_once(request(), fails)
+        assert book.status("bank").spent == 0.0
+        book.release_once(request(), lambda: b"noise")
+        assert book.status("bank").spent == pytest.approx(zcdp([charge().event], DELTA))
+        assert book.verify() == []
+
+
+class TestPreparing:
+    """Private rows are read before the transaction, if the budget pays for it."""
+
+    def test_three_datasets_are_prepared_at_the_same_time(self, book: PrivacyLedger) -> None:
+        names = ["bank", "shop", "ward"]
+        for name in names[1:]:
+            book.register(name, f"fingerprint of {name}", [name])
+        together = threading.Barrier(3, timeout=30)
+
+        def release(name: str) -> bytes:
+            book.reserve(name, plan(), "me")
+            return book.release_once(request(dataset=name), lambda: name.encode(), together.wait).output
+
+        with ThreadPoolExecutor(3) as pool:
+            assert [output.decode() for output in pool.map(release, names)] == names
+        assert book.verify() == []
+
+    def test_nothing_is_prepared_for_a_stored_or_refused_release(self, book: PrivacyLedger) -> None:
+        book.reserve("bank", plan(), "me")
+        book.release_once(request(), lambda: b"noise", lambda: None)
+        assert book.release_once(request(), never, never).reused
+        with pytest.raises(LedgerError, match="no open reservation"):
+            book.release_once(request(run_id="run-2", key="key-2"), never, never)
+        book.set_cap("bank", 1e-6, DELTA, "owner", "")
+        with pytest.raises(BudgetError):
+            book.release_once(request(1), never, never)
+        assert book.history("bank")[-1].kind == "refuse"
+
+    def test_an_error_of_the_preparation_charges_nothing(self, book: PrivacyLedger) -> None:
+        book.reserve("bank", plan(), "me")
+        before = book.history("bank")
+
+        def fails() -> None:
+            raise PrivateInputError("PRIVATE-STEP", Path("details"))
+
+        with pytest.raises(PrivateInputError, match="PRIVATE-STEP"):
+            book.release_once(request(), never, fails)
+        assert book.history("bank") == before

@@ -1,19 +1,25 @@
 """What releases cost together: limits, order, trade-off curves, and identities of the golden vectors."""
 
 import math
+from pathlib import Path
 from typing import Any
 
+import dp_accounting
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.interfaces.errors import LedgerError
+from connectors.interfaces.ledger import BudgetPlan, Charge, ReleaseRequest
+from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import (
     discrete_gaussian_event,
     discrete_laplace_event,
     epsilon_of,
     filter_epsilon,
+    gaussian_epsilon,
+    mu_of,
     mu_of_pure,
     non_private_event,
     second_opinion,
@@ -140,3 +146,32 @@ def test_integer_laplace_noise_is_counted_as_the_worst_of_its_epsilon():
             assert exact.get_epsilon_for_delta(1e-5) <= counted + 2e-4 * count
             assert counted <= count * epsilon + 2e-4 * count
             assert counted <= filter_epsilon([discrete_laplace_event(epsilon, count)], 1e-5) + 2e-4 * count
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5, 0.01])
+@pytest.mark.parametrize("mu", [1e-4, 0.02, 0.3, 1.5, 20.0])
+def test_the_closed_form_is_that_of_dp_accounting(mu: float, delta: float) -> None:
+    assert gaussian_epsilon(mu, delta) == pytest.approx(dp_accounting.get_epsilon_gaussian(1 / mu, delta), abs=1e-11)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-11, 1e-5])
+@pytest.mark.parametrize("epsilon", [0.002, 0.05, 4.0])
+def test_a_sound_total_verifies_at_every_epsilon_and_delta_and_one_that_is_too_small_does_not(
+    tmp_path: Path, epsilon: float, delta: float
+) -> None:
+    multiplier = 1 / mu_of(epsilon, delta)
+    paid = Charge(
+        "gaussian", discrete_gaussian_event(multiplier, 4000 * multiplier), 1.0, "", multiplier, "record", "add_remove"
+    )
+
+    def verified(name: str, part: float) -> list[str]:
+        ledger = PrivacyLedger(
+            f"sqlite:///{tmp_path / name}.db", lambda events, delta: part * filter_epsilon(events, delta)
+        )
+        ledger.register("notes", "f" * 64, ["a"])
+        ledger.reserve("notes", BudgetPlan("run", "wasp", delta, (paid,)), "me")
+        ledger.release_once(ReleaseRequest("notes", "run", "vote-0", "key", paid), lambda: b"noise")
+        return ledger.verify("notes", second=second_opinion)
+
+    assert verified("sound", 1.0) == []
+    assert "second accountant" in "".join(verified("understated", 1 - 1e-3))
