@@ -1,7 +1,8 @@
 """Sums of private records: without noise inside the private zone, with noise in the ledger and outside.
 
-All releases of sums are drawn here: ledger charge, reading of rows, sums and noise are one transaction. Only noisy
-integers leave. A second call with the same key returns the numbers of the first call.
+All releases of sums are drawn here. Rows are read and summed first, in memory; ledger charge, noise and storage of the
+output are one transaction. Only noisy integers leave. A second call with the same key returns the numbers of the first
+call.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
@@ -151,16 +153,21 @@ def write_sums(
 def release_sums(tools: Tools, job: SumJob[Any], clean: Callable[[], CleanSums]) -> StoredRelease:
     """Return the noisy sums of `job`, drawn now or read from the ledger; `clean` reads private records.
 
-    Raises BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone, never to the
-    message.
+    It runs once, before the transaction. Raises BudgetError, LedgerError or PrivateInputError. Error details are
+    written to the private zone, never to the message.
     """
+
+    @cache
+    def summed() -> CleanSums:
+        with sealed(tools.zone.folder):
+            return clean()
 
     def draw() -> bytes:
         with sealed(tools.zone.folder):
-            return add_noise(clean(), job.noise).to_bytes()
+            return add_noise(summed(), job.noise).to_bytes()
 
     request = job.payer.request(tools.run_id, job.noise.privacy.part, job.key.key, job.noise.charge)
-    return tools.ledger.release_once(request, draw)
+    return tools.ledger.release_once(request, draw, summed)
 
 
 def add_noise(clean: CleanSums, noise: SumNoise[Any]) -> NoisySums:

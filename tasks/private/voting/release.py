@@ -1,4 +1,4 @@
-"""Releases noisy votes: the ledger charge, reading of rows, counting and noise happen in one transaction.
+"""Releases noisy votes: rows are read and counted, then charge, noise and storage happen in one transaction.
 
 WASP Algorithm 1, the lines of the vote, and Eq. 3-6. Only noisy integers leave. A second call with the same key returns
 the numbers of the first call.
@@ -6,6 +6,7 @@ the numbers of the first call.
 
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from typing import NoReturn
 
 import numpy as np
@@ -21,7 +22,7 @@ from tasks.core.tools import RowTools, Tools
 from tasks.private.data.quarantine import sealed, write_error_for_owner
 from tasks.private.data.rows import OpenedRows, open_rows
 from tasks.private.voting.ballot import Ballot, Candidates, usable
-from tasks.private.voting.votes import noisy_votes
+from tasks.private.voting.votes import RawVotes, add_noise, clean_votes, require_fitting
 
 PROBE = "text"
 """Public text that shows whether an embedder works at all."""
@@ -36,12 +37,19 @@ def release_votes(
     BudgetError, LedgerError or PrivateInputError. Error details are written to the private zone, never to the message.
     """
 
-    def draw() -> bytes:
+    @cache
+    def count() -> RawVotes:
         with sealed(tools.zone.folder):
             rows = open_rows(tools.zone, tools.private, payer.fingerprint)
-            return noisy_votes(ballot_of(tools, rows, noise.privacy), candidates, noise).to_bytes()
+            ballot = ballot_of(tools, rows, noise.privacy)
+            require_fitting(ballot, noise)
+            return clean_votes(ballot, candidates, noise)
 
-    return tools.ledger.release_once(payer.request(tools.run_id, slot, key.key, noise.charge), draw)
+    def draw() -> bytes:
+        with sealed(tools.zone.folder):
+            return add_noise(count(), candidates, noise).to_bytes()
+
+    return tools.ledger.release_once(payer.request(tools.run_id, slot, key.key, noise.charge), draw, count)
 
 
 def ballot_of(tools: RowTools, rows: OpenedRows, privacy: VotePrivacy) -> Ballot:

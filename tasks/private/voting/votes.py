@@ -103,7 +103,11 @@ def noisy_votes(ballot: Ballot, candidates: Candidates, noise: Noise) -> NoisyVo
     or for no release.
     """
     require_fitting(ballot, noise)
-    raw = clean_votes(ballot, candidates, noise)
+    return add_noise(clean_votes(ballot, candidates, noise), candidates, noise)
+
+
+def add_noise(raw: RawVotes, candidates: Candidates, noise: Noise) -> NoisyVotes:
+    """Return votes with fresh noise on every bin of each side; no noise if not private."""
     counts = add_discrete_gaussian(raw.counts, noise.sigma_int, non_private=noise.non_private)
     near, *far = (np.ascontiguousarray(side) for side in counts.T)
     return NoisyVotes(candidates.ids, near, far[0] if far else None, noise.scale, noise.sigma_int)

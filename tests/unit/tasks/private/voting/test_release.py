@@ -2,6 +2,8 @@
 
 import json
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +25,7 @@ from tasks.private.voting.votes import NoisyVotes
 from tests.support.data.elections import squared_bound
 from tests.support.data.short_texts import LABELS, Row, rows, save_rows
 from tests.support.runs.pipeline import SMALL
+from tests.support.runs.prepared_run import start
 
 
 def opened(home: Path, path: Path, private: list[Row]) -> Prepared:
@@ -37,7 +40,7 @@ def opened(home: Path, path: Path, private: list[Row]) -> Prepared:
 
 def clean(run: Prepared, iteration: int, standing: Candidates) -> np.ndarray:
     """Return the votes of a run without noise, drawn without a charge."""
-    ledger: Any = SimpleNamespace(release_once=lambda request, draw: draw())
+    ledger: Any = SimpleNamespace(release_once=lambda request, draw, prepare: draw())
     names, called = ("zone", "private", "artifacts", "embedder", "run_id"), run.tools.called
     tools: Any = SimpleNamespace(ledger=ledger, **{name: getattr(run.tools, name) for name in names})
     payer, key = Payer(called.dataset, called.fingerprint), StepKey("vote", 1, {}, {})
@@ -174,3 +177,29 @@ def test_an_embedder_that_fails_for_every_text_stops_the_vote(
     monkeypatch.setattr(HashingEmbedder, "embed_alone", fail)
     with pytest.raises(PrivateInputError, match="PRIVATE-STEP"):
         clean(run, 0, candidates)
+
+
+def test_three_datasets_of_one_ledger_are_embedded_at_the_same_time(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [
+        start(home, private=save_rows(tmp_path / f"{seed}.jsonl", rows(9, seed=seed)) | {"name": f"desk {seed}"})
+        for seed in range(3)
+    ]
+    together, embed_alone = threading.Barrier(3, timeout=60), HashingEmbedder.embed_alone
+
+    def slow(self: HashingEmbedder, texts: list[str]) -> np.ndarray:
+        together.wait()  # fails unless the two others are embedding, too
+        return embed_alone(self, texts)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_alone", slow)
+
+    def release(run: Prepared) -> bool:
+        name = run.tools.called
+        run.tools.ledger.reserve(name.dataset, run.plan, "me")
+        payer, key = Payer(name.dataset, name.fingerprint), StepKey("vote", 1, {"run": name.run_id}, {})
+        return release_votes(run.tools, payer, "vote-0", key, run.noise, standing(run, 10)).reused
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(release, runs)) == [False] * 3
+    assert runs[0].tools.ledger.verify() == []
