@@ -80,7 +80,7 @@ def export_run(
 
     def fill(scratch: Path) -> None:
         pq.write_table(to_arrow(rows, "synthetic.parquet"), scratch / "synthetic.parquet", compression="zstd")
-        rows.to_json(scratch / "synthetic.jsonl", orient="records", lines=True, force_ascii=False)
+        write_json_lines(scratch / "synthetic.jsonl", rows)
         if student is not None:
             _copy_student(student, scratch / "student", manifest["config"])
         _write_json(scratch / "summary.json", {key: summary.to_json().get(key) for key in SHARED + SPENT})
@@ -138,6 +138,13 @@ def _copy_student(student: Path, folder: Path, config: Mapping[str, Any]) -> Non
         values = json.loads(card.read_text(encoding="utf-8"))
         encoder = encoder_of(config) or f"{config['embedder']['connector']} {config['embedder']['model']}".strip()
         _write_json(card, values | {"encoder": encoder})
+
+
+def write_json_lines(path: Path, rows: pd.DataFrame) -> None:
+    """Write rows with the shortest digits that give the same numbers; pandas would round them to ten decimals."""
+    table = to_arrow(rows, "synthetic.parquet")
+    lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in table.to_pylist())
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -51,6 +51,11 @@ def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummar
         raise ConfigError(f"Run {run_id} is NOT PRIVATE (no noise was added). It cannot be exported.")
     if not artifacts.exists(f"runs/{run_id}/synthetic.parquet") and not values.n_synthetic:
         raise ConfigError(f"Run {run_id} has no synthetic texts to export. See its report for the student.")
+    if parsed.releases and not manifest["dataset"]:
+        raise ArtifactError(
+            f"{artifacts.where(f'runs/{run_id}/manifest.json')}: has no dataset, but the run's report has "
+            f"{parsed.releases} releases. Restore the file from a backup. Nothing was exported."
+        )
     removed = lost(artifacts, run_id)
     if removed is not None and removed.result:
         raise ArtifactError(
@@ -95,15 +100,13 @@ def require_sound_ledger(home: Path, dataset: str) -> None:
 
 
 def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd.DataFrame) -> Overlap | None:
-    """Search the texts for passages of the run's private rows.
-
-    None for a run without a release.
+    """Search the texts for passages of the run's private rows; None for a run without a private dataset.
 
     The ledger records the access before the rows are opened; equal texts of a run are searched once. Raises ConfigError
-    if there are such passages (PRIVATE-OVERLAP), and if the rows changed or cannot be opened.
+    if there are such passages (PRIVATE-OVERLAP), and if the rows changed or cannot be opened; ArtifactError if the
+    run's releases, which name its rows, are missing.
     """
-    fingerprint = _fingerprint(artifacts, manifest["run_id"])
-    if fingerprint is None:
+    if not manifest["dataset"]:
         return None
     config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
     if config.parties is not None:
@@ -112,6 +115,7 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
             "texts cannot be searched for copied passages. To export without the search (recorded in the bundle), use "
             "--no-overlap-check."
         )
+    fingerprint = _fingerprint(artifacts, manifest)
     tools = RunTools(config, home, RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], fingerprint))
     by_id = dict(zip(texts["sample_id"].tolist(), texts["text"].tolist(), strict=True))
     what, where = "whether texts repeat passages of the private rows", "answer of wasp export, manifest of the bundle"
@@ -135,16 +139,19 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
     return overlap
 
 
-def _fingerprint(artifacts: Artifacts, run_id: str) -> str | None:
-    """Return the fingerprint of the private rows, None if none were used.
-
-    Raises ArtifactError if it is unreadable.
-    """
+def _fingerprint(artifacts: Artifacts, manifest: Mapping[str, Any]) -> str:
+    """Return the fingerprint of the run's private rows; ArtifactError if no release has it, or if several differ."""
+    run_id = manifest["run_id"]
     releases = artifacts.finished(RELEASES.replace("*", run_id, 1))
     fingerprints = {str(release.get("parameters", {}).get("private") or "") for release in releases.values()}
-    if len(fingerprints) > 1 or "" in fingerprints:
-        raise ArtifactError(f"Releases of run {run_id} are damaged. Restore them with: wasp resume {run_id}")
-    return fingerprints.pop() if fingerprints else None
+    if len(fingerprints) != 1 or "" in fingerprints:
+        raise ArtifactError(
+            f"{artifacts.where(f'runs/{run_id}')}: the run opened private rows of dataset '{manifest['dataset']}', and "
+            f"the files of its releases are {'damaged' if fingerprints else 'missing'}, so its texts cannot be "
+            "searched for passages of these rows. Restore them from the ledger, without a charge: "
+            f"wasp resume {run_id}"
+        )
+    return fingerprints.pop()
 
 
 def _public(tools: RunTools, card: TaskCard) -> Iterator[str]:
