@@ -129,8 +129,11 @@ class BudgetError(WaspError):
     ) -> None:
         of = "" if cap is None else f" of the cap {cap:.4g}"
         same = f" (group '{group}': a release from one dataset is charged to all)" if group else ""
+        total = ""
+        if cap is not None and math.isfinite(missing) and needs - left > missing * (1 + 1e-3):
+            total = f" (the total would be {cap + missing:.4g}: epsilons of several releases do not simply add up)"
         super().__init__(
-            f"Dataset '{dataset}'{same}: needs epsilon {needs:.4g}, left {left:.4g}{of}, missing {missing:.4g}. "
+            f"Dataset '{dataset}'{same}: needs epsilon {needs:.4g}, left {left:.4g}{of}, missing {missing:.4g}{total}. "
             "Nothing was spent. Lower privacy.epsilon, or let the data owner raise the cap: "
             f"wasp budget cap {dataset} --epsilon E"
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connectors.ledger.cap import Gate
-from connectors.ledger.state import Event, State, cost_of
+from connectors.ledger.state import Event, State, cost_of, events_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,23 @@ SAME = ("dataset", "exposed", "voided", "refused", "versions", "group")
 def outlook_of(states: Sequence[State], events: Sequence[Event], delta: float, gate: Gate) -> dict[str, Any]:
     """Return cap and rest of a dataset before planned events, None without a cap; `states`: its own, then its group's.
 
-    `refusal`: why the plan exceeds a cap of its group. `has_equal`: the dataset has releases or reservations of equal
-    cost, which a repeated run reads without a charge. `default_cap`: no owner set the cap.
+    `refusal`: why the plan exceeds a cap of its group, as `reserve` would say to a new run. `repeatable`: runs with the
+    same plan that `reserve` admits without this check, because it is still reserved or released. `default_cap`: no
+    owner set the cap.
     """
     state, cap = states[0], states[0].cap
     refusal = gate.plan_refusal(states, (state.dataset, ""), events, delta)
-    own = [*(entry.event for entry in state.released), *state.reserved()]
+    costs = Counter(map(cost_of, events))
     return {
         "cap": cap.epsilon if cap else None,
         "left": max(0.0, cap.epsilon - gate.total([*state.spent(), *state.reserved()], cap.delta)) if cap else None,
         "refusal": "" if refusal is None else str(refusal),
-        "has_equal": not Counter(map(cost_of, events)) - Counter(map(cost_of, own)),
+        "repeatable": [
+            run_id
+            for run_id, run in state.runs.items()
+            if (run.delta, Counter(map(cost_of, events_of(run.charges)))) == (delta, costs)
+            and (run.open or not state.unspent(run_id))
+        ],
         "default_cap": state.capped_by_default,
     }
 

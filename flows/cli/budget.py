@@ -172,7 +172,20 @@ def _status_table(value: dict[str, Any]) -> str:
         for status in value["datasets"]
     ]
     heads = ["dataset", "cap", "spent", "reserved", "left", "delta", "releases", "protected", "exposed", "group"]
-    return table(rows, heads) if rows else "the privacy ledger is empty"
+    if not rows:
+        return "the privacy ledger is empty"
+    return "\n".join([table(rows, heads), *(line for status in value["datasets"] for line in _together(status))])
+
+
+def _together(status: dict[str, Any]) -> list[str]:
+    """Return a line that explains the rest of a cap if spent and reserved epsilon do not add up to it."""
+    spent, reserved, left = status["spent"], status["reserved"], status["left"]
+    if not spent or not reserved or not left:
+        return []
+    return [
+        f"{status['dataset']}: epsilons do not add up. Spent {spent:.4g} and reserved {reserved:.4g} together cost "
+        f"{status['cap'] - left:.4g}"
+    ]
 
 
 def _group(status: dict[str, Any]) -> str:

@@ -296,7 +296,7 @@ def _plan_flow(flow: str, config: Any) -> Output:
     if value.get("opening") and (measured := _zero_shot_accuracy(flow, config)) is not None:
         value = with_zero_shot(value, measured)
     budget = value.get("budget")
-    refusal = [budget["refusal"]] if budget and budget["refusal"] and not budget["has_equal"] else []
+    refusal = [budget["refusal"]] if budget and budget["refusal"] and not budget["repeats"] else []
     code = ConfigError.exit_code if value["problems"] else BudgetError.exit_code if refusal else 0
     return Output(value, entry.text().plan, code, [*value["problems"], *refusal])
 

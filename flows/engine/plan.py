@@ -4,11 +4,14 @@ A user or an approver sees it before private data is opened and before a model i
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from connectors.interfaces.errors import WaspError
+from connectors.interfaces.errors import ConfigError, WaspError
 from connectors.models.base.completion_store import CompletionStore, Lengths
 from flows.config.base import AnyConfig
+from flows.config.execution import PACE
+from flows.config.files import read_stored
 from flows.config.method import Asks
 from flows.config.paths import dataset_of
 from flows.config.task_files import load_task
@@ -20,14 +23,19 @@ from flows.engine.method import Releases
 from flows.engine.prepare import check_numbers, releases_of
 from flows.engine.tools import RunTools
 from flows.engine.warnings import warnings_of
+from flows.runtime.manifest import read_book
 from flows.runtime.state_folder import state_folder
-from flows.runtime.stores import open_ledger
+from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.no_noise import finite
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.text.prompts import TaskCard, contrastive, zero_shot
 
 CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
+SETTINGS_OF_EXECUTION: Any = {"execution": PACE, "privacy": {"on_lost_artifacts"}} | dict.fromkeys(
+    ("data_root", "tracking", "limits", "export"), True
+)
+"""Settings that may differ between two starts of one run."""
 
 
 def planned(config: AnyConfig) -> dict[str, Any]:
@@ -63,8 +71,33 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     if plan["events"] and config.parties is None:
         name, is_public = dataset_of(config)
         budget = open_ledger(state_folder()).outlook(name, plan["events"], plan["delta"], is_public)
+        budget["repeats"] = _repeated_run(config, budget["repeatable"])
     forecast = opening.to_json() if opening is not None else None
     return plan | {"warnings": warnings_of(config, card, releases), "budget": budget, "opening": forecast}
+
+
+def _repeated_run(config: AnyConfig, candidates: Sequence[str]) -> str:
+    """Return the run among `candidates` that had this configuration, empty if none.
+
+    Its id is the same if its rows, task and models are, which only a run can compare.
+    """
+    artifacts = open_artifacts(state_folder())
+    for run_id in candidates:
+        manifest = read_book(artifacts, run_id)
+        if manifest.get("flow") != config.flow_name:
+            continue
+        try:
+            earlier = with_declared_rows(read_stored(type(config), manifest), state_folder()).without_rows()
+        except ConfigError:  # of a version whose settings this one refuses: not the same run
+            continue
+        if _compared(earlier) == _compared(config):
+            return run_id
+    return ""
+
+
+def _compared(config: AnyConfig) -> dict[str, Any]:
+    """Return the settings on which the id of a run depends, and its task."""
+    return config.model_dump(mode="json", exclude=SETTINGS_OF_EXECUTION) | {"task": Path(config.task).stem}
 
 
 def plan_of(

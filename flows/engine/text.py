@@ -62,9 +62,12 @@ def _budget(value: dict[str, Any]) -> list[str]:
         return []
     rest = "no cap" if budget["cap"] is None else f"{budget['left']:.4g} of {budget['cap']:.4g} left"
     adds = "infinite" if value["epsilon_exact"] is None else f"{value['epsilon_exact']:.4g}"
-    equal = " (or 0: its release exists)" if budget["has_equal"] else ""
-    refused = "only a repeated run can start" if budget["has_equal"] else "the run will be refused"
-    return [f"budget        {rest}; this run adds {adds}{equal}{cap_text(budget, refused)}"]
+    if budget["repeats"]:
+        adds = f"0 beyond what run {budget['repeats']} has reserved or released, if its records and models are the same"
+    elif budget["repeatable"]:
+        adds += ", or 0 if it repeats a run exactly"
+    refused = "only this run can start" if budget["repeats"] else "the run will be refused"
+    return [f"budget        {rest}; this run adds {adds}{cap_text(budget, refused)}"]
 
 
 def _writing(value: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from connectors.interfaces.errors import ArtifactError, BudgetError, ConfigError
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.models.base.completion_store import Lengths
-from flows.cli import start, stored_runs
+from flows.cli import budget, start, stored_runs
 from flows.config.files import check_config, load_config
 from flows.config.task_files import load_task
 from flows.engine.plan import plan_of
@@ -60,7 +60,23 @@ def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(home:
     ledger.release_once(ReleaseRequest("desk", "earlier", "guidance", "key", charges[0]), lambda: b"noise")
     ledger.finish("desk", "earlier")
     plan = show()
-    assert "of 4 left; this run adds 4 (or 0: its release exists)" in plan.to_text(plan)
+    assert "of 4 left; this run adds 4, or 0 if it repeats a run exactly. The cap leaves" in plan.to_text(plan)
+    assert plan.exit_code == 3, "a run of another id is refused, whatever its releases cost"
+    (refusal,) = plan.problems
+    assert "missing 1.992 (the total would be 5.992: epsilons of several releases do not simply add up)" in refusal
+
+    folder = home / "runs" / "earlier"
+    folder.mkdir(parents=True)
+    stored = {"run_id": "earlier", "flow": "wasp", "state": "failed", "started": "2026-01-01T00:00:00+00:00"}
+    (folder / "manifest.json").write_text(json.dumps(stored | {"config": config.model_dump(mode="json")}))
+    plan = show()
+    assert plan.exit_code == 0
+    assert "adds 0 beyond what run earlier has reserved or released, if its records and mod" in plan.to_text(plan)
+    assert start.plan("wasp", tmp_path / "small.yaml", ["execution.seed=2"]).exit_code == 3
+    ledger.set_cap("desk", 8.0, 1e-5, "owner", "agreed")
+    ledger.reserve("desk", BudgetPlan("second", "wasp", 1e-5, charges), "me")
+    text = budget.show("desk").to_text(budget.show("desk"))
+    assert "desk: epsilons do not add up. Spent 4 and reserved 4 together cost 5.992" in text
 
 
 def test_the_forecast_of_a_plan_uses_what_an_earlier_run_of_the_task_measured(home: Path, tmp_path: Path) -> None:
