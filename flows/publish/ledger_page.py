@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError, LedgerError
-from connectors.ledger.state import EXPORT, EXPOSED, GROUP, LOOK, RELEASING, Entry, drawn_releases
+from connectors.ledger.state import EXPORT, EXPOSED, GROUP, JOINED, LOOK, RELEASING, VIEW, Entry, drawn_releases
 from flows.engine.method import AuditCase
 from flows.engine.spending import output_of
 from flows.runtime.manifest import now
@@ -46,6 +46,23 @@ STATUS = (
 """Fields of the budget status that the page shows."""
 HIDDEN = ("charges", "extra", "key", "fingerprint", "records", "entry", "line", "carried")
 """Details of a ledger entry for programs, not shown on the page."""
+KINDS_OF_LINES = {
+    "register": "the dataset was registered",
+    "version": "other rows, or rows with other marks of people, were registered for the dataset",
+    "alias": "the same rows were registered under another name",
+    "cap": "the cap was set or lifted",
+    "reserve": "a run reserved the epsilon of all its releases",
+    "release": "noisy numbers left the private rows; they count",
+    "expose": "numbers left the private rows without noise",
+    "finish": "a run returned what it had reserved and not released",
+    "refuse": "the cap refused a run or a release",
+    LOOK: "private rows were read without noise; see 'Non-private access to private rows'",
+    EXPORT: "a bundle was exported",
+    VIEW: "the owner named location and columns of the rows, or removed the name",
+    JOINED: "the datasets with the same people changed",
+    "void": "a release that nobody saw does not count",
+}
+"""Meaning of each kind of ledger line; with 'group ' before it, it is about another dataset of the group."""
 AUDITED = {"training": "dp_sgd training", "exam": "kd labels"} | {part: kind.audited for part, kind in KINDS.items()}
 """Kind of audit that attacks a release, by its slot in the ledger; for other slots the kind has the slot's name."""
 
@@ -113,6 +130,8 @@ def collect(ledger: PrivacyLedger, home: Path, dataset: str) -> dict[str, Any]:
         "head": entries[-1].hash if entries else "",
         "runs": runs,
         "lines": [_line(entry) for entry in entries],
+        "kinds": _kinds(entries),
+        "registered": {"who": entries[0].who, "at": entries[0].at} if entries else {"who": "", "at": ""},
         "shared": _shared(entries),
         "touched": _touched(entries, runs),
         "exports": [_export(entry) for entry in entries if entry.kind == EXPORT],
@@ -240,6 +259,14 @@ def _line(entry: Entry) -> dict[str, Any]:
     shown = ("number", "at", "who", "kind", "run_id", "slot", "mechanism", "hash")
     epsilon = entry.epsilon if entry.epsilon is None or math.isfinite(entry.epsilon) else None
     return {name: getattr(entry, name) for name in shown} | {"epsilon": epsilon, "remark": remark[:160]}
+
+
+def _kinds(entries: Sequence[Entry]) -> dict[str, str]:
+    """Return the meaning of each kind of line on the page."""
+    kinds = dict.fromkeys(entry.kind for entry in entries)
+    of_group = f"{GROUP}..."
+    own = {kind: KINDS_OF_LINES[kind] for kind in kinds if not kind.startswith(GROUP)}
+    return own | ({of_group: "the same for another dataset of the group"} if len(own) < len(kinds) else {})
 
 
 def _shared(entries: Sequence[Entry]) -> list[dict[str, Any]]:

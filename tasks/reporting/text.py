@@ -112,7 +112,7 @@ def certainty(loss: float, prior: float = 0.5) -> float:
     return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
 
-SCALE = {"strong": "epsilon below 1", "usual": "1 to 4", "weak": "above 4"}
+SCALE = {"strong": "epsilon below 1", "moderate": "1 to 4, common in publications", "weak": "above 4"}
 """Steps of protection and their ranges."""
 
 

@@ -20,8 +20,8 @@ from tasks.federation.partition import Partition
 from tasks.federation.rounds import ROUNDS
 from tasks.steps.federation.coordinator import end_run
 from tasks.steps.federation.party import register_rows
-from tests.support.ledgers import gaussian_event, plan
 from tests.support.ledgers import charge as ledger_charge
+from tests.support.ledgers import gaussian_event, plan
 from tests.support.runs.federation import open_federated, write_rows
 from tests.support.runs.pipeline import values
 

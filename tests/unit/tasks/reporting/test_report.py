@@ -186,7 +186,7 @@ def test_the_certainty_of_an_attacker_is_what_bayes_says(loss, sure):
     assert words.certainty(loss, 0.01) == pytest.approx(math.exp(loss) * 0.01 / (math.exp(loss) * 0.01 + 0.99))
 
 
-@pytest.mark.parametrize(("loss", "step"), [(0.99, "strong"), (1.0, "usual"), (4.0, "usual"), (4.1, "weak")])
+@pytest.mark.parametrize(("loss", "step"), [(0.99, "strong"), (1.0, "moderate"), (4.0, "moderate"), (4.1, "weak")])
 def test_the_first_screen_states_unit_certainty_and_strength(loss, step):
     page = render(made_up_report(protects="person", epsilon_spent=loss))
     head = " ".join(Page(page.split("</header>")[0] + "</header></body></html>").said.split())
