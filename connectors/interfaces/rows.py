@@ -36,11 +36,13 @@ class RowsRef:
     `public`: the rows are public; exactly `rows` are drawn, stratified by class, or unbalanced, with proportions from
     Dirichlet(`class_alpha`). `person`: column with the person of each row.
     `classes`: (class, label prefixes) if the column contains codes, OTHERS for all further codes; a row without a class
-    is left out. `plain_text`: texts are lower-cased and lose their punctuation. `whole`: the reader adds a column
+    is left out. `names`: classes of the task; a label of the same canonical form is read as that name. `plain_text`:
+    texts are lower-cased and lose their punctuation. `whole`: the reader adds a column
     `whole` with all columns of the source. `lenient`: read a line or cell that is invalid as missing
     text, because an error would reveal a private row, and bytes that are not UTF-8 as Windows-1252. `for_owner`: as
     lenient for cells, but refuse an invalid line, and add each other column NAME as `other NAME`; with `any_bytes`,
-    bytes that are not UTF-8 are Windows-1252.
+    bytes that are not UTF-8 are Windows-1252. With `lenient` or `for_owner`, label and person are also returned as
+    stored: `stored label`, `stored person`.
     """
 
     path: PublicFile
@@ -52,6 +54,7 @@ class RowsRef:
     of: int | None = None
     query: str | None = None
     classes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    names: tuple[str, ...] = ()
     public: bool = False
     class_alpha: float | None = None
     plain_text: bool = False
@@ -114,7 +117,8 @@ class PrivateRef:
 
 RowReader = Callable[[RowsRef], "pd.DataFrame"]
 """Opens a reference. Columns: row (int64, 0-based position in the source), text, label and, if the reference names
-it, person; all strings. Raises InputError for a missing file or column and an unreadable source."""
+it, person; all strings, label and person in their canonical form. Raises InputError for a missing file or column and
+an unreadable source."""
 
 
 @dataclass(frozen=True, slots=True)

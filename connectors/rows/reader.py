@@ -7,13 +7,15 @@ never row content. Only `check_public` may quote labels.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import InputError, NoRowsError, nearest
 from connectors.interfaces.rows import NO_CLASS, OTHERS, RowsRef
-from connectors.interfaces.text_forms import encodable, plain_text
+from connectors.interfaces.text_forms import cell_form, encodable, label_form, plain_text
 from connectors.rows.sources import Columns, column_names, display_path, open_source
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
 
     Columns: row (int64, position in the source), text, label and, if the reference names it, person;
     with `where.whole` also all values of the source's row, sorted, as one text, with `where.for_owner` all columns.
-    All but row are strings, missing values are NaN.
+    All but row are strings, missing values are NaN. Labels and persons have their canonical form (`cell_form`), or the
+    name of `where.names` with that form; texts are as stored.
 
     `where.path`: csv, tsv, jsonl, json or parquet file, a folder of them, any fsspec address (s3://...), a SQLAlchemy
     address with `query`, or `builtin:name/file`. With `where.rows`, that many rows are chosen by a
@@ -55,17 +58,51 @@ def read_rows(where: RowsRef) -> pd.DataFrame:
         cells = (values for values in source.values() if len(values) == count)
         frame["whole"] = pd.Series(["\x1f".join(_cells(row)) for row in zip(*cells, strict=True)], dtype="str")
     frame = _assign_classes(where, frame) if where.classes else frame
-    return frame if where.rows is None else _choose(where, frame, where.rows)
+    # Chosen by the cells as stored: earlier versions chose by them, and a stored run must get its rows again.
+    frame = frame if where.rows is None else _choose(where, frame, where.rows)
+    return _in_canonical_form(where, frame)
+
+
+def _in_canonical_form(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with labels and persons in their canonical form, and as stored if cells are private."""
+    forms: dict[str, Callable[[str], str]] = {"label": namer(where.names), "person": cell_form}
+    for column, form in forms.items():
+        if column in frame:
+            stored = frame[column]
+            of = {value: form(value) for value in stored.dropna().unique()}
+            frame[column] = stored.map(of).astype("str")
+            if where.any_cells:
+                frame[f"stored {column}"] = stored
+    return frame
+
+
+def namer(names: Sequence[str]) -> Callable[[str], str]:
+    """Return a function of a label: the name with its canonical form, else that form.
+
+    A name that is written as the label goes first: a task with the classes 1.1 and 1.10 can tell them apart.
+    """
+    by_form: dict[str, str] = {}
+    for name in names:
+        by_form.setdefault(cell_form(name), name)
+    written = {label_form(name): name for name in names}
+
+    def name_of(label: str) -> str:
+        form = cell_form(label)
+        return written.get(label_form(label)) or by_form.get(form, form)
+
+    return name_of
 
 
 def _assign_classes(where: RowsRef, frame: pd.DataFrame) -> pd.DataFrame:
     """Replace each row's code by its class (longest prefix wins, then OTHERS); drop other rows."""
-    prefixes = [(prefix, name) for name, prefixes_of_class in where.classes for prefix in prefixes_of_class]
+    normal = partial(unicodedata.normalize, "NFC")
+    prefixes = [(normal(prefix), name) for name, prefixes_of_class in where.classes for prefix in prefixes_of_class]
     others = next((name for prefix, name in prefixes if prefix == OTHERS), None)
     prefixes = sorted((pair for pair in prefixes if pair[0] != OTHERS), key=lambda pair: -len(pair[0]))
 
     def of(code: object) -> str | None:
-        plain = code.strip() if isinstance(code, str) else ""
+        # A code is no number: 250.10 is not 250.1.
+        plain = label_form(code) if isinstance(code, str) else ""
         return next((name for prefix, name in prefixes if plain.startswith(prefix)), others if plain else None)
 
     classed = frame.assign(label=frame["label"].map(of).astype("str"))

@@ -3,14 +3,24 @@
 Shipped task files are in `task_files/`; users add their own.
 """
 
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from connectors.interfaces.errors import ConfigError, nearest
 from connectors.interfaces.rows import NO_CLASS
+from connectors.interfaces.text_forms import MOST_OF_A_NAME, check_class_name, label_form
 from flows.config.files import check_config
 from flows.config.form import NoBooleans
 from flows.config.yaml_files import line_of, read_yaml
@@ -18,17 +28,16 @@ from tasks.text import prompts
 from tasks.text.prompts import Label, TaskCard
 
 SHIPPED = Path(__file__).with_name("task_files")
-MOST_LABEL = 200
-"""Longest name of a class, in characters: every prompt, table and chart contains it."""
 
 
 def _quoted(value: Any) -> Any:
-    if isinstance(value, bool | int | float):
-        raise ValueError("YAML reads this as a number or as yes/no. Write it in quotes")
+    if isinstance(value, bool | int | float | date | None):
+        raise ValueError("YAML reads this as a number, a date, yes/no or nothing. Write it in quotes")
     return value
 
 
 Text = Annotated[str, BeforeValidator(_quoted), Field(min_length=1)]
+ClassName = Annotated[Text, AfterValidator(check_class_name), Field(max_length=MOST_OF_A_NAME)]
 
 
 class _Form(NoBooleans):
@@ -38,7 +47,7 @@ class _Form(NoBooleans):
 class LabelForm(_Form):
     """A class; a plain name is short for a class with only a name."""
 
-    name: Annotated[Text, Field(max_length=MOST_LABEL)]
+    name: ClassName
     description: str = ""
     words: list[Text] = Field(default_factory=list)
 
@@ -93,7 +102,7 @@ class TaskFile(_Form):
     @field_validator("labels")
     @classmethod
     def _distinct(cls, labels: list[LabelForm]) -> list[LabelForm]:
-        _refuse_duplicates([label.name for label in labels], "label")
+        _refuse_duplicates([label_form(label.name) for label in labels], "label")
         if len(labels) == 1:
             raise ValueError("a task has two labels or more. Add one, or remove labels for texts without classes")
         return labels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,7 +28,9 @@ from connectors.rows.reader import read_rows
 from connectors.security.signing import open_signing_key
 from flows.config.base import AnyConfig
 from flows.config.models import Plm
-from flows.config.paths import embedder_of, model_spec, place, vocabulary_of
+from flows.config.paths import embedder_of, model_spec, place, rows_ref, vocabulary_of
+from flows.config.rows import Rows
+from flows.config.task_files import load_task
 from flows.engine.datasets import private_ref
 from flows.runtime.deployment_runs import run_to_end
 from flows.runtime.prefect_progress import shown
@@ -78,6 +80,7 @@ class RunTools:
         self.home = home
         self.name = name
         self._parts = parts
+        self._class_names: tuple[str, ...] | None = None
         self._checked = False
         self._opened: dict[str, Any] = {}
         self._lock = threading.RLock()
@@ -87,13 +90,14 @@ class RunTools:
         root = self.config.data_root or str(Path.cwd())
         # A scheduler also unpickles and pickles this object: keep the locations from the run's process.
         parts = self._parts or shared(self.home)
-        return reopened, (self.config.model_copy(update={"data_root": root}), self.name, parts)
+        return reopened, (self.config.model_copy(update={"data_root": root}), self.name, parts, self.class_names)
 
     def named(self, name: RunName, plms: Sequence[Plm] | None = None) -> RunTools:
         """Return the tools with the run's name, and with other PLMs if given; opened connectors are shared."""
         config = self.config if plms is None else self.config.model_copy(update={"plms": list(plms)})
         tools = RunTools(config, self.home, name, self._parts)
         tools._opened = self._opened
+        tools._class_names = self._class_names
         return tools
 
     def _once(self, key: str, make: Callable[[], Value]) -> Value:
@@ -153,7 +157,20 @@ class RunTools:
         config, where = self.config, self.config.private
         if where is None:
             raise ConfigError("private: not set, so no private rows can be opened. Set private.path.")
-        return private_ref(where, lambda: self.ledger, config.data_root, config.execution.seed)
+        private = private_ref(where, lambda: self.ledger, config.data_root, config.execution.seed)
+        return replace(private, where=replace(private.where, names=self.class_names))
+
+    def rows_ref(self, rows: Rows) -> RowsRef:
+        """Return the reference to configured test, public or few-shot rows, whose labels are classes of the task."""
+        return replace(rows_ref(rows, self.config.data_root), names=self.class_names)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the task's classes."""
+        # Another machine has no task file, so that these names are pickled.
+        if self._class_names is None:
+            self._class_names = load_task(self.config.task).label_names
+        return self._class_names
 
     @property
     def zone(self) -> Zone:
@@ -248,7 +265,9 @@ _REOPENED: dict[str, RunTools] = {}
 _REOPENING = threading.Lock()
 
 
-def reopened(config: AnyConfig, name: RunName | None, parts: SharedStores) -> RunTools:
+def reopened(
+    config: AnyConfig, name: RunName | None, parts: SharedStores, class_names: tuple[str, ...] | None = None
+) -> RunTools:
     """Return the tools of a run in another process; they are opened once because loading a model is slow.
 
     Only the latest run's tools are cached, because a cluster may outlive the run.
@@ -258,4 +277,5 @@ def reopened(config: AnyConfig, name: RunName | None, parts: SharedStores) -> Ru
         if key not in _REOPENED:
             _REOPENED.clear()
             _REOPENED[key] = RunTools(config, parts.here(), name, parts)
+            _REOPENED[key]._class_names = class_names
         return _REOPENED[key]

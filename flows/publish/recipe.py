@@ -8,7 +8,6 @@ import pandas as pd
 
 from flows.catalog import find_flow
 from flows.config.files import read_stored
-from flows.config.paths import rows_ref
 from flows.engine.tools import RunName, RunTools
 from tasks.metrics.usefulness import Accuracy
 from tasks.steps.embed import embed_texts
@@ -40,7 +39,7 @@ def measure_recipe(
     if config.test is None:
         return {}
     tools = RunTools(config, home, RunName(manifest["run_id"], manifest["flow"], manifest["dataset"], ""))
-    test = tools.read_rows(rows_ref(config.test, config.data_root))
+    test = tools.read_rows(tools.rows_ref(config.test))
     texts = rows["text"].tolist(), test["text"].tolist()
     words = TfidfVectorizer(sublinear_tf=True).fit(texts[0])
     features: dict[str, list[Any]] = {}

@@ -21,6 +21,7 @@ from connectors.interfaces.models import Completion, Keep, ModelSpec, keep_nothi
 from connectors.interfaces.progress import chunks
 from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.rows import RowsRef
+from connectors.interfaces.text_forms import cell_form
 from connectors.models.base.options import CHECKED, read_options
 from connectors.rows.headers import read_header
 from connectors.rows.reader import read_rows
@@ -147,7 +148,7 @@ class RecordedModel:
         return Completion(text, "stop", tokens_in=words_in, tokens_out=len(text.split()))
 
     def _class(self, label: str) -> _Draws:
-        draws = self._classes.get(label)
+        draws = self._classes.get(cell_form(label))
         if draws is None:
             raise InputError(
                 f"Model '{self.name}': {self._file} has no row with label '{label}' in column 'label'. It has "

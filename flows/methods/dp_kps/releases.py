@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES
-from flows.config.paths import rows_ref, terms_ref
+from flows.config.paths import terms_ref
 from flows.config.task_files import load_task
 from flows.engine.method import Releases
 from flows.releases.sums import SumRelease, vocabulary_content
@@ -88,9 +88,9 @@ def _check_examples(tools: RunTools, config: DpKpsConfig) -> None:
     """Raise ConfigError for a class with too few examples, and for an example that is a test row (B.2.5)."""
     if config.few_shot is None:
         return
-    examples = tools.read_rows(rows_ref(config.few_shot, config.data_root))
+    examples = tools.read_rows(tools.rows_ref(config.few_shot))
     if config.test is not None:
-        tested = set(tools.read_rows(rows_ref(config.test, config.data_root))["text"])
+        tested = set(tools.read_rows(tools.rows_ref(config.test))["text"])
         shared = examples.loc[examples["text"].isin(tested), "row"].tolist()
         if shared:
             raise ConfigError(

@@ -45,8 +45,8 @@ def marks_of(marker: Marker | None, private: PrivateRef, frame: pd.DataFrame, re
     if marker is None:
         return Marks(short=tuple(sorted(short)), separate=separate)
 
-    def marked(kind: str, column: str) -> dict[str, str]:
-        values = frame.get(column, ())
+    def marked(kind: str, *columns: str) -> dict[str, str]:
+        values = (value for column in columns for value in frame.get(column, ()))
         plain = {_DECIMALS.sub("", normal_form(value)) for value in values if isinstance(value, str)} - {""}
         return {marker.mark(kind, value): value for value in plain}
 
@@ -54,7 +54,8 @@ def marks_of(marker: Marker | None, private: PrivateRef, frame: pd.DataFrame, re
     short |= {hash_ for hash_, value in rows.items() if len(value) < TELLING}
     return Marks(
         places=tuple(sorted(marker.mark("place", address) for address in marker.places(where))),
-        persons=tuple(sorted(marked("person", "person"))),
+        # The ledgers of earlier versions have marks of persons as stored.
+        persons=tuple(sorted(marked("person", "person", "stored person"))),
         rows=tuple(sorted(rows)),
         short=tuple(sorted(short)),
         separate=separate,

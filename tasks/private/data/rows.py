@@ -19,7 +19,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from connectors.interfaces.errors import InputError, MissingPackageError, NoRowsError, PlaceError, PrivateInputError
+from connectors.interfaces.errors import (
+    ConfigError,
+    InputError,
+    MissingPackageError,
+    NoRowsError,
+    PlaceError,
+    PrivateInputError,
+)
 from connectors.interfaces.ledger import NO_MARKS, Marks
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import HeaderReader, PrivateRef, RowReader, RowsRef
@@ -118,6 +125,21 @@ def identify(zone: Zone, private: PrivateRef, labels: Sequence[str] | None, publ
         return Identity(_fingerprint(zone, private, frame), records, marks)
 
 
+def require_rows_of(zone: Zone, private: PrivateRef, labels: Sequence[str]) -> None:
+    """Raise ConfigError if no row has a text and one of `labels`.
+
+    Only for public rows, and for the owner of private rows outside a run: the answer has no noise.
+    """
+    with sealed(zone.folder):
+        where = replace(private.where, names=tuple(labels))
+        frame, _ = read_all(zone, replace(private, where=where))
+        if not frame["label"][usable_rows(frame)].isin(list(labels)).any():
+            raise ConfigError(
+                f"private: no row of {redact(where.path)} has a text and one of the classes {', '.join(labels)}. "
+                "Correct the columns, or the labels of the task"
+            )
+
+
 def problems_file(zone: Zone, private: PrivateRef) -> Path:
     """Return the file that lists the problems of a dataset's rows, for their owner.
 
@@ -151,7 +173,8 @@ def open_rows(zone: Zone, private: PrivateRef, fingerprint: str) -> OpenedRows:
         raise _refusal(zone, private, "PRIVATE-CHANGED", reason)
     frame = frame[usable_rows(frame)]
     if where.rows is not None and not frame.empty:
-        order = np.array([position(f"{where.seed}\x00{label}\x00{text}") for _, label, text in _records(frame)])
+        records = zip(stored(frame, "label"), frame["text"], strict=True)
+        order = np.array([position(f"{where.seed}\x00{label}\x00{text}") for label, text in records])
         if where.public:
             chosen = by_class(frame["label"].tolist(), order, where)
         elif where.of is not None:
@@ -182,13 +205,23 @@ def read_all(zone: Zone, private: PrivateRef, whole: bool = False) -> tuple[pd.D
 
 
 def _fingerprint(zone: Zone, private: PrivateRef, frame: pd.DataFrame) -> str:
-    """Return the keyed hash of all rows with a text; of the name if there is none, as two empty sources differ."""
+    """Return the keyed hash of all rows with a text; of the name if there is none, as two empty sources differ.
+
+    It covers labels and persons as stored, so that the datasets of earlier versions keep their fingerprint.
+    """
     hashes = []
-    for text, label, person in zip(frame["text"], frame["label"], _persons(frame), strict=True):
+    persons = stored(frame, "person") if "person" in frame else [""] * len(frame)
+    for text, label, person in zip(frame["text"], stored(frame, "label"), persons, strict=True):
         if _is_filled(text):
             named, whose = (value if _is_filled(value) else "" for value in (label, person))
             hashes.append(zone.record_hash(f"{named}\x00{whose}" if whose else named, text))
     return zone.fingerprint(hashes or [zone.record_hash("no rows", private.name)])
+
+
+def stored(frame: pd.DataFrame, column: str) -> list[Any]:
+    """Return labels or persons as the source stores them, not in their canonical form."""
+    values: list[Any] = frame.get(f"stored {column}", frame[column]).tolist()
+    return values
 
 
 def _persons(frame: pd.DataFrame) -> list[Any]:

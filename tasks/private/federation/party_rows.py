@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import PrivateRef
+from connectors.interfaces.text_forms import is_class_name
 from tasks.federation.partition import Partition, row_order, split_rows
 from tasks.private.data.quarantine import sealed, write_table_for_owner
-from tasks.private.data.rows import Zone, by_class, read_all
+from tasks.private.data.rows import Zone, by_class, read_all, usable_rows
 
 ROWS = "rows.parquet"
 
@@ -34,11 +35,19 @@ def write_parties(zone: Zone, private: PrivateRef, partition: Partition, folder:
         if rows.empty:
             raise ConfigError("The source has no rows, so there is nothing to split. Name a source with rows.")
         parties = _parties(rows, partition)
+        columns = [column for column in ("text", "label", "person") if column in rows]
         names = [f"party-{number + 1}" for number in range(partition.parties)]
         folder.mkdir(mode=0o700, parents=True)
         for number, name in enumerate(names):
-            write_table_for_owner(folder / name / ROWS, rows[parties == number].drop(columns="row"))
+            write_table_for_owner(folder / name / ROWS, rows.loc[parties == number, columns])
     return names
+
+
+def labels_of(zone: Zone, private: PrivateRef) -> list[str]:
+    """Return the labels of usable rows that can name a class; private, for the owner's own files only."""
+    with sealed(zone.folder):
+        rows, _ = read_all(zone, private)
+        return sorted(filter(is_class_name, set(rows["label"][usable_rows(rows)])))
 
 
 def _parties(rows: pd.DataFrame, partition: Partition) -> NDArray[np.int64]:

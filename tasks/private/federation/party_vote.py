@@ -11,6 +11,7 @@ party stores its masked vector, never its round key.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -63,7 +64,8 @@ def masked_votes(
 
 
 def _ballot(tools: RowTools, plan: RoundPlan, fingerprint: str) -> Ballot:
-    return ballot_of(tools, open_rows(tools.zone, tools.private, fingerprint), plan.privacy)
+    private = replace(tools.private, where=replace(tools.private.where, names=plan.labels))
+    return ballot_of(tools, open_rows(tools.zone, private, fingerprint), plan.privacy)
 
 
 # --- masks

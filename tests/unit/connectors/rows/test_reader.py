@@ -117,7 +117,7 @@ CELLS = [
     ("r.csv", b'text\tlabel\n"a, b\t c"\tx\nd, e\ty\n', ["a, b\t c", "d, e"], ["x", "y"]),
     ("r.csv", b'text|label\n"a, b| c"|x\nd, e|y\n', ["a, b| c", "d, e"], ["x", "y"]),
     ("r.jsonl", b'{"text": "\\ud83d x", "label": "a"}\n', ["\ufffd x"], ["a"]),
-    ("r.jsonl", b'{"text": 1, "label": 5.0}\n{"text": "y", "label": true}\n', ["1", "y"], ["5.0", "True"]),
+    ("r.jsonl", b'{"text": 1, "label": 5.0}\n{"text": "y", "label": true}\n', ["1", "y"], ["5", "true"]),
 ]
 
 
