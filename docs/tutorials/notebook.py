@@ -44,7 +44,8 @@ print(result.export("out"))
 # %%
 notes = pd.DataFrame({"note": ["The parcel is late", "I was charged twice"] * 20, "kind": ["delivery", "billing"] * 20})
 notes.to_csv("notes.csv", index=False)
-dataset = Dataset.register("notes", "notes.csv", text="note", label="kind", declared_rows=40, epsilon_cap=4)
+columns = {"text": "note", "label": "kind", "classes": ["billing", "delivery"]}
+dataset = Dataset.register("notes", "notes.csv", **columns, declared_rows=40, epsilon_cap=4)
 print(dataset.cap, dataset.spent, Dataset.get("notes") == dataset)
 try:
     Dataset.register("notes", "notes.csv", text="note", label="kind")

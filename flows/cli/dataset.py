@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.text_forms import label_form
+from flows.cli.class_choice import ClassChoice, declare_classes
 from flows.cli.common import Output, command, command_group
 from flows.runtime.state_folder import open_to_others, state_folder, who
 from flows.runtime.stores import open_ledger, open_zone
@@ -20,6 +23,11 @@ if TYPE_CHECKING:
 
 DELTA = 1e-5
 """Delta of the cap of a new dataset; `wasp budget cap` changes it."""
+
+ClassNames = Annotated[
+    list[str] | None, typer.Option("--class", help="A class, which becomes public. Repeatable. Default: a question.")
+]
+Accepted = Annotated[bool, typer.Option("--yes", help="Declare the labels with at least five rows as classes.")]
 
 dataset = command_group("Register private datasets, which runs then name: private: NAME.")
 
@@ -33,6 +41,8 @@ def add(  # noqa: PLR0913 - the options of a command
     label: Annotated[str, typer.Option(help="Label column. Empty: rows without classes.")] = "label",
     person: Annotated[str | None, typer.Option(help="Column that identifies the person.")] = None,
     classes: Annotated[list[str] | None, typer.Option(help="For label codes: CLASS=PREFIX,PREFIX. Repeatable.")] = None,
+    class_: ClassNames = None,
+    yes: Accepted = False,
     declared_rows: Annotated[int | None, typer.Option(min=1, help="Declared, rounded number of rows; public.")] = None,
     epsilon_cap: Annotated[float | None, typer.Option(help="Maximum total epsilon of all runs. Default: 8.")] = None,
     separate: Annotated[
@@ -40,14 +50,8 @@ def add(  # noqa: PLR0913 - the options of a command
     ] = False,
 ) -> Output:
     """Register the rows of an owner; read them once to recognise people of other datasets."""
-    from flows.config.files import check_config
-    from flows.config.paths import place
-    from flows.config.rows import DatasetView
-    from flows.engine.datasets import survey_view
-
-    check_new(name, epsilon_cap)
     values = {
-        "path": place(path, str(Path.cwd())),
+        "path": path,
         "query": query,
         "text": text,
         "label": label,
@@ -56,9 +60,54 @@ def add(  # noqa: PLR0913 - the options of a command
         "declared_rows": declared_rows,
         "separate": separate,
     }
+    return add_rows(name, values, epsilon_cap, _choice(class_, yes))
+
+
+def add_rows(name: str, values: dict[str, Any], epsilon_cap: float | None, choice: ClassChoice) -> Output:
+    """Register the rows of an owner as `wasp dataset add` does; `values`: the fields of their view."""
+    from flows.config.files import check_config
+    from flows.config.paths import place
+    from flows.config.rows import DatasetView
+
+    check_new(name, epsilon_cap)
+    values = values | {"path": place(values["path"], str(Path.cwd()))}
     view = check_config(DatasetView, values, f"wasp dataset add {name}")
-    records = survey_view(open_zone(state_folder()), view)
-    return Output(register(name, view, epsilon_cap) | seen_by_owner(records), _described)
+    view, seen = _with_classes(view, choice)
+    return Output(register(name, view, epsilon_cap) | seen, _described)
+
+
+@command(dataset)
+def declare(name: str, class_: ClassNames = None, yes: Accepted = False) -> Output:
+    """Declare the classes of a registered dataset, which runs are compared with; replaces the earlier ones."""
+    from flows.engine.datasets import view_of
+
+    ledger = open_ledger(state_folder())
+    view, choice = view_of(ledger, name), _choice(class_, yes)
+    if not view.label or view.classes:
+        raise ConfigError(f"NAME: the records of '{name}' have no labels to declare, or codes, which `classes` names")
+    view, seen = _with_classes(view, choice)
+    if not view.declared_classes:
+        raise ConfigError(
+            "--class LABEL: not set. The names of the classes become public, so the owner of the rows declares them. "
+            "Write the option for each class, run this command on a terminal, which proposes them, or accept what it "
+            "would propose with --yes"
+        )
+    ledger.set_view(name, view.to_json(), who())
+    return Output(_description(ledger, name) | seen, _described)
+
+
+def _choice(names: Sequence[str] | None, is_accepted: bool) -> ClassChoice:
+    return ClassChoice(tuple(dict.fromkeys(map(label_form, names or ()))), is_accepted, sys.stdin.isatty())
+
+
+def _with_classes(view: DatasetView, choice: ClassChoice) -> tuple[DatasetView, dict[str, Any]]:
+    """Return a view with the classes that its owner declares, and what only the owner sees of the rows."""
+    from flows.engine.datasets import survey_view
+
+    records = survey_view(open_zone(state_folder()), view, choice.names)
+    if view.label and not view.classes:
+        view = view.model_copy(update={"declared_classes": declare_classes(records, choice)})
+    return view, seen_by_owner(records)
 
 
 @command(dataset, "list")
@@ -158,6 +207,11 @@ def _described(value: dict[str, Any]) -> str:
         f"cap      {cap}, spent {value['spent']:.4g}. Change it with: wasp budget cap {value['dataset']} --epsilon E",
         f"in runs  private: {value['name']}",
     ]
+    if value["classes"]:
+        lines.append(f"classes  {', '.join(value['classes'])}: public, compared with the task of each run")
+    elif value["view"]["label"]:
+        effect = "" if value["classes"] is None else ", so no run starts"
+        lines.append(f"classes  not declared{effect}. Declare them with: wasp dataset declare {value['name']}")
     lines += seen_lines(value)
     if value["members"]:
         reasons = f" ({', '.join(value['reasons'])})" if value["reasons"] else ""
@@ -181,6 +235,7 @@ def _description(ledger: PrivacyLedger, name: str) -> dict[str, Any]:
         "name": name,
         "dataset": status.dataset,
         "view": view.to_json(),
+        "classes": view.public_classes,
         "cap": status.cap,
         "delta": status.delta,
         "spent": status.spent,

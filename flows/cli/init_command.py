@@ -18,9 +18,11 @@ import yaml
 from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces.errors import ConfigError, WaspError
 from connectors.interfaces.rows import NO_CLASS, RowsRef
+from connectors.interfaces.text_forms import label_form
 from connectors.rows.headers import read_header
 from flows.cli import dataset
 from flows.cli.budget import check_cap
+from flows.cli.class_choice import FEWEST_OF_A_CLASS, doubts_about, propose_classes, require_no_doubts
 from flows.cli.model_choice import choose_models
 from flows.config.extends import FLOW_KEY
 from flows.config.files import check_config
@@ -35,10 +37,6 @@ from flows.runtime.stores import DEFAULT_CAP, open_zone
 if TYPE_CHECKING:
     from tasks.private.data.survey import Survey
 
-FEWEST_OF_A_CLASS = 5
-"""Records of a label that makes it a class without --class: a rarer one may be a typing error that shows one record."""
-MOST_CLASSES = 100
-SHOWN_LABELS = 20
 FILES = {"config": ".yaml", "task": "_task.yaml", "test": "_test.parquet"}
 """Files in the working folder, by the ending of their name."""
 TEXTS_PER_CLASS, MOST_TEXTS = 100, 2000
@@ -98,19 +96,22 @@ def init(name: str, options: Options) -> dict[str, Any]:
     home = state_folder()
     zone = open_zone(home)
     view = _view(options)
-    records = survey_view(zone, view)
+    requested = list(dict.fromkeys(map(label_form, options.classes)))
+    records = survey_view(zone, view, requested)
     person, notice = _person(options.person, records)
     if person != view.person:
         view = view.model_copy(update={"person": person})
-        records = survey_view(zone, view)
-    classes, left_out = _classes(records.classes, options.classes) if view.label else ([], {})
+        records = survey_view(zone, view, requested)
+    classes = propose_classes(records.classes, requested, fewest=2) if view.label else []
+    left_out = {label: count for label, count in records.classes.items() if label not in classes} if classes else {}
+    doubts = [] if requested else doubts_about(classes, records.spellings)
     private = stored_rows(home, name)
     with _undone_on_failure([*files.values(), *([private] if options.test_share is not None else [])]):
         if options.test_share is not None:
             records = split_view(zone, view, options.test_share, classes or [NO_CLASS], (private, files["test"]))
             view = DatasetView(path=str(private), label=view.label and "label", person=person and "person")
-        declared, language = _declarations(options, classes, records)
-        view = view.model_copy(update={"declared_rows": declared})
+        declared, language = _declarations(options, classes, doubts, records)
+        view = view.model_copy(update={"declared_rows": declared, "declared_classes": classes or None})
         task_values = _task_values(name, options, classes, language)
         values = _run_values(files, name, options, models, classes)
         values["privacy"] |= {"protects": "person"} if person else {}
@@ -205,7 +206,7 @@ def _called(model: Mapping[str, Any]) -> str:
     return f"{model['connector']}:{model['model']}"
 
 
-def _declarations(options: Options, classes: Sequence[str], records: Survey) -> tuple[int, str]:
+def _declarations(options: Options, classes: Sequence[str], doubts: Sequence[str], records: Survey) -> tuple[int, str]:
     """Return the public number of rows or persons and the language: of the options, or as the owner confirms.
 
     Raises ConfigError, which names nothing of the rows, if an option is missing and nobody can be asked or agrees.
@@ -215,6 +216,7 @@ def _declarations(options: Options, classes: Sequence[str], records: Survey) -> 
     flags |= {"--language CODE": options.language}
     missing = [flag for flag, value in flags.items() if not value]
     if not missing or options.is_accepted:
+        require_no_doubts(doubts)
         return declared, language
     if not sys.stdin.isatty():
         raise ConfigError(
@@ -223,6 +225,8 @@ def _declarations(options: Options, classes: Sequence[str], records: Survey) -> 
         )
     print("These values were read from your rows, and become public with every run:")
     print(f"  classes   {', '.join(classes) or 'none'}")
+    for doubt in doubts:
+        print(f"  check     {doubt}")
     print(f"  number    {declared} {'rows' if records.persons is None else 'persons'}, rounded")
     print(f"  language  {language}")
     if not typer.confirm("Declare them?", default=False):
@@ -396,21 +400,6 @@ def _columns(options: Options, path: str) -> tuple[str, str]:
 def _known(columns: Sequence[str], names: Sequence[str]) -> str:
     """Return the column with the first of the usual names; empty if there is none."""
     return next((column for name in names for column in columns if column.strip().lower() == name), "")
-
-
-def _classes(counts: dict[str, int], requested: Sequence[str]) -> tuple[list[str], dict[str, int]]:
-    """Return the classes, and the labels that are left out with their counts."""
-    unknown = [label for label in requested if label not in counts]
-    if unknown:
-        labels = ", ".join(list(counts)[:SHOWN_LABELS])
-        raise ConfigError(f"--class: no row has the label '{unknown[0]}'. Write one of the most frequent: {labels}")
-    chosen = list(requested) or sorted(label for label, count in counts.items() if count >= FEWEST_OF_A_CLASS)
-    if not 2 <= len(chosen) <= MOST_CLASSES:
-        raise ConfigError(
-            f"--label: {len(chosen)} labels have at least {FEWEST_OF_A_CLASS} rows; a task needs 2 to {MOST_CLASSES}. "
-            "Name another column with --label, or the classes with --class LABEL (repeatable)."
-        )
-    return chosen, {label: count for label, count in counts.items() if label not in chosen}
 
 
 def _write(file: Path, title: str, name: str, schema: Path, values: dict[str, Any]) -> None:

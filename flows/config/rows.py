@@ -3,13 +3,14 @@
 import re
 from functools import partial
 from operator import eq, is_
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from connectors.interfaces.addresses import ExchangeAddress, FolderName, PublicFile, ShippedRows
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import ALPHAS, BUILTIN, LEAST_RATIO, OTHERS
+from connectors.interfaces.text_forms import check_class_name
 from connectors.rows.queries import READING, check_query
 from connectors.security.secret_patterns import PUBLIC
 from flows.config.form import SET, UNSET, Rule, Rules, Strict
@@ -236,11 +237,22 @@ class DatasetView(Rows):
         False,
         description="Other datasets of the same place, or with the same values of `person`, contain other people.",
     )
+    declared_classes: list[Annotated[str, AfterValidator(check_class_name)]] | None = Field(
+        None,
+        exclude_if=partial(is_, None),
+        description="Classes of the records as their owner declares them; public. Empty: not declared yet, so that no "
+        "run starts. Null: registered by an earlier version, without a label column, or with `classes`.",
+    )
 
     hidden: ClassVar[dict[str, str]] = {
         "rows": "a run chooses its rows. Write private.rows in its configuration",
         "plain_text": "a run chooses the form of its texts. Write private.plain_text in its configuration",
     }
+
+    @property
+    def public_classes(self) -> list[str] | None:
+        """Classes that the owner declared, by name or by their codes; None if there is no declaration."""
+        return list(self.classes) if self.classes else self.declared_classes
 
     def to_json(self) -> dict[str, Any]:
         """Return the view as the ledger stores it."""

@@ -22,7 +22,7 @@ from flows.config.models import Plm
 from flows.config.paths import model_spec, rows_ref, terms_ref, vocabulary_of
 from flows.config.rows import PrivateRows, VocabularyChoice
 from flows.config.task_files import load_task
-from flows.engine.datasets import private_ref, require_apart, require_person
+from flows.engine.datasets import private_ref, require_apart, require_classes, require_person
 from flows.engine.server import require_addresses
 from flows.runtime.deployment_runs import require_deployment
 from flows.runtime.stores import open_ledger
@@ -112,9 +112,11 @@ def _source_checks(config: AnyConfig, home: Path) -> Iterator[Check]:
 
 
 def _check_private(private: PrivateRows, root: str | None, protects: str, home: Path, task: str) -> None:
-    where = private_ref(private, partial(open_ledger, home), root).where
+    ledger = partial(open_ledger, home)
+    where = private_ref(private, ledger, root).where
     require_person(protects, where)
     _require_same_classes("private", where, task)
+    require_classes(private, ledger, load_task(task).label_names)
     check_source(read_header, where, home / "private" / "problems")
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 
-from connectors.interfaces.errors import ConfigError, PlaceError
+from connectors.interfaces.errors import ConfigError, PlaceError, nearest
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import PrivateRef, RowsRef
+from connectors.interfaces.text_forms import cell_form
 from connectors.rows.headers import read_header
 from connectors.rows.places import bases_of, places_of
 from flows.config.base import AnyConfig
@@ -56,19 +57,20 @@ def register_view(ledger: PrivacyLedger, zone: Zone, name: str, view: DatasetVie
     return dataset
 
 
-def survey_view(zone: Zone, view: DatasetView) -> Survey:
+def survey_view(zone: Zone, view: DatasetView, names: Sequence[str] = ()) -> Survey:
     """Describe the rows of an owner to the owner: classes, number, language, rows that a run leaves out.
 
-    Raises InputError for rows that cannot be read, a malformed line, and if no row can be used.
+    `names`: classes that the owner names. Raises InputError for rows that cannot be read, a malformed line, and if no
+    row can be used.
     """
-    where = rows_ref(view, None)
+    where = replace(rows_ref(view, None), names=tuple(names))
     check_source(read_header, where, zone.folder)
     return survey(zone, where)
 
 
 def split_view(zone: Zone, view: DatasetView, share: float, classes: Sequence[str], files: tuple[Path, Path]) -> Survey:
     """Write the private and the test rows of a view to two files; return the description of the private rows."""
-    return split(zone, rows_ref(view, None), share, classes, files)
+    return split(zone, replace(rows_ref(view, None), names=tuple(classes)), share, classes, files)
 
 
 def store_frame(home: Path, name: str, rows: object) -> Path:
@@ -110,6 +112,36 @@ def with_declared_rows(config: Configured, home: Path) -> Configured:
     if private is None or declared is None:
         return config
     return config.model_copy(update={"private": private.model_copy(update={"declared_rows": declared})})
+
+
+def require_classes(private: PrivateRows, ledger: Callable[[], PrivacyLedger], names: Sequence[str]) -> None:
+    """Raise ConfigError if records of the declared classes cannot fit a task with the classes `names`.
+
+    It compares public declarations and opens no record: a refusal because of the records would be an answer about them
+    without noise.
+    """
+    if not private.label:
+        return
+    if private.dataset is None:
+        declared, by = list(private.classes) if private.classes else None, "private.classes names"
+    else:
+        view = view_of(ledger(), private.dataset)
+        declared, by = (view.public_classes if view.label else None), f"the owner of '{private.dataset}' declared"
+    if declared is None:
+        return
+    if not declared:
+        raise ConfigError(
+            f"private.dataset: the classes of '{private.dataset}' are not declared, so no run knows whether its "
+            f"records fit the task. Let their owner run: wasp dataset declare {private.dataset}"
+        )
+    forms = {cell_form(name) for name in declared}
+    missing = [name for name in names if cell_form(name) not in forms]
+    if missing:
+        change = "" if private.dataset is None else f", or let the owner run: wasp dataset declare {private.dataset}"
+        raise ConfigError(
+            f"task: the records have no class '{missing[0]}': {by} {', '.join(declared)}."
+            f"{nearest(missing[0], declared)} Write these names in the task file{change}"
+        )
 
 
 def require_person(protects: str, where: RowsRef) -> None:

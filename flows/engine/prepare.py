@@ -18,7 +18,7 @@ from connectors.rows.reader import check_public
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
-from flows.config.paths import dataset_of, rows_ref
+from flows.config.paths import dataset_of
 from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
 from flows.engine.checks import problems_of, raise_problems
@@ -35,7 +35,7 @@ from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.accounting.votes import Noise
 from tasks.core.refs import Reference
 from tasks.federation.rounds import ROUNDS
-from tasks.private.data.rows import Identity, identify
+from tasks.private.data.rows import Identity, identify, require_rows_of
 from tasks.steps.federation.coordinator import Federation
 from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import AT_LEAST
@@ -99,6 +99,8 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
     warnings = tuple(warnings_of(config, card, releases))
     approval = ask(tools, card, releases, warnings) if ask is not None else None
     identity = identify(tools.zone, tools.private, card.label_names, public_texts(tools)) if config.private else None
+    if config.private and dataset_of(config)[1]:
+        require_rows_of(tools.zone, tools.private, card.label_names)
     if federation is not None:
         identity = Identity(of_parties, (), Marks(public=True))  # each party's own cap limits it
     contents = [reference.content if reference else None for reference in (test, public)]
@@ -115,8 +117,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
 
 def public_texts(tools: RunTools) -> list[str]:
     """Return the texts of all test, public and few-shot rows of a configuration."""
-    root = tools.config.data_root
-    tables = (tools.read_rows(rows_ref(rows, root)) for rows in tools.config.open_rows.values())
+    tables = (tools.read_rows(tools.rows_ref(rows)) for rows in tools.config.open_rows.values())
     return [text for table in tables for text in table["text"].tolist()]
 
 
@@ -152,7 +153,7 @@ def check_numbers(config: AnyConfig, card: TaskCard) -> None:
 
 
 def _reference(field: str, rows: Rows, card: TaskCard, tools: RunTools) -> Reference:
-    where = rows_ref(rows, tools.config.data_root)
+    where = tools.rows_ref(rows)
     frame = tools.read_rows(where)
     check_public(where, frame, card.label_names)
     return Reference(field, where, digest(frame[["text", "label"]].to_dict("list")))

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from connectors.interfaces.rows import BUILTIN
+from connectors.interfaces.text_forms import cell_form
 from flows.config.base import AnyConfig
 from flows.config.paths import rows_ref
 from flows.config.privacy import Privacy
@@ -16,6 +18,7 @@ from tasks.text.prompts import TaskCard
 def warnings_of(config: AnyConfig, card: TaskCard, releases: Releases) -> list[str]:
     """Return the warnings to show before the run starts; they contain public numbers only."""
     warnings = _about_path(config.private, config) if config.private and config.private.path else []
+    warnings += _about_classes(config.private, card) if config.private and card.has_classes else []
     if releases.noise.non_private:
         warnings.append("privacy.epsilon is infinite: NO NOISE is added, results of this run must not be shared")
     warnings += [
@@ -50,6 +53,27 @@ def _about_path(private: PrivateRows, config: AnyConfig) -> list[str]:
     if not open_to_others(path):
         return []
     return [f"private.path: every user of this machine can read {path}. Run: chmod go-rwx {path}"]
+
+
+def _about_classes(private: PrivateRows, card: TaskCard) -> list[str]:
+    """Return what is not known, or left out, of the classes that the owner of the records declared."""
+    if private.dataset is None:
+        if private.classes or private.rows_are_public or private.path.startswith(BUILTIN):
+            return []
+        return [
+            "private: the classes of these records are not declared, so a run is charged even if no record has a class "
+            "of the task. Register them: wasp dataset add NAME --path PATH, and write private: NAME"
+        ]
+    declared = view_of(open_ledger(state_folder()), private.dataset).public_classes
+    if declared is None:
+        return [
+            f"private: the classes of '{private.dataset}' are not declared, so a run is charged even if no record has "
+            f"a class of the task. Let their owner run: wasp dataset declare {private.dataset}"
+        ]
+    forms = {cell_form(name) for name in card.label_names}
+    others = [name for name in declared if cell_form(name) not in forms]
+    unused = f"private: the task lacks {len(others)} declared classes ({', '.join(others)}). Their records are left out"
+    return [unused] if others else []
 
 
 def _about_privacy(config: AnyConfig, privacy: Privacy) -> list[str]:

@@ -29,7 +29,7 @@ from flows.runtime.stores import open_zone
 from flows.runtime.terminal_progress import display
 from tasks.federation.partition import Partition
 from tasks.federation.rounds import COORDINATOR
-from tasks.private.federation.party_rows import ROWS, write_parties
+from tasks.private.federation.party_rows import ROWS, labels_of, write_parties
 
 PARTY_FILE = "party.yaml"
 REGISTRY = "parties.yaml"
@@ -51,7 +51,8 @@ def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | N
     """
     home = home or state_folder()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    names = write_parties(open_zone(home), PrivateRef(folder.name, source), settings, folder)
+    zone, private = open_zone(home), PrivateRef(folder.name, source)
+    names, labels = write_parties(zone, private, settings, folder), labels_of(zone, private)
     connector, _, model = settings.embedder.partition(":")
     person = {"person": "person"} if source.person else {}
     values: dict[str, Any] = {
@@ -62,6 +63,8 @@ def partition(source: RowsRef, folder: Path, settings: Partition, home: Path | N
         "exchange": "../exchange",
         "embedder": {"connector": connector, "model": model},
     }
+    if labels:
+        values["labels"] = labels
     lines = []
     for name in names:
         text = yaml.safe_dump({"name": name} | values, sort_keys=False, default_flow_style=None)

@@ -20,13 +20,15 @@ from flows.config.models import NAME, EmbedderChoice
 from flows.config.paths import embedder_of, place
 from flows.config.privacy import Delta, Epsilon
 from flows.config.rows import PrivateRows
-from flows.engine.datasets import private_ref
+from flows.config.task_files import ClassName
+from flows.engine.datasets import private_ref, require_classes, view_of
 from flows.engine.federation import read_registry
 from flows.engine.prepare import join_group
 from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
 from flows.runtime.stores import open_ledger, open_zone
 from tasks.federation.rounds import COORDINATOR, ROUNDS, File, own_folder, pause, rounds_with
+from tasks.private.data.rows import require_rows_of
 from tasks.steps.federation.party import (
     Keys,
     Party,
@@ -72,11 +74,11 @@ class PartyConfig(Strict):
         description="Public upper bound of the number of rows, rounded up; the coordinator may learn it. Larger counts "
         "of votes are cut to it.",
     )
-    labels: list[str] | None = Field(
+    labels: list[ClassName] | None = Field(
         None,
         min_length=1,
         description="Classes that this party votes on; runs with others are refused. Rows of other classes vote for no "
-        "text. Empty: the classes of each run.",
+        "text. Empty: the declared classes of a registered dataset, else those of each run.",
     )
 
 
@@ -93,6 +95,10 @@ def load_party(path: Path) -> Party:
     check_closed(home)
     ledger, secret = open_ledger(home), open_signing_key(home, PARTY_KEY)
     registry, coordinator = _registered(config.name, secret, Path(place(config.registry, folder)).expanduser())
+    labels = config.labels
+    if labels is None and config.private.dataset is not None:
+        labels = view_of(ledger, config.private.dataset).public_classes
+    require_classes(config.private, lambda: ledger, labels or ())
     return Party(
         exchange=RemoteFiles(place(config.exchange, folder), own_folder(config.name)),
         artifacts=Artifacts(home),
@@ -107,7 +113,8 @@ def load_party(path: Path) -> Party:
         delta=config.cap.delta,
         who=who(),
         settle=partial(_set_group_and_cap, config, ledger),
-        **config.model_dump(include={"name", "minimum", "colluding", "declared_rows", "labels"}),
+        labels=labels,
+        **config.model_dump(include={"name", "minimum", "colluding", "declared_rows"}),
     )
 
 
@@ -139,9 +146,11 @@ def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) ->
     the exchange cannot be used at the start, or if another process serves this party.
     """
     with held_here(party.artifacts.home, f"party-{party.name}"):
-        register_rows(party)  # rows that cannot be used end the start, never a round
-        party.exchange.below(ROUNDS)
         rounds = Rounds(party)
+        # Rows that cannot be used end the start, which only their owner sees, never a round.
+        register_rows(party)
+        rounds.report_labels()
+        party.exchange.below(ROUNDS)
         rounds.report("waiting for rounds. Stop with Ctrl+C.")
         reported = ""
         while not is_stopped():
@@ -204,6 +213,16 @@ class Rounds:
             return
         del self.open[at]
         self.report(f"{at}: {outcome}")
+
+    def report_labels(self) -> None:
+        """Print for the owner what makes this party pay for votes of no row; a round never depends on it."""
+        if self.party.labels is None:
+            self.report("labels: not declared, so a vote is paid even if no row has a class of the run. Write labels.")
+            return
+        try:
+            require_rows_of(self.party.zone, self.party.private, self.party.labels)
+        except ConfigError as error:
+            self.report(f"labels: {error}.")
 
     def report(self, text: str) -> None:
         """Print a line for the owner."""

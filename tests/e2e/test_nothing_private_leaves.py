@@ -136,7 +136,7 @@ def test_a_run_names_its_dataset_and_no_file_of_it_has_the_location(tmp_path: Pa
     config = str(pipeline.config(private="clinic"))
     unknown = pipeline.call("run", "wasp", "--config", config, "--json")
     assert (unknown.returncode, "wasp dataset add clinic" in unknown.stderr) == (2, True)
-    pipeline.answer("dataset", "add", "clinic", "--path", path, "--person", "whose", "--epsilon-cap", "4")
+    pipeline.answer("dataset", "add", "clinic", "--path", path, "--person", "whose", "--epsilon-cap", "4", "--yes")
     plan = pipeline.call("plan", "wasp", "--config", config)
     assert "registered dataset clinic" in plan.stdout
     summary = pipeline.answer("run", "wasp", "--config", config)

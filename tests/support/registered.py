@@ -1,4 +1,4 @@
-"""A registered dataset of four notes, and runs of the demo that name it."""
+"""A registered dataset of six notes, one of each class of the demo, and runs of the demo that name it."""
 
 import csv
 from pathlib import Path
@@ -7,16 +7,18 @@ from typing import Any
 from flows.cli import dataset
 from flows.cli.common import Output
 from flows.config.files import check_config, load_config
+from flows.config.task_files import load_task
 from flows.methods.wasp.config import WaspConfig
 from tests.support.paths import ROOT
 
 DEMO = ROOT / "deployments/configs/demo.yaml"
+CLASSES = list(load_task("support_desk").label_names)
 
 
 def write_notes(folder: Path) -> Path:
     """Write `notes.csv`, readable for its owner only."""
-    labels, words = ("billing_question", "slow_internet"), ("bill", "box", "modem", "refund")
-    rows = [(f"my {word} is late", labels[n % 2], f"p{n}") for n, word in enumerate(words)]
+    words = ("bill", "box", "modem", "refund", "parcel", "contract")
+    rows = [(f"my {word} is late", label, f"p{n}") for n, (word, label) in enumerate(zip(words, CLASSES, strict=True))]
     path = folder / "notes.csv"
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([("note", "kind", "who"), *rows])
@@ -25,8 +27,9 @@ def write_notes(folder: Path) -> Path:
 
 
 def add(name: str = "clinic", epsilon: float | None = None, **changed: Any) -> Output:
-    """Register the notes of the working folder under a name."""
+    """Register the notes of the working folder under a name, with the classes of the demo."""
     view: dict[str, Any] = {
+        "class_": CLASSES,
         "path": "notes.csv",
         "text": "note",
         "label": "kind",

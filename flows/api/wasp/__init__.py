@@ -2,7 +2,7 @@
 
     from wasp import Dataset, plan, run
 
-    Dataset.register("clinic", "notes.csv", text="note", label="category", declared_rows=1000)
+    Dataset.register("clinic", "notes.csv", text="note", label="kind", classes=["pain", "skin"], declared_rows=1000)
     plan("triage")["epsilon_exact"]
     result = run("triage", {"privacy.epsilon": 2})
     result.texts.head()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from connectors.interfaces.text_forms import label_form
 from flows.cli import dataset
+from flows.cli.class_choice import ClassChoice
 from flows.engine.datasets import store_frame
 from flows.runtime.state_folder import state_folder
 
@@ -39,6 +42,7 @@ class Dataset:
         text: str = "text",
         label: str = "label",
         person: str | None = None,
+        classes: Sequence[str] | None = None,
         query: str | None = None,
         declared_rows: int | None = None,
         epsilon_cap: float | None = None,
@@ -51,6 +55,8 @@ class Dataset:
             text: text column.
             label: label column; empty for rows without classes.
             person: column that identifies the person.
+            classes: names of the classes, which become public; a run needs them. None: `wasp dataset declare NAME`
+                declares them.
             query: one SELECT, for a database.
             declared_rows: rounded, public number of records.
             epsilon_cap: maximum total epsilon of all runs; None for the default of 8.
@@ -63,10 +69,11 @@ class Dataset:
         if not isinstance(rows, (str, Path)):
             dataset.check_new(name, epsilon_cap)
             stored = store_frame(state_folder(), name, rows)
-        columns: dict[str, Any] = {"query": query, "text": text, "label": label, "person": person}
+        values: dict[str, Any] = {"path": str(stored or rows), "query": query, "text": text, "label": label}
+        values |= {"person": person, "declared_rows": declared_rows}
+        choice = ClassChoice(tuple(map(label_form, classes or ())))
         try:
-            path = str(stored or rows)
-            return cls._of(dataset.add(name, path, declared_rows=declared_rows, epsilon_cap=epsilon_cap, **columns))
+            return cls._of(dataset.add_rows(name, values, epsilon_cap, choice))
         except BaseException:
             if stored is not None:
                 stored.unlink()

@@ -16,9 +16,9 @@ import pandas as pd
 from connectors.interfaces.errors import EncodingError, InputError
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import RowsRef
-from connectors.interfaces.text_forms import normal_form
+from connectors.interfaces.text_forms import label_form, normal_form
 from tasks.private.data.quarantine import sealed, write_table_for_owner
-from tasks.private.data.rows import Zone, count_problems, position, usable_rows
+from tasks.private.data.rows import Zone, count_problems, position, stored, usable_rows
 
 SCRIPTS = {
     "ja": r"[\u3040-\u30ff]",
@@ -58,6 +58,7 @@ class Survey:
         noticed: rows with another problem, by reason.
         not_utf8: place of the first line that is not UTF-8; empty if there is none.
         repeated: number of values of other columns that may identify persons.
+        spellings: of each class that several labels are read as, these labels as stored.
     """
 
     rows: int = field(repr=False)
@@ -68,6 +69,7 @@ class Survey:
     noticed: dict[str, int] = field(default_factory=dict, repr=False)
     not_utf8: str = ""
     repeated: dict[str, int] = field(default_factory=dict, repr=False)
+    spellings: dict[str, list[str]] = field(default_factory=dict, repr=False)
 
     @property
     def declared_rows(self) -> int:
@@ -126,7 +128,16 @@ def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef) -> Survey:
         noticed=noticed,
         not_utf8=not_utf8,
         repeated=_repeated(records),
+        spellings=_spellings(records),
     )
+
+
+def _spellings(records: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the different spellings of each label, such as 1.1 and 1.10, without those of blanks and Unicode."""
+    written: dict[str, set[str]] = {}
+    for label, spelling in zip(records["label"], stored(records, "label"), strict=True):
+        written.setdefault(label, set()).add(label_form(spelling))
+    return {label: sorted(spellings) for label, spellings in written.items() if len(spellings) > 1}
 
 
 def _read(zone: Zone, where: RowsRef) -> tuple[pd.DataFrame, str]:

@@ -27,6 +27,7 @@ from connectors.interfaces.errors import (
 )
 from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.interfaces.rows import PrivateRef
+from connectors.interfaces.text_forms import cell_form
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.federated import shared_charge
 from tasks.core.reuse import step_key
@@ -127,7 +128,8 @@ def check_plan(party: Party, plan: RoundPlan) -> None:
     # A bin gets at most one vote of each row, and the sum of all parties must fit 32 bits.
     largest = party.declared_rows * noise.total.scale + TAIL * noise.share_int
     epsilon = epsilon_of([noise.total.event] * privacy.releases, party.delta)
-    unknown = [label for label in plan.labels if party.labels is not None and label not in party.labels]
+    forms = None if party.labels is None else set(map(cell_form, party.labels))
+    unknown = [label for label in plan.labels if forms is not None and cell_form(label) not in forms]
     wrong = {
         "it does not include this party": party.name not in names,
         "it has a different registry of parties": not names <= set(party.registry)

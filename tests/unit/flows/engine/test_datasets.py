@@ -77,7 +77,7 @@ LINES = "Zoë is late,a\nJosé is early,b\n,a\nno label,\n42,b\n"
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_the_owner_is_shown_the_rows_that_a_run_leaves_out_and_the_encoding(home: Path, encoding: str) -> None:
     (home.parent / "notes.csv").write_bytes(f"note,kind\n{LINES}".encode(encoding))
-    description = add(person=None)
+    description = add(person=None, class_=None)
     assert (description["rows"], description["left_out_rows"], description["noticed"]) == (
         3,
         {"the text is empty": 1, "the label is empty": 1},
@@ -116,7 +116,7 @@ def test_the_persons_of_a_dataset_are_known_from_its_registration(home: Path) ->
         add(person="nobody")
     add()
     (home.parent / "other.csv").write_text("note,kind,who\nanother text,a,p3\n")
-    assert add("other", path="other.csv")["members"] == ["clinic"]
+    assert add("other", path="other.csv", class_=None)["members"] == ["clinic"]
 
 
 def test_a_removed_name_is_unknown_to_runs_and_keeps_its_budget(home: Path) -> None:

@@ -174,7 +174,7 @@ def test_every_field_of_a_plan_is_in_its_digest(tmp_path: Path) -> None:
 def test_the_owners_file_says_which_plans_a_party_accepts(tmp_path: Path, changes: dict, refused: bool) -> None:
     federated = open_federated(tmp_path / "f", **PRIVATE)
     if changes.get("labels") == "all":
-        changes = {"labels": [*federated.run.card.label_names, "more"]}
+        changes = {"labels": [*(f"{name}\u00a0" for name in federated.run.card.label_names), "more"]}
     federated = edit_party(federated, **changes)
     plan, party = first_plan(federated), federated.parties[TARGET]
     if refused:

@@ -1,0 +1,126 @@
+"""Choose the classes of records with their owner, for `wasp init` and `wasp dataset`: names become public."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import typer
+
+from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.text_forms import cell_form, check_class_name
+
+if TYPE_CHECKING:
+    from tasks.private.data.survey import Survey
+
+FEWEST_OF_A_CLASS = 5
+"""Records of a label that makes it a class without --class: a rarer one may be a typing error that shows one record."""
+MOST_CLASSES = 100
+SHOWN_LABELS = 20
+MISSING = frozenset(
+    ("nan", "nat", "null", "(null)", "nil", "none", "na", "n/a", "n.a.", "<na>", "#n/a", "missing", "-", "--", "?", ".")
+)
+"""Labels, case folded, that spreadsheets and programs write for a missing value."""
+SEPARATORS = (";", ",", "|", "/", "+", "&")
+"""Characters between several labels in one cell."""
+QUOTES = " []{}()'\""
+"""Characters around the labels of a list that was stored as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassChoice:
+    """Declaration of an owner: classes by name, or consent to the proposed ones; `asks`: a person can answer."""
+
+    names: Sequence[str] = ()
+    is_accepted: bool = False
+    asks: bool = False
+
+
+def propose_classes(counts: Mapping[str, int], requested: Sequence[str], fewest: int) -> list[str]:
+    """Return the requested classes, else the labels with at least `FEWEST_OF_A_CLASS` records.
+
+    Raises ConfigError for a requested class without records, a name that cannot be shown, or fewer than `fewest` or
+    more than `MOST_CLASSES` classes.
+    """
+    unknown = [label for label in requested if label not in counts]
+    if unknown:
+        labels = ", ".join(list(counts)[:SHOWN_LABELS])
+        raise ConfigError(f"--class: no row has the label '{unknown[0]}'. Write one of the most frequent: {labels}")
+    chosen = list(requested) or sorted(label for label, count in counts.items() if count >= FEWEST_OF_A_CLASS)
+    if not fewest <= len(chosen) <= MOST_CLASSES:
+        raise ConfigError(
+            f"--label: {len(chosen)} labels have at least {FEWEST_OF_A_CLASS} rows; a task needs 2 to {MOST_CLASSES}. "
+            "Name another column with --label, or the classes with --class LABEL (repeatable)."
+        )
+    for name in chosen:
+        try:
+            check_class_name(name)
+        except ValueError as error:
+            raise ConfigError(f"--label: {error} from the rows, or name the other classes with --class LABEL") from None
+    return chosen
+
+
+def doubts_about(classes: Sequence[str], spellings: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return what looks like a mistake in the names of classes: only their owner can tell."""
+    doubts = [f"'{name}' reads like a missing value" for name in classes if name.casefold() in MISSING]
+    doubts += [
+        f"'{first}' and '{second}' differ only in case, blanks or width"
+        for first, second in combinations(classes, 2)
+        if _look(first) == _look(second)
+    ]
+    known = {name.strip(QUOTES) for name in classes}
+    for name in classes:
+        parts = next((parts for parts in _splits(name) if known.issuperset(parts)), [])
+        if parts:
+            doubts.append(f"'{name}' reads like several labels in one cell ({', '.join(parts)})")
+        decimals = [spelling for spelling in spellings.get(name, ()) if "." in spelling]
+        if len(decimals) > 1:
+            doubts.append(f"{' and '.join(decimals)} are read as one number")
+    return doubts
+
+
+def require_no_doubts(doubts: Sequence[str]) -> None:
+    """Raise ConfigError for classes that --yes would declare although they look like a mistake."""
+    if doubts:
+        raise ConfigError(
+            f"--class: {'; '.join(doubts)}. Correct the rows, or declare the classes that you mean with --class LABEL "
+            "(repeatable)"
+        )
+
+
+def declare_classes(records: Survey, choice: ClassChoice) -> list[str]:
+    """Return the classes that the owner declares; empty if nobody declares them.
+
+    Raises ConfigError as `propose_classes`, for doubtful names without an answer, and if the owner declines.
+    """
+    if not (choice.names or choice.is_accepted or choice.asks):
+        return []
+    classes = propose_classes(records.classes, choice.names, 1)
+    doubts = [] if choice.names else doubts_about(classes, records.spellings)
+    if choice.is_accepted:
+        require_no_doubts(doubts)
+    if choice.names or choice.is_accepted:
+        return classes
+    print("These classes were read from your rows. Their names become public, and a run with others is refused:")
+    print(f"  classes   {', '.join(classes)}")
+    for doubt in doubts:
+        print(f"  check     {doubt}")
+    if not typer.confirm("Declare them?", default=False):
+        raise ConfigError("Nothing was registered or written. Write your own declarations with --class LABEL")
+    return classes
+
+
+def _look(name: str) -> str:
+    return "".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def _splits(name: str) -> list[list[str]]:
+    """Return the parts of a name at each separator that it contains."""
+    return [
+        [cell_form(part.strip(QUOTES)) for part in name.split(separator)]
+        for separator in SEPARATORS
+        if separator in name
+    ]
