@@ -28,10 +28,10 @@ from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
 from flows.runtime.stores import open_ledger, open_zone
 from tasks.federation.rounds import COORDINATOR, ROUNDS, File, own_folder, pause, rounds_with
-from tasks.private.data.rows import require_rows_of
 from tasks.steps.federation.party import (
     Keys,
     Party,
+    notice_labels,
     register_rows,
     return_reservation,
     take_part,
@@ -149,7 +149,8 @@ def serve_party(party: Party, is_stopped: Callable[[], bool] = lambda: False) ->
         rounds = Rounds(party)
         # Rows that cannot be used end the start, which only their owner sees, never a round.
         register_rows(party)
-        rounds.report_labels()
+        if notice := notice_labels(party):
+            rounds.report(notice)
         party.exchange.below(ROUNDS)
         rounds.report("waiting for rounds. Stop with Ctrl+C.")
         reported = ""
@@ -213,16 +214,6 @@ class Rounds:
             return
         del self.open[at]
         self.report(f"{at}: {outcome}")
-
-    def report_labels(self) -> None:
-        """Print for the owner what makes this party pay for votes of no row; a round never depends on it."""
-        if self.party.labels is None:
-            self.report("labels: not declared, so a vote is paid even if no row has a class of the run. Write labels.")
-            return
-        try:
-            require_rows_of(self.party.zone, self.party.private, self.party.labels)
-        except ConfigError as error:
-            self.report(f"labels: {error}.")
 
     def report(self, text: str) -> None:
         """Print a line for the owner."""

@@ -42,7 +42,7 @@ from tasks.federation.rounds import (
     unpack,
 )
 from tasks.private.data.quarantine import write_error_for_owner
-from tasks.private.data.rows import Zone, identify
+from tasks.private.data.rows import Zone, identify, require_rows_of
 from tasks.private.federation.party_vote import RoundKey, masked, masked_votes, prepare
 from tasks.private.voting.ballot import Candidates
 from tasks.private.voting.release import never_draw
@@ -241,6 +241,20 @@ def register_rows(party: Party) -> tuple[str, str]:
     )
     party.settle(dataset)
     return dataset, identity.fingerprint
+
+
+def notice_labels(party: Party) -> str:
+    """Return what makes this party pay for votes of no row, for its owner only; empty if nothing does.
+
+    No round depends on it: whether a party takes part would tell of its rows.
+    """
+    if party.labels is None:
+        return "labels: not declared, so a vote is paid even if no row has a class of the run. Write labels."
+    try:
+        require_rows_of(party.zone, party.private, party.labels)
+    except ConfigError as error:
+        return f"labels: {error}."
+    return ""
 
 
 def return_reservation(party: Party, run_id: str) -> None:

@@ -19,7 +19,7 @@ from flows.runtime.manifest import open_book, read_book
 from tasks.federation.partition import Partition
 from tasks.federation.rounds import ROUNDS
 from tasks.steps.federation.coordinator import end_run
-from tasks.steps.federation.party import register_rows
+from tasks.steps.federation.party import notice_labels, register_rows
 from tests.support.ledgers import charge as ledger_charge
 from tests.support.ledgers import gaussian_event, plan
 from tests.support.runs.federation import open_federated, write_rows
@@ -172,3 +172,18 @@ def test_a_ledger_that_fails_for_a_moment_does_not_end_a_party_and_gets_the_rese
     serve_party(party, is_stopped)
     assert passes == [("run-1", "run-2")] * 3 + [()]
     assert capsys.readouterr().err.count("database is locked Trying again") == 1
+
+
+def test_the_owner_of_a_party_is_told_that_no_row_has_a_declared_class(parties: Path) -> None:
+    file = parties / "party-1" / "party.yaml"
+    values = yaml.safe_load(file.read_text())
+    assert values["labels"], "the classes of the divided rows"
+    notices = {}
+    for labels in (None, [f" {values['labels'][0]}\u00a0", *values["labels"][1:]], ["another class"]):
+        file.write_text(yaml.safe_dump(values | {"labels": labels}))
+        notices[str(labels)[:9]] = notice_labels(load_party(file))
+    undeclared, fits, misfit = notices.values()
+    assert "labels: not declared" in undeclared
+    assert fits == ""
+    assert "no row of" in misfit
+    assert "another class" in misfit
