@@ -75,6 +75,11 @@ class Options:
     epsilon: float
     cap: float | None
 
+    @property
+    def class_names(self) -> list[str]:
+        """Different names of --class, without outer blanks."""
+        return list(dict.fromkeys(map(label_form, self.classes)))
+
 
 def init(name: str, options: Options) -> dict[str, Any]:
     """Register the dataset NAME and write NAME.yaml and NAME_task.yaml in the working folder.
@@ -96,21 +101,19 @@ def init(name: str, options: Options) -> dict[str, Any]:
     home = state_folder()
     zone = open_zone(home)
     view = _view(options)
-    requested = list(dict.fromkeys(map(label_form, options.classes)))
-    records = survey_view(zone, view, requested)
+    records = survey_view(zone, view, options.class_names)
     person, notice = _person(options.person, records)
     if person != view.person:
         view = view.model_copy(update={"person": person})
-        records = survey_view(zone, view, requested)
-    classes = propose_classes(records.classes, requested, fewest=2) if view.label else []
+        records = survey_view(zone, view, options.class_names)
+    classes = propose_classes(records.classes, options.class_names, fewest=2) if view.label else []
     left_out = {label: count for label, count in records.classes.items() if label not in classes} if classes else {}
-    doubts = [] if requested else doubts_about(classes, records.spellings)
     private = stored_rows(home, name)
     with _undone_on_failure([*files.values(), *([private] if options.test_share is not None else [])]):
         if options.test_share is not None:
             records = split_view(zone, view, options.test_share, classes or [NO_CLASS], (private, files["test"]))
             view = DatasetView(path=str(private), label=view.label and "label", person=person and "person")
-        declared, language = _declarations(options, classes, doubts, records)
+        declared, language = _declarations(options, classes, records)
         view = view.model_copy(update={"declared_rows": declared, "declared_classes": classes or None})
         task_values = _task_values(name, options, classes, language)
         values = _run_values(files, name, options, models, classes)
@@ -206,7 +209,7 @@ def _called(model: Mapping[str, Any]) -> str:
     return f"{model['connector']}:{model['model']}"
 
 
-def _declarations(options: Options, classes: Sequence[str], doubts: Sequence[str], records: Survey) -> tuple[int, str]:
+def _declarations(options: Options, classes: Sequence[str], records: Survey) -> tuple[int, str]:
     """Return the public number of rows or persons and the language: of the options, or as the owner confirms.
 
     Raises ConfigError, which names nothing of the rows, if an option is missing and nobody can be asked or agrees.
@@ -215,6 +218,7 @@ def _declarations(options: Options, classes: Sequence[str], doubts: Sequence[str
     flags = {"--class LABEL": options.classes or not classes, "--declared-rows N": options.declared_rows}
     flags |= {"--language CODE": options.language}
     missing = [flag for flag, value in flags.items() if not value]
+    doubts = [] if options.classes else doubts_about(classes, records.spellings)
     if not missing or options.is_accepted:
         require_no_doubts(doubts)
         return declared, language
