@@ -11,6 +11,7 @@ _STOPPED = threading.Event()
 _CANCELLED = threading.Event()
 _LOCK = threading.Lock()
 _open = 0
+_paid = 0
 
 
 class ProcessEnds(BaseException):
@@ -46,6 +47,24 @@ def work() -> Iterator[None]:
     finally:
         with _LOCK:
             _open -= 1
+
+
+@contextmanager
+def paid_calls() -> Iterator[None]:
+    """Count work that pays for calls: a process that must stop waits for those in flight."""
+    global _paid
+    with _LOCK:
+        _paid += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _paid -= 1
+
+
+def has_paid_calls() -> bool:
+    """Return True while calls may be in flight whose completions would be paid and lost."""
+    return _paid > 0
 
 
 def is_stopped() -> bool:

@@ -72,8 +72,9 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
         name, is_public = dataset_of(config)
         budget = open_ledger(state_folder()).outlook(name, plan["events"], plan["delta"], is_public)
         budget["repeats"] = _repeated_run(config, budget["repeatable"])
+    warnings = [*warnings_of(config, card, releases), *refused_endpoints(RunTools(config, state_folder()))]
     forecast = opening.to_json() if opening is not None else None
-    return plan | {"warnings": warnings_of(config, card, releases), "budget": budget, "opening": forecast}
+    return plan | {"warnings": warnings, "budget": budget, "opening": forecast}
 
 
 def _repeated_run(config: AnyConfig, candidates: Sequence[str]) -> str:
@@ -114,7 +115,7 @@ def plan_of(
     """
     cached = lengths or {}
     tokens = {plm.name: _tokens(config, card, plm.name, cached.get(plm.name)) for plm in config.models}
-    minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in cached.items()]
+    minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in cached.items() if lengths.seconds > 0]
     noise, parties = releases.noise, parties_planned(federation_of(config), releases.noise)
     plan: dict[str, Any] = {
         "task": card.name,
@@ -127,7 +128,7 @@ def plan_of(
         "tokens_out": round(sum(written for _, written in tokens.values())),
         "dollars_about": _dollars(config, tokens),
         "measured": sorted(cached),
-        "minutes_of_writing": max(minutes, default=0.0) if len(cached) == len(config.models) else None,
+        "minutes_of_writing": max(minutes, default=0.0) if len(minutes) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
         "releases": len(releases.charges),
         "events": [dict(charge.event) for charge in releases.charges],
@@ -233,3 +234,17 @@ def measured_lengths(tools: RunTools) -> dict[str, Lengths]:
         if lengths.answers >= MIN_COMPLETIONS:
             measured[plm.name] = lengths
     return measured
+
+
+def refused_endpoints(tools: RunTools) -> list[str]:
+    """Return a warning for each endpoint of a user's own server that refuses a connection now; sends nothing."""
+    warnings = []
+    for plm in tools.config.models:
+        try:
+            hosts: list[str] = getattr(tools.model(plm.name), "refused_hosts", list)()
+        except WaspError:  # a run reports the reason
+            continue
+        warnings += [
+            f"model '{plm.name}': {host} refuses connections. Start its server before the run" for host in hosts
+        ]
+    return warnings

@@ -61,7 +61,7 @@ class Recording:
         return self.inner.identity
 
     def __getattr__(self, name: str) -> Any:
-        """Return what else the inner model may have: `destinations`, `traffic`, `in_flight`."""
+        """Return what else the inner model may have: `destinations`, `traffic`, `in_flight`, `prepare`."""
         return getattr(self.inner, name)
 
     @cached_property
@@ -104,6 +104,9 @@ class Recording:
             complete_claimed([call.prompts[key] for key in keys], receive, claim, self.purse)
         elif keys := claim(keys):
             self._remember()
+            if prepare := getattr(self.inner, "prepare", None):
+                prepare()
+            call.seconds_since_last()  # neither a wait for others nor loading is part of the model's speed
             completions = self.inner.complete([call.prompts[key] for key in keys], receive)
             if len(completions) != len(keys):
                 problem = f"returned {len(completions)} completions for {len(keys)} prompts"
@@ -119,7 +122,8 @@ class Recording:
         if self.purse is not None and not hasattr(self.inner, "complete_claimed"):
             self.purse.pay(self.name, key, completion.dollars, completion.estimated)
         with self._lock:
-            final = self.store.put(self.store_key, self.name, call.prompts[key], completion)
+            seconds = call.seconds_since_last()
+            final = self.store.put(self.store_key, self.name, call.prompts[key], completion, seconds)
             if final is completion and hasattr(self.inner, "remember"):
                 self._own.add(key)
         call.deliver(key, final)
@@ -150,10 +154,17 @@ class _Call:
         self.answers: dict[str, Completion] = {}
         self._keep = keep
         self._lock = threading.Lock()
+        self._last = time.monotonic()
 
     @property
     def open(self) -> list[str]:
         return [key for key in self.prompts if key not in self.answers]
+
+    def seconds_since_last(self) -> float:
+        """Return the seconds since the last call of this method, or since the beginning."""
+        now = time.monotonic()
+        before, self._last = self._last, now
+        return now - before
 
     def deliver(self, key: str, completion: Completion) -> None:
         # The caller's `keep` need not be thread-safe.

@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS answers (
     label TEXT NOT NULL, plm TEXT NOT NULL, text TEXT NOT NULL, finish_reason TEXT NOT NULL,
     tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, dollars REAL NOT NULL, error TEXT NOT NULL,
     created TEXT NOT NULL, estimated INTEGER NOT NULL DEFAULT 0,
-    request_id TEXT NOT NULL DEFAULT '', served_model TEXT NOT NULL DEFAULT '') STRICT;
+    request_id TEXT NOT NULL DEFAULT '', served_model TEXT NOT NULL DEFAULT '', seconds REAL) STRICT;
 CREATE TABLE IF NOT EXISTS asked (
     prompt_key TEXT PRIMARY KEY, answers INTEGER NOT NULL DEFAULT 0, errors INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE IF NOT EXISTS claims (prompt_key TEXT PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL) STRICT;
@@ -53,6 +53,7 @@ CREATE TABLE IF NOT EXISTS claims (prompt_key TEXT PRIMARY KEY, owner TEXT NOT N
 _ADDED = {
     "estimated": "INTEGER NOT NULL DEFAULT 0",
     **dict.fromkeys(("request_id", "served_model"), "TEXT NOT NULL DEFAULT ''"),
+    "seconds": "REAL",
 }
 """Columns of `answers` that files of earlier versions lack."""
 _COMPLETION = "text, finish_reason, tokens_in, tokens_out, dollars, error, estimated"
@@ -69,7 +70,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Statistics of completions: count, mean tokens, mean seconds between two without pauses.
+    """Statistics of completions: count, mean tokens, mean seconds per completion (0: unknown).
 
     `characters`: mean length of their prompts.
     """
@@ -135,15 +136,19 @@ class CompletionStore:
         with self._open(identity) as database, _transaction(database):
             database.execute("DELETE FROM claims WHERE owner = ?", (owner,))
 
-    def put(self, identity: str, plm: str, prompt: Prompt, completion: Completion) -> Completion:
+    def put(
+        self, identity: str, plm: str, prompt: Prompt, completion: Completion, seconds: float | None = None
+    ) -> Completion:
         """Store a completion; return the final one of its key, this or an earlier one.
 
-        A completion with finish_reason "error" is counted but not stored.
+        A completion with finish_reason "error" is counted but not stored. `seconds`: since the caller received the one
+        before, or requested the first. Of a batch that arrives at once, the first has the time of all.
         """
         key, outcome = prompt.key, "errors" if completion.finish_reason == "error" else "answers"
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         row = {name: getattr(completion, name) for name in (*_COMPLETION.split(", "), "request_id", "served_model")}
         row |= {"prompt_key": key, "prompt": canonical(prompt), "label": prompt.label, "plm": plm, "created": now}
+        row |= {"seconds": seconds}
         marks = ", ".join("?" * len(row))
         sql = f"INSERT OR IGNORE INTO answers ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
         counted = f"ON CONFLICT (prompt_key) DO UPDATE SET {outcome} = {outcome} + 1"
@@ -159,14 +164,15 @@ class CompletionStore:
     def lengths(self, identity: str) -> Lengths:
         """Return statistics of a model's stored completions."""
         with self._open(identity) as database:
-            columns = "avg(tokens_in), avg(tokens_out), avg(length(json_extract(prompt, '$.text')))"
-            tokens_in, tokens_out, characters = database.execute(
+            columns = "avg(tokens_in), avg(tokens_out), avg(length(json_extract(prompt, '$.text'))), avg(seconds)"
+            tokens_in, tokens_out, characters, seconds = database.execute(
                 f"SELECT {columns} FROM answers"  # noqa: S608
             ).fetchone()
             rows = database.execute("SELECT created FROM answers ORDER BY created").fetchall()
-        times = [datetime.fromisoformat(created) for (created,) in rows]
-        gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-        seconds = fmean([gap for gap in gaps if gap < PAUSE_SECONDS] or [0.0])
+        if seconds is None:  # completions of an earlier version have only the times of their arrival
+            times = [datetime.fromisoformat(created) for (created,) in rows]
+            gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+            seconds = fmean([gap for gap in gaps if gap < PAUSE_SECONDS] or [0.0])
         return Lengths(len(rows), tokens_in or 0.0, tokens_out or 0.0, seconds, characters or 0.0)
 
     def asked(self, identity: str) -> dict[str, int]:

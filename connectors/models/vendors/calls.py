@@ -58,6 +58,7 @@ class VendorModel(ABC, Generic[Options]):
         self.name, self.model, self.options = name, model, options
         self.others_served: list[str] = []
         self.prompt_sizes = PromptSizes()
+        self._noticed: set[str] = set()
         self.gates = [Gate(address, options.concurrency) for address in options.endpoints]
 
     @classmethod
@@ -164,6 +165,20 @@ class VendorModel(ABC, Generic[Options]):
         names = {served.lower().rsplit("/", 1)[-1], self.model.lower().rsplit("/", 1)[-1]}
         shorter, longer = min(names, key=len), max(names, key=len)
         return bool(served) and not longer.startswith(shorter)
+
+    def notice_unconnected(self, address: Address, problem: str) -> None:
+        """Warn at the first call of a host that does not connect: giving up takes two minutes."""
+        if address.host not in self._noticed:
+            self._noticed.add(address.host)
+            _log.warning("Model '%s': %s %s; trying for two minutes", self.name, address.host, problem)
+
+    def refused_hosts(self) -> list[str]:
+        """Return the hosts, other than the vendor's own, that refuse a connection now.
+
+        Sends nothing. A host behind a proxy, or one that does not respond at once, is not in the list.
+        """
+        own = [address for address in self.options.endpoints if address.url != self.url]
+        return list(dict.fromkeys(address.host for address in own if address.refuses_connection()))
 
     def worst_dollars(self, body: dict[str, Any]) -> float:
         """Return the maximum cost of one call with this body.

@@ -20,7 +20,7 @@ from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.claims import Claim
 from connectors.models.base.cost_limit import Hold, Purse
-from connectors.models.vendors.errors import CallFailed, EndpointRefusal, explain
+from connectors.models.vendors.errors import CallFailed, EndpointRefusal, Unconnected, explain
 from connectors.models.vendors.gate import MOST_DOUBTS, Gate, backoff
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run_here(work: Coroutine[Any, Any, None]) -> None:
     Ctrl-C, or an error that a signal handler raises in the main thread, stops the work. It is raised again when the
     calls in flight have ended.
     """
-    with ThreadPoolExecutor(1, "wasp-calls") as threads:
+    with cancellation.paid_calls(), ThreadPoolExecutor(1, "wasp-calls") as threads:
         calls = threads.submit(contextvars.copy_context().run, asyncio.run, work)
         try:
             calls.result()
@@ -223,6 +223,8 @@ class Dispatch:
             gate.succeed(began)
             self.land(request, outcome)
         elif isinstance(outcome, CallFailed):
+            if isinstance(outcome, Unconnected):
+                self.model.notice_unconnected(gate.address, outcome.problem)
             request.failures[outcome.kind] += 1
             gate.fail(outcome, began)
             # The gate applies the delay that a server demands; other endpoints are available immediately.

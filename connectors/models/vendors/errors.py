@@ -49,6 +49,14 @@ class CallFailed(TemporaryError):
         self.kind, self.is_billed = kind, is_billed
 
 
+class Unconnected(CallFailed):
+    """A call that never connected. `problem`: what the host does, for a message."""
+
+    def __init__(self, message: str, problem: str, kind: str = "failed") -> None:
+        super().__init__(message, kind)
+        self.problem = problem
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A failed call. `status`: of the response, 0 without one. `body`: its JSON or text."""
@@ -166,9 +174,13 @@ def _unreachable(error: BaseException, target: Address) -> CallFailed:
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     cause_name = type(chain[-1]).__name__
     if names & _NOT_CONNECTED or ("ConnectError" in names and "ClientError" not in names):
-        return CallFailed(f"{target}: unreachable ({cause_name}). Check its server and `endpoint` of this PLM.")
+        refuses = cause_name == ConnectionRefusedError.__name__
+        problem = "refuses connections" if refuses else f"cannot be reached ({cause_name})"
+        return Unconnected(
+            f"{target}: unreachable ({cause_name}). Check its server and `endpoint` of this PLM.", problem
+        )
     if "ConnectionTimeoutError" in names:
-        return CallFailed(f"{target}: no connection in time.", "timed_out")
+        return Unconnected(f"{target}: no connection in time.", "does not respond", "timed_out")
     return CallFailed(f"{target}: the connection broke ({cause_name}).", is_billed=True)
 
 

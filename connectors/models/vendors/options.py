@@ -1,9 +1,11 @@
 """Options of paid language models, checked before any call."""
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -15,6 +17,9 @@ from connectors.models.base.options import CHECKED, Stops, read_options, refuse_
 from connectors.security.secrets import variable_of
 
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+LOOK_SECONDS = 0.5
+"""Longest time to look whether a host refuses connections; a refusal takes less than a round trip."""
 
 CACHE_WRITE = 1.25
 """Price of tokens written to the vendor's cache per input token, if none is stated: Anthropic's for 5 minutes."""
@@ -34,6 +39,20 @@ class Address:
         """Host and port."""
         parts = urlsplit(self.url)
         return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+    def refuses_connection(self) -> bool:
+        """Return True if the host refuses a connection now; False if that is not known at once."""
+        parts = urlsplit(self.url)
+        if parts.scheme in getproxies() and not proxy_bypass(self.host):
+            return False
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            socket.create_connection((str(parts.hostname), port), timeout=LOOK_SECONDS).close()
+        except ConnectionRefusedError:
+            return True
+        except OSError:  # it may respond later
+            return False
+        return False
 
     def __str__(self) -> str:
         return f"Model '{self.plm}' at {self.host}"

@@ -18,6 +18,7 @@ from flows.engine.prepare import releases_of
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
 from tests.support.runs.pipeline import SMALL
+from tests.support.servers.ports import free_port
 
 AUTO = SMALL | {"method": SMALL["method"] | {"guidance": "auto"}}
 
@@ -94,6 +95,26 @@ def test_the_forecast_of_a_plan_uses_what_an_earlier_run_of_the_task_measured(ho
     assert "accuracy of texts alone, 80.0 %" in "\n".join(start.plan("wasp", tmp_path / "small.yaml", [])["lines"])
     other = start.plan("wasp", tmp_path / "small.yaml", ["embedder.options.dimension=64"])
     assert "depends on how good the texts already are" in "\n".join(other["lines"])
+
+
+def test_a_plan_warns_of_an_endpoint_that_refuses_without_a_wait(home: Path, tmp_path: Path) -> None:
+    port = free_port()
+    model = {"name": "own", "connector": "openai", "model": "m", "endpoint": f"http://127.0.0.1:{port}/v1"}
+    private = {"path": str(tmp_path / "rows.csv"), "declared_rows": 120}
+    plms = [model | {"key": "none", "price": {"input": 0, "output": 0}}]
+    (tmp_path / "small.yaml").write_text(json.dumps(AUTO | {"private": private, "plms": plms}))
+    plan = start.plan("wasp", tmp_path / "small.yaml", [])
+    warning = f"model 'own': 127.0.0.1:{port} refuses connections. Start its server before the run"
+    assert plan["warnings"].count(warning) == 1
+    assert warning not in plan.problems
+
+
+def test_a_speed_that_is_not_known_is_not_planned_as_zero() -> None:
+    made = check_config(WaspConfig, SMALL, "the test")
+    batch = dict.fromkeys(("clerk", "novelist"), Lengths(16, 50.0, 20.0, 0.0, 200.0))
+    planned = plan_of(made, load_task(made.task), releases_of(made), batch)
+    assert planned["minutes_of_writing"] is None
+    assert planned["measured"] == ["clerk", "novelist"]
 
 
 def test_planned_tokens_do_not_depend_on_the_examples_in_stored_prompts() -> None:

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from connectors.interfaces.errors import ArtifactError, FinalError, TemporaryError
 from connectors.interfaces.models import Completion, Keep, keep_nothing
 from connectors.interfaces.prompts import Prompt
+from connectors.models.base import completion_cache
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
 from wasp.testing import UNICODE, LanguageModelContract
@@ -344,7 +346,7 @@ def test_a_store_of_an_earlier_version_opens_and_takes_marked_answers(tmp_path):
     file = CompletionStore(folder).file("m")
     with sqlite3.connect(file) as database:
         database.execute("ALTER TABLE answers ADD COLUMN checksum TEXT NOT NULL DEFAULT ''")
-        for column in ("estimated", "request_id"):
+        for column in ("estimated", "request_id", "seconds"):
             database.execute(f"ALTER TABLE answers DROP COLUMN {column}")
     database.close()
     store = CompletionStore(folder)
@@ -359,7 +361,15 @@ def test_a_store_of_an_earlier_version_opens_and_takes_marked_answers(tmp_path):
     assert lengths.characters == pytest.approx((len(prompt(0).text) + len(prompt(1).text)) / 2)
 
 
-def test_the_speed_of_a_model_that_answers_in_batches_is_that_of_all_its_answers(tmp_path):
+def test_the_first_batch_of_a_local_model_is_part_of_its_measured_speed(tmp_path, monkeypatch):
+    clock = iter([0.0, 100.0, 148.0, *[148.0] * 15])  # the call, the loaded model, then 16 texts at once
+    monkeypatch.setattr(completion_cache, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=time.sleep))
+    store = CompletionStore(tmp_path / "completions")
+    Recording(Counter(), store).complete([prompt(number) for number in range(16)])
+    assert store.lengths(Counter().identity).seconds == pytest.approx(48 / 16)
+
+
+def test_the_speed_of_a_store_of_an_earlier_version_is_that_of_all_its_answers(tmp_path):
     store = CompletionStore(tmp_path / "completions")
     for number in range(6):
         store.put("m", "plm", prompt(number), Completion("text", tokens_in=3, tokens_out=5))
