@@ -273,4 +273,17 @@ def usefulness_lines(summary: RunSummary) -> list[str]:
     if not useful:
         return []
     lines = [*useful.get("lines", [useful["line"]]), f"chance {100 * useful['chance']:.1f} %", useful["basis"]]
-    return [f"{'accuracy' if number == 0 else '':<12}{line}" for number, line in enumerate(lines)]
+    shown = [f"{'accuracy' if number == 0 else '':<12}{line}" for number, line in enumerate(lines)]
+    return [*shown, *gain_lines(summary)]
+
+
+def gain_lines(summary: RunSummary) -> list[str]:
+    """Return one line: what private records gained over the best floor, and its cost. Earlier versions lack it."""
+    gain = (summary.usefulness or {}).get("gain")
+    if not gain:
+        return []
+    points = f"{gain['points']:+.1f} points ({gain['low']:+.1f} to {gain['high']:+.1f})"
+    spent = "no noise was added" if summary.epsilon_spent is None else f"epsilon {summary.epsilon_spent:.4g} was spent"
+    return [
+        f"gain        private records: {points} over the best floor, {gain['floor_line']}: {gain['verdict']}; {spent}"
+    ]

@@ -41,6 +41,20 @@ def test_a_privacy_loss_names_its_unit(protects: str, unit: str) -> None:
     assert "Written by stubs (clerk): not for use" in words.summary(run.to_json())
 
 
+def test_a_run_ends_with_what_private_records_gained() -> None:
+    gain = {"points": 0.34, "low": -3.4, "high": 4.0, "floor": "zero_shot_accuracy"}
+    gain |= {"floor_line": "same models without private data 77.0 % (74-80)", "verdict": "no measured gain"}
+    useful = {"line": "", "lines": ["new classifier 77.3 %"], "chance": 0.125, "basis": "900 test rows", "gain": gain}
+    run = RunSummary(run_id="r", dataset="d", epsilon_spent=4.0, iterations=[iteration(0)], usefulness=useful)
+    lines = words.summary(run.to_json()).splitlines()
+    assert (
+        "gain        private records: +0.3 points (-3.4 to +4.0) over the best floor, same models without private "
+        "data 77.0 % (74-80): no measured gain; epsilon 4 was spent"
+    ) in lines
+    earlier = replace(run, usefulness={name: useful[name] for name in ("line", "chance", "basis")})
+    assert "gain" not in words.summary(earlier.to_json())
+
+
 def test_an_unfinished_run_is_not_listed_as_not_private() -> None:
     run = {"run_id": "r", "state": "failed", "started": "2026-01-01T10:00:00+00:00"}
     nothing = {"epsilon_spent": None, "accuracy": None, "n_synthetic": None}

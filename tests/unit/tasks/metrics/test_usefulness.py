@@ -50,6 +50,38 @@ def test_a_useful_run_says_what_it_beats_and_warns_of_nothing() -> None:
     assert GOOD.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("right", "points", "verdict"),
+    [
+        (213, "-0.7", "no measured gain, 0 is within the interval"),
+        (217, "+0.7", "no measured gain, 0 is within the interval"),
+        (270, "+18.3", "a measured gain"),
+        (107, "-36.0", "the texts are below the floor"),
+    ],
+)
+def test_the_gain_over_the_best_floor_has_an_interval_and_a_verdict(right: int, points: str, verdict: str) -> None:
+    gain = replace(GOOD, run=Accuracy(right, 300, 600)).gain
+    assert gain.floor.name == "release_accuracy"
+    assert (f"{gain.points:+.1f}", gain.verdict) == (points, verdict)
+    assert gain.low < gain.points < gain.high
+    assert gain.high - gain.low > 100 * (GOOD.run.interval[1] - GOOD.run.interval[0]) / 2
+
+
+def test_the_interval_of_a_gain_covers_the_difference_of_independent_classifiers() -> None:
+    rng = np.random.default_rng(0)
+    floors = Usefulness(Accuracy(0, 300, 600), 0.17, "linear", release=Accuracy(0, 300))
+    covered = 0
+    for ours, theirs in zip(rng.binomial(300, 0.78, 2000), rng.binomial(300, 0.70, 2000), strict=True):
+        gain = replace(floors, run=Accuracy(int(ours), 300, 600), release=Accuracy(int(theirs), 300)).gain
+        covered += gain.low <= 8.0 <= gain.high
+    assert covered >= 0.935 * 2000
+
+
+def test_a_run_without_floor_or_texts_has_no_gain() -> None:
+    assert replace(GOOD, baseline=None, release=None).gain is None
+    assert replace(GOOD, run=Accuracy(213, 300)).gain is None
+
+
 def test_a_run_without_release_or_adaptation_names_neither() -> None:
     plain = replace(GOOD, adapted=None, release=None, baseline=replace(BASE, soft=None))
     names = [measured.name for measured in plain.measured]
