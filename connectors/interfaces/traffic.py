@@ -77,7 +77,9 @@ def traffic_of(model: Any) -> dict[str, Traffic]:
 
 
 def state_of(model: Any) -> str:
-    """Return a short text about a model's calls for a progress line; empty without any."""
+    """Return a short text about a model's calls, or its present batch, for a progress line; empty without any."""
+    if batch := getattr(model, "batch_in_progress", 0):
+        return f"writing a batch of {batch}"
     total = sum(traffic_of(model).values(), Traffic())
     flying, limit = model.in_flight() if hasattr(model, "in_flight") else (0, 0)
     if not total.answered and not flying:

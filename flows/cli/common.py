@@ -15,6 +15,8 @@ import typer
 from typer.core import TyperGroup
 
 from connectors.interfaces.redaction import redact
+from flows.runtime.library_output import hidden_library_output
+from flows.runtime.terminal_progress import connector_messages
 
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="Configuration file (YAML).")]
 Changes = Annotated[
@@ -63,7 +65,8 @@ def _printing(function: Callable[..., Output]) -> Callable[..., None]:
 
     @wraps(function)
     def call(*arguments: Any, as_json: bool, **options: Any) -> None:
-        output = function(*arguments, **options)
+        with hidden_library_output(), connector_messages():
+            output = function(*arguments, **options)
         show(output, as_json)
         if output.exit_code:
             raise SystemExit(output.exit_code)

@@ -20,6 +20,8 @@ from flows.cli.budget import budget
 from flows.cli.clean import clean
 from flows.cli.common import Commands, Output, command, print_problems
 from flows.cli.dataset import dataset
+from flows.runtime.interruption import interruptible_command
+from flows.runtime.library_output import hide_at_exit
 from flows.runtime.state_folder import prepare_environment
 
 COLLECTED_AFTER = 10_000, 20, 50
@@ -81,10 +83,13 @@ def options(
 def main() -> None:
     """Run the command; print a WaspError as a message and exit with its code."""
     gc.set_threshold(*COLLECTED_AFTER)
-    try:
-        app()
-    except WaspError as error:
-        _fail(error)
+    with interruptible_command():
+        try:
+            app()
+        except WaspError as error:
+            _fail(error)
+        finally:
+            hide_at_exit()
 
 
 def _fail(error: WaspError) -> None:

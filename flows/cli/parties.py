@@ -7,18 +7,16 @@ import typer
 
 from connectors.interfaces.errors import ConfigError
 from flows.cli.common import Output
-from flows.runtime.state_folder import ended_in_order
+from flows.runtime.library_output import hidden_library_output
+from flows.runtime.terminal_progress import connector_messages
 
 
 def party(config: Annotated[Path, typer.Option("--config", "-c", help="The party's file (party.yaml).")]) -> None:
     """Vote with this party's rows until interrupted; print its registry line if the registry lacks it."""
     from flows.federation.party import load_party, serve_party
 
-    with ended_in_order():
-        try:
-            serve_party(load_party(config))
-        except KeyboardInterrupt:
-            typer.echo("stopped", err=True)
+    with hidden_library_output(), connector_messages():
+        serve_party(load_party(config))
 
 
 def partition(  # noqa: PLR0913  one option per setting

@@ -13,8 +13,9 @@ from flows.catalog import find_flow, flow_names
 from flows.cli.common import Changes, ConfigFile, LocalParties, Output, show
 from flows.cli.stored_runs import find_manifest, read_summary, resumable_manifest, runs
 from flows.config.extends import flow_and_file
+from flows.runtime.interruption import ended_in_order
 from flows.runtime.manifest import in_use
-from flows.runtime.state_folder import check_room, ended_in_order, state_folder
+from flows.runtime.state_folder import check_room, state_folder
 from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import show as show_progress
 
@@ -278,10 +279,10 @@ def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
     home, entry = state_folder(), find_flow(flow)
     check_room(home)
     from flows.runtime.failure import explain_prefect_failure
-    from flows.runtime.prefect_server import require_response
+    from flows.runtime.prefect_server import require_server
 
     with ended_in_order(), explain_prefect_failure(home), show_progress() as display:
-        require_response()
+        require_server()
         if entry.continued:
             display.say("Checking data, models and privacy budget ...")
         summary: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))

@@ -11,8 +11,9 @@ from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from flows.catalog import find_flow, flow_names, method_names
 from flows.cli.common import Output
+from flows.runtime.interruption import ended_in_order
 from flows.runtime.manifest import held_here, is_held, is_held_here, read_book
-from flows.runtime.state_folder import ended_in_order, state_folder, state_path
+from flows.runtime.state_folder import state_folder, state_path
 from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
 from flows.runtime.terminal_progress import show as show_progress
 
@@ -122,11 +123,11 @@ def export(
     home, manifest = state_folder(), resumable_manifest(run_id)
     if approval or manifest["config"].get("export", {}).get("approval"):
         from flows.publish import export_flow
-        from flows.runtime.prefect_server import require_response
+        from flows.runtime.prefect_server import require_server
 
         export_flow.require_server()
         with ended_in_order(), show_progress():
-            require_response()
+            require_server()
             exported: Any = export_flow.export(manifest["run_id"], str(folder.resolve()), license_, overlap_check)
         return Output(exported, bundle.format_export)
     from flows.publish.export import export_run

@@ -15,6 +15,7 @@ from typing import Any
 
 from prefect import runtime
 
+from connectors.interfaces import cancellation
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from flows.catalog import find_flow
@@ -79,6 +80,7 @@ class CompareRun:
             with self._parties(cell):
                 values = flow(cell.config)
         except Exception as error:  # noqa: BLE001  (the table reports the error; other cells continue)
+            cancellation.raise_if_stopped()
             display().say(f"cell failed   {cell.name}: {error}")
             return failed(cell, error)
         finally:

@@ -26,6 +26,7 @@ from flows.engine.tracking import page_url, serving
 from flows.engine.usefulness import usefulness
 from flows.runtime.manifest import Approval, now, versions
 from flows.runtime.stores import tracking_store
+from flows.runtime.terminal_progress import display
 from flows.storage.audit_findings import audits_of_releases, describe_audits
 from tasks.accounting.no_noise import finite
 from tasks.core.refs import Written
@@ -70,8 +71,10 @@ def finish_run(run: Run, results: RunResults) -> dict[str, Any]:
         run.tools.tracker.end("FINISHED")
     else:
         run.tools.artifacts.write_text(f"runs/{name.run_id}/report.json", json.dumps(to_json(report)))
-        write_report(run.tools.artifacts, name.run_id)
-        _track(run, report, results.synthetic, result_line(draft))
+        with display().waiting("writing the report"):
+            write_report(run.tools.artifacts, name.run_id)
+        with display().waiting("sending the results to MLflow"):
+            _track(run, report, results.synthetic, result_line(draft))
     finished_summary = summary(run, report, _mlflow(run))
     values = finished_summary.to_json()
     run.tools.artifacts.write_text(f"runs/{name.run_id}/summary.json", json.dumps(values, indent=2, allow_nan=False))

@@ -13,6 +13,7 @@ from uuid import UUID
 from prefect import Flow, flow, get_client, runtime
 from prefect.utilities.hashing import file_hash
 
+from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ConfigError, ModelsDownError, TooFewTextsError, WaspError
 from connectors.ledger.state import RELEASING
 from flows.catalog import find_flow
@@ -29,6 +30,7 @@ from flows.engine.server import server_policy
 from flows.engine.tracking import start_tracking
 from flows.runtime.failure import Story, ends_the_process, in_words, told
 from flows.runtime.flow_runs import end_left_tasks, fail_down_models, reported_end
+from flows.runtime.interruption import described, report_interruption
 from flows.runtime.manifest import held, in_use, now, open_book
 from flows.runtime.state_folder import check_room, state_folder, who
 from flows.runtime.task_runners import ConfiguredTaskRunner
@@ -139,29 +141,34 @@ def _execute(
 @contextmanager
 def _record_failure(run: AnyRun, story: Story) -> Iterator[AnyRun]:
     """Store a failure in the manifest, also if the disk or the tracking server fails; then flush the run page."""
-    try:
-        yield run
-    except BaseException as error:
-        if isinstance(error, TooFewTextsError | ModelsDownError):
-            error.args = (f"{str(error).rstrip('.')}. {return_reservation(run)}",)
-            page.later(fail_down_models)
-        resume = f"wasp resume {run.tools.run_id}"
-        message = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {resume}"
+    with described(partial(interrupted_lines, run)):
         try:
-            if ends_the_process(error):
-                display().say(f"Interrupted. Resume with: {resume}")
-                for line in reserved_lines(run):
-                    display().say(f"Interrupted: {line}")
-                run_page.show_text("stopped", "This run was stopped", stopped_text(run))
-            state = "failed" if isinstance(error, Exception) else "interrupted"
-            run.book.update(state=state, ended=now(), error=message, **run.money)
-            run.tools.tracker.end("FAILED")
-        except (OSError, WaspError) as further:
-            display().say(f"The failure could not be stored in the manifest: {further}")
-        page.flush(page.PATIENCE_SECONDS if isinstance(error, Exception) else 1.0)
-        raise
-    else:  # the run is finished and stored: errors while its page is flushed must not mark it as failed
-        page.flush()
+            yield run
+        except BaseException as error:
+            _store_failure(run, story, error)
+            raise
+        else:  # the run is finished and stored: errors while its page is flushed must not mark it as failed
+            page.flush()
+
+
+def _store_failure(run: Run, story: Story, error: BaseException) -> None:
+    # Prefect stores a Ctrl-C in a step as an error of the step.
+    is_interrupted = ends_the_process(error) or cancellation.is_stopped()
+    is_failed = isinstance(error, Exception) and not is_interrupted
+    if isinstance(error, TooFewTextsError | ModelsDownError):
+        error.args = (f"{str(error).rstrip('.')}. {return_reservation(run)}",)
+        page.later(fail_down_models)
+    resume = f"wasp resume {run.tools.run_id}"
+    message = in_words(error, story) if isinstance(error, Exception) else f"{type(error).__name__}. Next: {resume}"
+    try:
+        if is_interrupted:
+            report_interruption()
+            run_page.show_text("stopped", "This run was stopped", stopped_text(run))
+        run.book.update(state="failed" if is_failed else "interrupted", ended=now(), error=message, **run.money)
+        run.tools.tracker.end("FAILED")
+    except (OSError, WaspError) as further:
+        display().say(f"The failure could not be stored in the manifest: {further}")
+    page.flush(page.PATIENCE_SECONDS if is_failed else 1.0)
 
 
 def return_reservation(run: Run) -> str:
@@ -173,6 +180,12 @@ def return_reservation(run: Run) -> str:
         return f"Its remaining budget is still reserved. Return it with: wasp abandon {name.run_id}."
     run.tools.ledger.finish(name.dataset, name.run_id)
     return "The reserved budget was returned."
+
+
+def interrupted_lines(run: Run) -> list[str]:
+    """Return what the terminal shows when a run is interrupted: how to continue, and what stays reserved."""
+    resume = f"Interrupted. Resume with: wasp resume {run.tools.run_id}"
+    return [resume, *(f"Interrupted: {line}" for line in reserved_lines(run))]
 
 
 def stopped_text(run: Run) -> str:

@@ -1,5 +1,6 @@
 """Preview of the models' texts with zero-shot prompts: uses no private data, epsilon 0."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ from connectors.interfaces import cancellation
 from connectors.interfaces.errors import FinalError, TemporaryError
 from connectors.interfaces.models import Completion, Usage
 from connectors.interfaces.prompts import Prompt
-from connectors.interfaces.traffic import Traffic, traffic_of
+from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
 from flows.config.task_files import load_task
@@ -32,7 +33,8 @@ def preview_rows(config: AnyConfig, home: Path, rows: int) -> dict[str, Any]:
     usage = Usage()
     for plm in config.writers:
         prompts, model = sample_prompts(tools, card, plm, rows), tools.model(plm)
-        with cancellation.work(), tools.progress(f"preview {plm}", len(prompts)) as advance:
+        note = partial(state_of, model)
+        with cancellation.work(), tools.progress(f"preview {plm}", len(prompts), note) as advance:
             completions = model.complete(prompts, lambda *_: advance(1))
         tally = Tally()
         for prompt, completion in zip(prompts, completions, strict=True):

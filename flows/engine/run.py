@@ -107,9 +107,14 @@ class Run:
         """Reason why the result may have fewer texts than configured."""
         return "the models gave no more valid ones"
 
+    def read_private(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a step that reads private records; the display names it without a count, which would depend on them."""
+        with display().waiting("reading the private records (no count is shown)"):
+            return run_step(step, self.tools, *arguments)
+
     def release(self, step: Callable[..., Any], *arguments: Any) -> ArtifactRef:
         """Run a step that draws a release; the loss of the run includes it from now on."""
-        release = cast(ArtifactRef, run_step(step, self.tools, *arguments))
+        release = cast(ArtifactRef, self.read_private(step, *arguments))
         self.releases.append(release)
         return release
 
@@ -307,7 +312,8 @@ class Run:
         synthetic = run_step(collect, self.tools, written, self.soft)
         unlabelled = prepared.public if self.student_spec.adaptation == "coral" else None
         self.trained = TrainJob(tuple(written), self.student_spec, classes, prepared.test, unlabelled, self.soft)
-        student = run_step(train_and_test, self.tools, self.trained)
+        with display().waiting("training the student"):
+            student = run_step(train_and_test, self.tools, self.trained)
         return RunResults(student, tuple(written), synthetic)
 
 

@@ -1,6 +1,7 @@
 """Usefulness of a finished run: compares it with baselines."""
 
 from flows.engine.run import Run, RunResults
+from flows.runtime.terminal_progress import display
 from tasks.metrics.usefulness import Accuracy, Baseline, Usefulness
 from tasks.prefect.runtime import run_step
 from tasks.steps.students.baseline import BaselineJob, measure_baseline, read_baseline
@@ -43,4 +44,5 @@ def _baseline(run: Run) -> tuple[Baseline | None, Accuracy | None, str]:
     if not texts and density is None:
         return None, None, NO_ZERO_SHOT
     job = BaselineJob(run.trained, texts, bool(run.shares), density, "" if texts else NO_ZERO_SHOT)
-    return read_baseline(run_step(measure_baseline, run.tools, job))
+    with display().waiting("measuring the texts without private data"):
+        return read_baseline(run_step(measure_baseline, run.tools, job))

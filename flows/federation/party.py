@@ -1,7 +1,6 @@
 """A party in its own process: configuration file, connectors, identity, and the loop of `wasp party`."""
 
 import math
-import sys
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from flows.config.task_files import ClassName
 from flows.engine.datasets import private_ref, require_classes, view_of
 from flows.engine.federation import read_registry
 from flows.engine.prepare import join_group
+from flows.runtime.library_output import terminal
 from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
 from flows.runtime.stores import open_ledger, open_zone
@@ -217,5 +217,4 @@ class Rounds:
 
     def report(self, text: str) -> None:
         """Print a line for the owner."""
-        sys.stderr.write(f"party {self.party.name}: {text}\n")
-        sys.stderr.flush()
+        print(f"party {self.party.name}: {text}", file=terminal(), flush=True)

@@ -1,18 +1,26 @@
-"""Check the configured Prefect server before a flow starts on it."""
+"""Check the configured Prefect server before a flow starts on it, or start a temporary one."""
 
 from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL
+from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_ALLOW_EPHEMERAL_MODE
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.redaction import redact
+from flows.runtime.temporary_server import start_with_parent
+from flows.runtime.terminal_progress import display
 
 
-def require_response() -> None:
-    """Raise ConfigError if a Prefect server is configured and does not respond.
+def require_server() -> None:
+    """Start a temporary server, or raise ConfigError if a Prefect server is configured and does not respond.
 
     Prefect itself would end with a long traceback. Without a configured server each command starts its own.
     """
     address = PREFECT_API_URL.value()
+    if not address and PREFECT_SERVER_ALLOW_EPHEMERAL_MODE.value():
+        from prefect.server.api.server import SubprocessASGIServer  # the server's code, which clients do not need
+
+        SubprocessASGIServer._run_uvicorn_command = start_with_parent  # type: ignore[assignment, method-assign]
+        with display().waiting("starting Prefect's temporary server"):
+            SubprocessASGIServer().start()
     if not address:
         return
     with get_client(sync_client=True) as client:

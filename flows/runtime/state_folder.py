@@ -3,14 +3,8 @@
 import getpass
 import os
 import shutil
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
-from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ArtifactError, ConfigError
 
 LEAST_FREE_BYTES = 100_000_000
@@ -132,32 +126,3 @@ def prepare_environment() -> None:
     for name, value in DEFAULTS.items():
         if name != HEARTBEAT or needs_heartbeat:
             os.environ.setdefault(name, value)
-
-
-@contextmanager
-def ended_in_order() -> Iterator[None]:
-    """Turn SIGTERM into a normal exit (143), which stops Prefect's temporary server.
-
-    The first Ctrl-C or SIGTERM lets the paid calls of other threads end, the second one cancels them.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _exit)}
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as in background jobs of a shell
-        before[signal.SIGINT] = signal.signal(signal.SIGINT, _interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _exit(number: int, _: FrameType | None) -> None:
-    cancellation.interrupt()
-    raise SystemExit(128 + number)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    cancellation.interrupt()
-    signal.default_int_handler(number, frame)

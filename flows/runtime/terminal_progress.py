@@ -11,7 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from flows.runtime.library_output import terminal
+
 EVERY_SECONDS = 5.0
+DELIVERY_SECONDS = 1.0
+"""Units that arrive within this time are one delivery."""
+ENDING_ITERATIONS = 2.0
+"""Duration of the last steps of a run (student, baselines, MLflow), in iterations, until they are measured."""
 ALWAYS_SHOWN = ("warning", "Interrupted")
 """Beginnings of the lines that a quiet display shows."""
 
@@ -19,6 +25,9 @@ ALWAYS_SHOWN = ("warning", "Interrupted")
 @dataclass(slots=True, eq=False)
 class Work:
     """A piece of work: how many of its `total` units are finished since `started`.
+
+    Units that arrive within a second are one delivery: a local model delivers a batch at once, and its first text says
+    nothing about the next batch. The rate is that of finished deliveries, hence unknown before the second one.
 
     `note`: text after the rate, computed at each update, such as the run's cost so far.
     """
@@ -29,18 +38,38 @@ class Work:
     started: float = field(default_factory=time.monotonic)
     done: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+    _delivery: float | None = None
+    """Begin of the present delivery."""
+    _last: float = 0.0
+    """Time of the last unit."""
+    _measured: tuple[int, float] = (0, 0.0)
+    """Units of finished deliveries, and the time of the last of them."""
 
     def add(self, units: int) -> None:
         """Add finished units; unusable texts are written again, so there may be more than planned."""
         with self.lock:
+            now = time.monotonic()
+            if self._delivery is None or now - self._delivery > DELIVERY_SECONDS:
+                self._measured = (self.done, self._last)
+                self._delivery = now
             self.done += units
+            self._last = now
             self.total = max(self.done, self.total)
+
+    @property
+    def rate(self) -> float | None:
+        """Units per second; None until it is measured."""
+        with self.lock:
+            units, until = (self.done, self._last) if self.done >= self.total else self._measured
+        return units / max(until - self.started, 1e-3) if units else None
 
     def describe(self) -> str:
         """Return units per second, the estimated time left and the note."""
-        rate = self.done / max(time.monotonic() - self.started, 1e-3)
-        left = f"{(self.total - self.done) / rate:.0f} s left" if 0 < self.done < self.total else ""
-        return ", ".join(filter(None, (f"{rate:.1f}/s", left, self.note())))
+        rate = self.rate
+        measured = [] if rate is None else [f"{rate:.1f}/s"]
+        if rate is not None and self.done < self.total:
+            measured.append(f"{(self.total - self.done) / rate:.0f} s left")
+        return ", ".join(filter(None, (*measured, self.note())))
 
     def __str__(self) -> str:
         return f"{self.what:<28} {self.done}/{self.total}  {self.describe()}"
@@ -59,10 +88,19 @@ class Display:
         """Show a line; a quiet display shows warnings and interruptions only."""
         if not self._quiet or line.startswith(ALWAYS_SHOWN):
             with self._lock:
-                print(line, file=self._stream or sys.stderr, flush=True)
+                print(line, file=self._stream or terminal(), flush=True)
 
     def status(self, done: int, iterations: int, text: str = "") -> None:
         """Set the state of the run below all bars: finished iterations, and what they cost."""
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Name what the user waits for in the block, which has no units to count."""
+        self.say(f"{what} ...")
+        yield
+
+    def close(self) -> None:
+        """End the display before its time; further lines are still shown."""
 
     def confirm(self, question: str) -> bool | None:  # noqa: ARG002
         """Request a yes or no from the user; None if the display has no input."""
@@ -85,8 +123,28 @@ class Display:
         self.say(str(work))
 
 
+@dataclass(slots=True)
+class _Iterations:
+    """Finished iterations of a run, and the time of the last change."""
+
+    total: int
+    done: int
+    started: float
+    changed: float
+
+    def left(self) -> float | None:
+        """Return the estimated seconds to the end of the run; None until an iteration is finished."""
+        if not self.done:
+            return None
+        each = (self.changed - self.started) / self.done
+        return max(0.0, each * (self.total - self.done + ENDING_ITERATIONS) - (time.monotonic() - self.changed))
+
+
 class Bars(Display):
-    """One bar per piece of work, removed at its end, above a line with the state of the run."""
+    """One bar per piece of work, removed at its end, above a line with the state of the run.
+
+    The clock of the line runs until the display ends: a run has work after its last iteration.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,39 +155,73 @@ class Bars(Display):
             MofNCompleteColumn,
             Progress,
             SpinnerColumn,
+            Task,
             TextColumn,
             TimeElapsedColumn,
-            TimeRemainingColumn,
         )
+        from rich.text import Text
 
-        name, rate = TextColumn("{task.description:<28}"), TextColumn("{task.fields[rate]}")
-        self._bars = Progress(name, BarColumn(bar_width=32), MofNCompleteColumn(), rate)
-        state = TextColumn("{task.description}")
-        self._state = Progress(
-            SpinnerColumn(style="cyan"),
-            TimeElapsedColumn(),
-            state,
-            TimeRemainingColumn(),
-            speed_estimate_period=24 * 3600,
+        class Described(TextColumn):
+            """A column whose text is computed whenever it is shown."""
+
+            def render(self, task: Task) -> Text:
+                return Text(task.fields["describe"]())
+
+        name = TextColumn("{task.description:<28}")
+        self._bars = Progress(name, BarColumn(bar_width=32), MofNCompleteColumn(), Described(""))
+        self._state = Progress(SpinnerColumn(style="cyan"), TimeElapsedColumn(), Described(""))
+        # Without a total the task never ends, and its clock never stops.
+        self._state.add_task("", total=None, describe=self._described)
+        self._iterations: _Iterations | None = None
+        self._cost = ""
+        self._waits: list[str] = []
+        # Output of libraries that is hidden must not return by way of the bars.
+        self._live = Live(
+            Group(self._bars, self._state),
+            console=Console(file=terminal()),
+            transient=True,
+            redirect_stderr=terminal() is sys.stderr,
         )
-        self._run = self._state.add_task("starting", total=None)
-        self._live = Live(Group(self._bars, self._state), console=Console(stderr=True), transient=True)
 
     def __enter__(self) -> Bars:
         self._live.start()
         return self
 
     def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the bars, and show the cursor again."""
         self._live.stop()
 
     def say(self, line: str) -> None:
         """Write a line above the bars."""
-        self._live.console.print(line, highlight=False, markup=False)
+        self._live.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def status(self, done: int, iterations: int, text: str = "") -> None:
         """Set the line below the bars."""
-        state = f"{done} of {iterations} iterations done{' | ' if text else ''}{text}"
-        self._state.update(self._run, description=state, completed=done, total=iterations)
+        now = time.monotonic()
+        started = self._iterations.started if self._iterations and done else now
+        self._iterations, self._cost = _Iterations(iterations, done, started, now), text
+
+    def _described(self) -> str:
+        iterations = self._iterations
+        if iterations is None:
+            return ", ".join(self._waits)
+        left = iterations.left()
+        parts = [f"{iterations.done} of {iterations.total} iterations done", self._cost, ", ".join(self._waits)]
+        # An estimate that has run out says nothing.
+        parts.append(f"about {_duration(left)} left" if left else "")
+        return " | ".join(filter(None, parts))
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Name what the user waits for beside the clock."""
+        self._waits.append(what)
+        try:
+            yield
+        finally:
+            self._waits.remove(what)
 
     def confirm(self, question: str) -> bool | None:
         """Read yes or no; any other input is a no. None without a terminal."""
@@ -148,11 +240,15 @@ class Bars(Display):
     @contextmanager
     def work(self, work: Work) -> Iterator[Callable[[], None]]:
         """Show a bar for a piece of work."""
-        bar = self._bars.add_task(work.what, total=work.total, rate="")
+        bar = self._bars.add_task(work.what, total=work.total, describe=work.describe)
         try:
-            yield lambda: self._bars.update(bar, completed=work.done, total=work.total, rate=work.describe())
+            yield lambda: self._bars.update(bar, completed=work.done, total=work.total)
         finally:
             self._bars.remove_task(bar)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 class _Current:
@@ -166,11 +262,29 @@ def display() -> Display:
     return _Current.display
 
 
-class _Warnings(logging.Handler):
-    """Shows warnings of the connectors, which know no display, on the display of this process."""
+class _Messages(logging.Handler):
+    """Shows warnings and notices of the connectors, which know no display, on the display of this process."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        display().say(f"warning: {record.getMessage()}")
+        text = record.getMessage()
+        display().say(text if record.levelno < logging.WARNING else f"warning: {text}")
+
+
+@contextmanager
+def connector_messages() -> Iterator[None]:
+    """Show warnings and notices of the connectors in the block."""
+    connectors, messages = logging.getLogger("connectors"), _Messages(logging.INFO)
+    if any(isinstance(handler, _Messages) for handler in connectors.handlers):
+        yield
+        return
+    before = connectors.level
+    connectors.addHandler(messages)
+    connectors.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        connectors.setLevel(before)
+        connectors.removeHandler(messages)
 
 
 @contextmanager
@@ -179,15 +293,13 @@ def show() -> Iterator[Display]:
     from flows.config.environment import environment
 
     before, is_quiet = _Current.display, environment().quiet
-    connectors, warnings = logging.getLogger("connectors"), _Warnings(logging.WARNING)
-    connectors.addHandler(warnings)
     try:
-        if not is_quiet and sys.stderr.isatty():
-            with Bars() as _Current.display:
+        with connector_messages():
+            if not is_quiet and terminal().isatty():
+                with Bars() as _Current.display:
+                    yield _Current.display
+            else:
+                _Current.display = Display(quiet=True) if is_quiet else before
                 yield _Current.display
-        else:
-            _Current.display = Display(quiet=True) if is_quiet else before
-            yield _Current.display
     finally:
         _Current.display = before
-        connectors.removeHandler(warnings)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from flows.config.task_files import SHIPPED, load_task
+from tests.support.processes.terminal import CTRL_C, Terminal
 from tests.support.runs.pipeline import Pipeline
 from tests.support.servers.vendor import VendorServer
 from tests.support.waits import wait_until
@@ -62,6 +63,48 @@ def test_nobody_waits_for_the_step_that_a_stopped_run_is_in(tmp_path: Path) -> N
     assert run.returncode == 130
     assert int(share[1]) < 30_000, "the step was nearly done when it was told to end"
     assert waited < 60, rest
+
+
+@pytest.mark.parametrize(
+    ("stage", "lines"),
+    [
+        ("starting Prefect's temporary server", ["Interrupted. Start again with: wasp run wasp --config "]),
+        ("write novelist t=0", ["Interrupted. Resume with: wasp resume ", "Interrupted: epsilon 4 stays reserved"]),
+        ("reading the private records", ["Interrupted. Resume with: wasp resume "]),
+        ("training the student", ["Interrupted. Resume with: wasp resume "]),
+    ],
+)
+def test_ctrl_c_in_a_terminal_ends_a_run_soon_and_without_tracebacks(
+    tmp_path: Path, stage: str, lines: list[str]
+) -> None:
+    pipeline = Pipeline(tmp_path / "home")
+    config = pipeline.config(method={"samples": 720, "iterations": 2})
+    with Terminal("run", "wasp", "--config", str(config), environment=pipeline.environment) as terminal:
+        terminal.wait_for(stage)
+        terminal.press(CTRL_C)
+        code, _ = terminal.end(seconds=60)
+        shown = terminal.shown
+    assert code == 130, shown[-3000:]
+    for line in lines:
+        assert line in shown
+    assert "Traceback" not in shown
+    assert "Error" not in shown
+    wait_until(lambda: not left_running(pipeline.home), log=lambda: left_running(pipeline.home), seconds=30)
+
+
+def test_a_second_ctrl_c_ends_a_run_at_once(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path / "home", extra={"VENDOR_KEY": "sk-none"})
+    with VendorServer(latency=120) as server:
+        config = pipeline.config(plms=[server.plm(name="gpt", model="m", options={"timeout": 100})])
+        with Terminal("run", "wasp", "--config", str(config), environment=pipeline.environment) as terminal:
+            wait_until(lambda: server.count >= 4, terminal.process, every=0.05)
+            terminal.press(CTRL_C)
+            terminal.wait_for("Press Ctrl-C again to cancel them")
+            terminal.press(CTRL_C)
+            code, waited = terminal.end(seconds=60)
+        assert code == 130, terminal.shown[-3000:]
+        assert waited < 30, "the calls in flight take 100 s"
+    wait_until(lambda: not left_running(pipeline.home), log=lambda: left_running(pipeline.home), seconds=30)
 
 
 @pytest.mark.slow

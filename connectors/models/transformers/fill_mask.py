@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from connectors.interfaces import cancellation
 from connectors.interfaces.errors import FinalError
 from connectors.interfaces.models import Completion, ModelSpec
 from connectors.interfaces.prompts import Cloze, Prompt
@@ -106,6 +107,7 @@ class FillMaskModel(HfModel):
             for row in filled:
                 row.blank(loaded.tokenizer.mask_token_id)
             while filled := [row for row in filled if row.open]:
+                cancellation.raise_if_stopped()
                 for row, scores in zip(filled, self._scores(loaded, filled), strict=True):
                     row.ids[row.open.pop()] = self._drawn(scores, row.rng)
         return [self._variation(loaded, row) for row in rows]

@@ -64,6 +64,8 @@ class HfModel:
         self._lock = threading.RLock()
         self._loaded: Loaded | None = None
         self._most_rows: int | None = None
+        self.batch_in_progress = 0
+        """Prompts whose completions arrive next, all at once; 0 between batches."""
 
     @classmethod
     def from_spec(cls, spec: ModelSpec) -> HfModel:
@@ -119,6 +121,11 @@ class HfModel:
                         self._close()
         return [completions[position] for position in range(len(prompts))]
 
+    def prepare(self) -> None:
+        """Load the model, which a measurement of its speed must not contain."""
+        with self._lock:
+            self._open()
+
     def _complete_all(self, loaded: Loaded, prompts: Sequence[Prompt], deliver: Deliver) -> None:
         requests = []
         for position, prompt in enumerate(prompts):
@@ -127,8 +134,11 @@ class HfModel:
                 deliver(position, request)
             else:
                 requests.append(request)
-        for batch in self._batches(loaded, requests):
-            self._run(loaded, batch, deliver)
+        try:
+            for batch in self._batches(loaded, requests):
+                self._run(loaded, batch, deliver)
+        finally:
+            self.batch_in_progress = 0
 
     @property
     def _content(self) -> dict[str, str]:
@@ -204,6 +214,7 @@ class HfModel:
 
         rows = self._most_rows or len(batch)
         if len(batch) <= rows:
+            self.batch_in_progress = len(batch)
             try:
                 completions = self._generate(loaded, batch)
             except torch.OutOfMemoryError:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.interfaces import cancellation
 from connectors.models.transformers.options import HfOptions
 
 TINY = 1e-30
@@ -88,5 +89,6 @@ class RowLimit:
         self._lengths = torch.tensor([start + request.new for request in requests], device=device)
 
     def __call__(self, input_ids: Any, _scores: Any, **_kwargs: Any) -> Any:
-        """Return the finished rows, shape (rows,), bool."""
+        """Return the finished rows, shape (rows,), bool; end the batch here if the process must stop."""
+        cancellation.raise_if_stopped()
         return self._lengths <= input_ids.shape[1]

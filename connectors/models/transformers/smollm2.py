@@ -6,6 +6,7 @@ bits (GGUF). transformers unpacks them in some 15 seconds; a copy in the state f
 """
 
 import importlib.util
+import logging
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,8 @@ ADAPTER_SHA256: Final = "8f95f17999bc604c4f7f814d43d8a65d3981b25d034fbdabfbec08d
 _BASE: Final = {"model": FILE.removesuffix(".gguf"), "weights": SHA256}
 CONTENT: Final = {NAME: _BASE, TUNED: _BASE | {"adapter": ADAPTER_SHA256}}
 """Identity of each model's weights, which needs no conversion."""
+
+_log = logging.getLogger(__name__)
 
 
 def check(where: str) -> None:
@@ -51,6 +54,7 @@ def converted(home: Path, model: str = NAME) -> Path:
     make_folder(folder.parent)
     with locked(folder.with_suffix(".lock")):
         if not folder.is_dir():
+            _log.info("Unpacking the bundled model %s, once (about 15 s) ...", model)
             write = partial(_tune, converted(home)) if model == TUNED else partial(_convert, _source())
             write_folder_whole(folder, write)
     return folder

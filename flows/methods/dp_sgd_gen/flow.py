@@ -23,7 +23,7 @@ def dp_sgd_gen(run: DpSgdRun) -> RunResults:
     stored count, so steps lost in a crash are still counted as spent.
     """
     # train on the private records once; later steps use the noisy weights only
-    tuned = run_step(tune, run.tools, run.tune_spec())
+    tuned = run.read_private(tune, run.tune_spec())
     run.releases.append(tuned.release)
 
     written = embedded(run.writing(tuned), generate, run.write_jobs(0, run.equal_weights(), None, ()))

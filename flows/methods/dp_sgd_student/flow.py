@@ -31,7 +31,7 @@ def dp_sgd_student(run: DpStudentRun) -> RunResults:
     # all steps are charged once, before the first row is opened; the trained weights are the release
     paid, labels = paid_training(run, run.config.method.training), run.prepared.card.label_names
     spec = ClassifySpec(paid=paid, student=run.student_spec, labels=labels, against=0)
-    trained = run_step(classify, run.tools, spec)
+    trained = run.read_private(classify, spec)
     run.releases.append(trained.release)
     scores = run_step(test_classifier, run.tools, spec, trained, run.prepared.test)
     return RunResults(scores, folder=trained.model.path)

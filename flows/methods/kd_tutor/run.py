@@ -44,7 +44,7 @@ class KdRun(Run):
         """
         if self.config.method.training is not None:
             recipe = self.classify_spec()
-            tuned = run_step(classify, self.tools, recipe, written)
+            tuned = self.read_private(classify, recipe, written)
             self.releases.append(tuned.release)
             self._measure(recipe, written, tuned.model)
             return cast(ArtifactRef, tuned.model)

@@ -12,7 +12,6 @@ from flows.engine.run import Run, RunResults
 from flows.engine.spending import exposure_of
 from flows.methods.only_private.config import OnlyPrivateConfig
 from tasks.core.refs import PLAIN_TRAINING
-from tasks.prefect.runtime import run_step
 from tasks.steps.students.plain_student import student_folder, train_on_private
 from tasks.students.spec import StudentSpec
 
@@ -55,5 +54,5 @@ def only_private(run: OnlyPrivateRun) -> RunResults:
     # the ledger marks the dataset as exposed, then the rows are opened in the private zone, where the student stays
     prepared, (exposure,) = run.prepared, run.prepared.plan.charges
     student = run.student_spec, prepared.card.label_names, prepared.test
-    scores = run_step(train_on_private, run.tools, run.payer, exposure, *student)
+    scores = run.read_private(train_on_private, run.payer, exposure, *student)
     return RunResults(scores, folder=student_folder(run.tools.run_id))

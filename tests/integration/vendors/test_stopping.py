@@ -33,7 +33,7 @@ CHILD = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from flows.runtime.state_folder import ended_in_order
+from flows.runtime.interruption import ended_in_order
 from tests.support.servers.vendor_models import recording, writings
 
 def ask():

@@ -1,13 +1,11 @@
 """What a failed run says: step, cause, next move; and where a traceback goes that nobody foresaw."""
 
 import errno
-import io
 import pickle
 import sqlite3
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import (
@@ -20,7 +18,6 @@ from connectors.interfaces.errors import (
     step_of,
 )
 from flows.runtime.failure import Story, UnexpectedError, disk_is_full, explain_prefect_failure, told
-from flows.runtime.terminal_progress import Bars, Display, Work, show
 
 
 def failing(error: Exception, story: Story) -> WaspError:
@@ -96,48 +93,3 @@ def test_a_machine_too_busy_for_prefects_server_is_named(tmp_path: Path) -> None
     slow = RuntimeError("Timed out while attempting to connect to ephemeral Prefect API server.")
     with pytest.raises(WaspError, match="the machine is busy. Nothing was spent"), explain_prefect_failure(tmp_path):
         raise slow
-
-
-# --- progress is shown with rate and time left, whether a terminal is there or not
-def test_long_work_is_shown_in_between_with_rate_time_left_and_cost() -> None:
-    stream = io.StringIO()
-    spent = iter(("$0.0100 of $1", "$0.0200 of $1"))
-    work = Work("write clerk", 100, lambda: next(spent))
-    with Display(stream, every=0.0).work(work) as update:
-        work.add(25)
-        update()
-    first, last = stream.getvalue().splitlines()
-    assert first.startswith("write clerk")
-    assert "25/100" in first
-    assert "/s, " in first
-    assert "s left" in first
-    assert first.endswith("$0.0100 of $1")
-    assert last.endswith("$0.0200 of $1")
-
-
-def test_bars_come_and_go_with_their_work_above_the_state_of_the_run() -> None:
-    console = Console(width=150, file=io.StringIO())
-    with Bars() as bars:
-        work = Work("write clerk", 10, lambda: "$0.0100")
-        with bars.work(work) as update:
-            work.add(5)
-            update()
-            bars.status(1, 5, "epsilon 4")
-            console.print(bars._live.renderable)
-        assert bars._bars.tasks == []
-        bars.say("a line above")
-    bar, state = console.file.getvalue().splitlines()
-    assert "write clerk" in bar
-    assert "5/10" in bar
-    assert "$0.0100" in bar
-    assert "1 of 5 iterations done | epsilon 4" in state
-
-
-def test_quiet_shows_warnings_only(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASP_QUIET", "1")
-    with show() as display:
-        display.say("iteration 1")
-        display.say("warning: few rows")
-        with display.work(Work("embed", 2)) as update:
-            update()
-    assert capsys.readouterr().err == "warning: few rows\n"

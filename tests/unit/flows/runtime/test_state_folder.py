@@ -9,7 +9,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from connectors.interfaces.errors import ConfigError
-from flows.runtime.prefect_server import require_response
+from flows.runtime.prefect_server import require_server
 from flows.runtime.state_folder import check_closed, open_to_others, state_folder
 from tests.support.processes.nobody import as_nobody
 from tests.support.servers.ports import free_port
@@ -72,7 +72,7 @@ def test_the_closed_state_folder_of_another_user_is_refused(
 def test_a_server_that_does_not_respond_is_named_with_what_to_do() -> None:
     address = f"http://joe:hunter2@127.0.0.1:{free_port()}/api"
     with temporary_settings({PREFECT_API_URL: address}), pytest.raises(ConfigError) as refused:
-        require_response()
+        require_server()
     assert "127.0.0.1" in str(refused.value)
     assert "unset PREFECT_API_URL" in str(refused.value)
     assert "hunter2" not in str(refused.value)

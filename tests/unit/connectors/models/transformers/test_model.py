@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ConfigError, FinalError
 from connectors.interfaces.models import ModelSpec
 from connectors.interfaces.prompts import Prompt
+from connectors.interfaces.traffic import state_of
 from connectors.models.base.completion_cache import Recording
 from connectors.models.base.completion_store import CompletionStore
 from connectors.models.transformers import model as library
@@ -190,6 +192,25 @@ def test_after_a_crash_the_missing_answers_are_those_that_would_have_come(tiny_m
     again = Recording(opened(tiny_models["gpt2"], batch=4), CompletionStore(tmp_path))
     assert again.complete(prompts(13)) == whole
     assert list(again.store.asked(again.identity).values()) == [1] * 13
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stop_ends_a_batch_between_two_tokens(kind, tiny_models):
+    model, heard = opened(tiny_models[kind]), []
+    with cancellation.work():
+        cancellation.stop()
+        with pytest.raises(cancellation.ProcessEnds):
+            model.complete(prompts(4), lambda position, _: heard.append(position))
+    assert heard == []
+    with cancellation.work():  # clears the stop
+        assert len(model.complete(prompts(4))) == 4
+
+
+def test_the_progress_line_names_the_batch_that_is_being_written(tiny_models):
+    model, states = opened(tiny_models["gpt2"], batch=4), []
+    model.complete(prompts(6), lambda *_: states.append(state_of(model)))
+    assert states == ["writing a batch of 4"] * 4 + ["writing a batch of 2"] * 2
+    assert state_of(model) == ""
 
 
 def test_threads_share_a_model(tiny_models):

@@ -1,0 +1,73 @@
+"""Prefect's temporary server: a process that no key of a terminal reaches, and that ends with its parent.
+
+Prefect starts its temporary server in the process group of the command. Ctrl-C then ends the server first, and the
+command repeats its calls to it for minutes; after `kill -9` of the command the server stays. Here the server has a
+session of its own, and a pipe from its parent: the system closes the pipe however the parent ends.
+
+The child process runs this file alone. It imports nothing of the project.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+SHUTDOWN_SECONDS = 1
+"""Time for open connections when the server stops; all of them are of the ended parent."""
+LATEST_END_SECONDS = 10.0
+"""Time after which a server without a parent ends in any case."""
+
+
+def start_with_parent(server: Any) -> "subprocess.Popen[bytes]":
+    """Start the process of a `SubprocessASGIServer`; replaces its method `_run_uvicorn_command`."""
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings().to_environment_variables(exclude_unset=True)
+    own = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+    # -P: a folder `prefect` in the working folder must not hide the package.
+    return subprocess.Popen(  # noqa: S603  (our own file)
+        [sys.executable, "-P", str(Path(__file__)), str(server.port)],
+        env={**os.environ, **own, **settings},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=None if _shows_log() else subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _shows_log() -> bool:
+    from flows.runtime.library_output import is_hidden
+
+    return not is_hidden()
+
+
+def _serve(port: int) -> None:
+    import uvicorn
+
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    uvicorn.run(
+        "prefect.server.api.server:create_app",
+        factory=True,
+        host="127.0.0.1",
+        port=port,
+        log_level="error",
+        lifespan="on",
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
+
+
+def _end_with_parent() -> None:
+    """Wait until the parent's end of the pipe is closed; nobody writes to it."""
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(LATEST_END_SECONDS)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]))
