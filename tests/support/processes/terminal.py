@@ -88,5 +88,6 @@ class Terminal:
         """Wait for the end; return exit code and the seconds that it took."""
         begun = time.monotonic()
         code = self.process.wait(seconds)
+        waited = time.monotonic() - begun
         self._reader.join(5)
-        return code, time.monotonic() - begun
+        return code, waited
