@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from flows.runtime.library_output import terminal
+from tasks.reporting.text import duration
 
 EVERY_SECONDS = 5.0
 DELIVERY_SECONDS = 1.0
@@ -211,7 +212,7 @@ class Bars(Display):
         left = iterations.left()
         parts = [f"{iterations.done} of {iterations.total} iterations done", self._cost, ", ".join(self._waits)]
         # An estimate that has run out says nothing.
-        parts.append(f"about {_duration(left)} left" if left else "")
+        parts.append(f"about {duration(left)} left" if left else "")
         return " | ".join(filter(None, parts))
 
     @contextmanager
@@ -245,10 +246,6 @@ class Bars(Display):
             yield lambda: self._bars.update(bar, completed=work.done, total=work.total)
         finally:
             self._bars.remove_task(bar)
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 class _Current:

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from flows.runtime import terminal_progress
 from flows.runtime.terminal_progress import ENDING_ITERATIONS, Bars, Display, Work, connector_messages, show
+from tasks.reporting.text import duration
 
 
 class Clock:
@@ -110,7 +111,7 @@ def test_clock_and_estimate_run_on_after_the_last_iteration(clock: Clock) -> Non
         with bars.waiting("training the student"):
             line = shown_by(bars)
             assert "2 of 2 iterations done | epsilon 4 | training the student" in line
-            assert f"about {200 * ENDING_ITERATIONS / 60:.0f} min left" in line
+            assert f"about {duration(200 * ENDING_ITERATIONS)} left" in line
             task = bars._state.tasks[0]
             before = task.elapsed
             assert before is not None
