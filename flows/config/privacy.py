@@ -11,11 +11,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, mo
 
 from flows.config.form import LEAST_DELTA, MOST_DELTA, Strict
 from tasks.accounting.dp_sgd import Clipping, Training
-from tasks.students.recipe import Recipe
+from tasks.students.recipe import PaidTraining
 
 if TYPE_CHECKING:
     from flows.config.rows import PrivateRows
     from tasks.accounting.composition import Adjacency
+    from tasks.accounting.dp_sgd import TrainingNoise
+    from tasks.core.refs import Payer
 
 
 def _as_epsilon(value: Any) -> Any:
@@ -192,6 +194,6 @@ class DpSteps(Strict):
         """The training, as input for the accountant."""
         return Training(self.steps, self.batch_rows, self.declared_rows)
 
-    def recipe(self, noise_multiplier: float) -> Recipe:
-        """Return the training recipe for a noise multiplier."""
-        return Recipe(self.tuning, noise_multiplier, self.learning_rate, self.clipping)
+    def paid(self, payer: Payer, noise: TrainingNoise) -> PaidTraining:
+        """Return the training that `payer` is charged for; `noise` states its steps, sampling rate and noise."""
+        return PaidTraining(payer, noise, self.learning_rate, self.clipping)

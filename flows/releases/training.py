@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 from flows.engine.method import AuditCase, Release, Releases
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
 from tasks.audit.training import TrainingAttack
+from tasks.core.refs import Payer
 from tasks.reporting.run_record import Released, Touched
-from tasks.students.recipe import PaidTraining
+from tasks.students.recipe import PaidTraining, Trained
 
 if TYPE_CHECKING:
     from connectors.interfaces.ledger import Charge
@@ -20,12 +21,17 @@ if TYPE_CHECKING:
     from flows.engine.run import Run
     from tasks.text.prompts import TaskCard
 
+NOBODY = Payer("", "")
+"""Stands for the payer of an attack, which charges nobody."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingRelease(Release):
     """The weights after the last step of a training; one charge for all planned steps."""
 
     noise: TrainingNoise
+    steps: DpSteps
+    trained: Trained
     name: ClassVar[str] = "training"
 
     def charges(self) -> tuple[Charge, ...]:
@@ -68,15 +74,16 @@ class TrainingRelease(Release):
         """Return the attack on a training with these steps and this noise."""
         if self.noise.non_private:
             return ()
-        kind = "dp_sgd training"
-        return (AuditCase(kind, self.noise.charge, attack=partial(TrainingAttack, kind, self.noise)),)
+        kind, paid = "dp_sgd training", self.steps.paid(NOBODY, self.noise)
+        attack = partial(TrainingAttack, kind, self.noise, paid, self.trained)
+        return (AuditCase(kind, self.noise.charge, attack=attack),)
 
 
 def paid_training(run: Run, steps: DpSteps) -> PaidTraining:
     """Return the training that a run makes with its noise and these steps."""
     noise = run.prepared.noise
     assert isinstance(noise, TrainingNoise)
-    return PaidTraining(run.payer, noise, steps.recipe(noise.noise_multiplier))
+    return steps.paid(run.payer, noise)
 
 
 def training_noise(config: RunConfig) -> TrainingNoise:
@@ -86,7 +93,7 @@ def training_noise(config: RunConfig) -> TrainingNoise:
     return calibrate_training(training, privacy.epsilon, privacy.delta)
 
 
-def training_releases(config: RunConfig) -> Releases:
+def training_releases(config: RunConfig, steps: DpSteps, trained: Trained) -> Releases:
     """Return the release of a method that trains on private records by DP-SGD."""
     noise = training_noise(config)
-    return Releases(noise, (TrainingRelease(noise),))
+    return Releases(noise, (TrainingRelease(noise, steps, trained),))

@@ -156,6 +156,7 @@ def second_opinion(events: Sequence[Mapping[str, Any]], delta: float) -> float:
 
 
 # --- conversions
+@lru_cache(maxsize=4096)  # as slow as `gaussian_sigma`; a party computes the noise of a plan again in every round
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon of a mu-GDP release at `delta`.
 

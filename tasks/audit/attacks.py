@@ -13,7 +13,7 @@ tasks/audit/parts.py declares the attacks on other sums, tasks/audit/training.py
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.progress import Advance
-from tasks.accounting.federated import Parties, SharedNoise
+from tasks.accounting.federated import Parties
 from tasks.accounting.votes import Noise
 from tasks.audit.bounds import (
     CONFIDENCE,
@@ -32,12 +32,21 @@ from tasks.audit.bounds import (
     freshness,
     lower_bound,
 )
-from tasks.private.noise.discrete import add_noise_share
+from tasks.audit.made_up import KEY, MadeUpTools, tools_of_ballot
+from tasks.federation.rounds import RoundPlan, unmasked
+from tasks.private.federation.party_vote import masked_votes
 from tasks.private.voting.ballot import Ballot, Candidates
-from tasks.private.voting.votes import clean_votes, noisy_votes
+from tasks.private.voting.release import release_votes
+from tasks.private.voting.votes import NoisyVotes, clean_votes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+VOTE: Final = "vote"
+"""Name of a vote of the audit."""
+
+MANY_ROWS: Final = 1000
+"""Declared rows of a party, at which it cuts its votes: more than an attack has."""
 
 PILOT: Final = 20_000
 """Draws of the claimed noise that fix the threshold, before any release is used."""
@@ -108,7 +117,7 @@ class SumsAttack(Attack):
     """The attack on noisy sums; all data is synthetic, so no private row is opened and no budget spent.
 
     `what`: the finding. `sides`: the input of a run without and with the canary. `clean`: its sums without noise.
-    `draw`: the noisy sums of each release of a run; a test replaces it by a sabotaged one. `views`: names and masks of
+    `draw`: the noisy sums of each release of a run, by the function that the ledger calls. `views`: names and masks of
     parts of the sums that the attacker also projects on; all of them by default. `parties`: those that add the noise,
     where several vote.
     """
@@ -224,14 +233,9 @@ class SumsAttack(Attack):
 
 def vote_attack(noise: Noise, parties: Parties | None = None) -> SumsAttack:
     """Return the attack on the votes of a run for the canary's candidates; a run is as many releases as planned."""
-
-    def one_owner(*election: Any) -> list[Ints]:
-        releases = [noisy_votes(*election) for _ in range(noise.releases)]
-        return [np.concatenate([side for side in (votes.near, votes.far) if side is not None]) for votes in releases]
-
-    run = one_owner if parties is None else FederatedRun(parties)
-    sides = noise.privacy.sides
     candidates, others, both = canary_election(noise)
+    votes = VotesRun(candidates, noise) if parties is None else FederatedRun(candidates, noise, parties)
+    sides = noise.privacy.sides
     kinds = np.repeat(("near", "far")[:sides], len(candidates.ids))
     names = "near and far" if sides == 2 else "near"
     return SumsAttack(
@@ -240,7 +244,7 @@ def vote_attack(noise: Noise, parties: Parties | None = None) -> SumsAttack:
         what=f"who took part, by {names} votes",
         sides=(others, both),
         clean=lambda ballot: clean_votes(ballot, candidates, noise).counts.T.flatten(),
-        draw=lambda ballot: run(ballot, candidates, noise),
+        draw=votes,
         views={f"who took part, by {kind} votes": kinds == kind for kind in ("near", "far") if sides == 2},
         parties=parties,
     )
@@ -276,24 +280,75 @@ def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
     return candidates, others, both
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class VotesRun:
+    """All releases of one owner's votes."""
+
+    candidates: Candidates
+    noise: Noise
+
+    def __call__(self, ballot: Ballot) -> list[Ints]:
+        """Return each release: the counts of all bins, near, then far."""
+        tools = tools_of_ballot(ballot)
+        return [self._release(tools) for _ in range(self.noise.releases)]
+
+    def _release(self, tools: Any) -> Ints:
+        release = release_votes(tools, tools.payer, VOTE, KEY, self.noise, self.candidates)
+        votes = NoisyVotes.from_bytes(release.output)
+        return np.concatenate([side for side in (votes.near, votes.far) if side is not None])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FederatedRun:
-    """A mechanism to attack: all rounds of several parties, minus the contributions of the colluders, who have no rows.
+    """All rounds of several parties, minus the contributions of the colluders, who have no rows.
 
     The adversary reads the sums, and colluders reveal their uploads. Masks cancel in the sum and hide nothing from it,
-    nor does it matter which party has the rows: the first one. The fewest allowed parties take part, and the stated
-    number of them collude, which leaves the least noise.
+    so none are added; nor does it matter which party has the rows: the first one. The fewest allowed parties take part,
+    and the stated number of them collude, which leaves the least noise.
     """
 
+    candidates: Candidates
+    noise: Noise
     parties: Parties
 
-    def __call__(self, ballot: Ballot, candidates: Candidates, noise: Noise) -> list[Ints]:
+    def __call__(self, ballot: Ballot) -> list[Ints]:
         """Return each release as the colluders see it: the counts of all bins, near, then far."""
-        shares = SharedNoise(noise, self.parties)
-        clean = np.tile(clean_votes(ballot, candidates, noise).counts.T.ravel(), (noise.releases, 1))
-        parts = [clean, *[np.zeros_like(clean)] * (self.parties.bearers - 1)]
-        return list(np.sum([self.noisy(part, shares) for part in parts], axis=0))
+        nobody = replace(
+            ballot, vectors=ballot.vectors[:0], labels=(), persons=() if ballot.persons is not None else None
+        )
+        first, other = tools_of_ballot(ballot), tools_of_ballot(nobody)
+        tools = [first, *[other] * (self.parties.bearers - 1)]
+        return [self._round(self._plan(iteration), tools) for iteration in range(self.noise.releases)]
 
-    def noisy(self, counts: Ints, shares: SharedNoise) -> Ints:
-        """Return the counts of one party in all rounds, (releases, sides * n), with its share of the noise."""
-        return add_noise_share(counts, shares)
+    def _round(self, plan: RoundPlan, parties: Sequence[MadeUpTools]) -> Ints:
+        """Return the sum of the parties' uploads."""
+        uploads = [self._upload(tools, plan) for tools in parties]
+        return unmasked(plan, dict(zip(plan.parties, uploads, strict=True)))
+
+    def _upload(self, tools: Any, plan: RoundPlan) -> bytes:
+        return masked_votes(tools, plan, tools.payer.fingerprint, MANY_ROWS, self.candidates, _without_mask)
+
+    def _plan(self, iteration: int) -> RoundPlan:
+        """Return the plan of a round whose parties are the honest ones."""
+        parties, privacy = self.parties, self.noise.privacy
+        return RoundPlan(
+            run_id=VOTE,
+            iteration=iteration,
+            attempt=0,
+            parties=tuple(f"party {number}" for number in range(parties.bearers)),
+            length=len(self.candidates.ids) * privacy.sides,
+            flow="wasp",
+            privacy=privacy,
+            number=parties.number,
+            minimum=parties.minimum,
+            colluding=parties.colluding,
+            labels=tuple(sorted(set(self.candidates.labels))),
+            embedder="",
+            texts="",
+            registry="",
+            step="",
+        )
+
+
+def _without_mask(values: Ints) -> NDArray[np.uint32]:
+    return np.mod(values, 2**32).astype(np.uint32)

@@ -14,12 +14,14 @@ from typing import Any, Final
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.sums import SumNoise
 from tasks.accounting.teachers import TeacherPrivacy
-from tasks.audit.attacks import SumsAttack
+from tasks.audit.attacks import Ints, SumsAttack
+from tasks.audit.made_up import KEY, no_records
 from tasks.private.releases import density, keyphrases, label_counts, teachers
-from tasks.private.releases.sums import Sides, add_noise
+from tasks.private.releases.sums import NoisySums, Sides, SumJob, release_sums
 
-FEW: Final = 12
-"""Queries of an attack on teachers; an attack on keyphrases has one term or one frequency."""
+FEW: Final = 1
+"""Terms, frequencies or queries that are attacked. With 12 queries under Laplace noise, 1000 trials did not notice
+noise a third as large as claimed."""
 SELECTED: Final = "the noisy label counts and answers: the selected texts, their number per class, the student"
 
 
@@ -80,14 +82,20 @@ def part_attack(noise: SumNoise[Any]) -> SumsAttack:
         name = f"{name} {privacy.setting}"
     elif isinstance(privacy, TeacherPrivacy):
         name = f"{name} {privacy.kind}"
-    sides = KINDS[privacy.part].canary(noise)
+    sides, tools = KINDS[privacy.part].canary(noise), no_records()
+    job = SumJob(tools.payer, noise, KEY)
+
+    def draw(side: Any) -> list[Ints]:
+        release = release_sums(tools, job, lambda: sides.clean(side))  # type: ignore[arg-type]
+        return [NoisySums.from_bytes(release.output).sums]
+
     return SumsAttack(
         name,
         noise,
         what=f"who took part, by {privacy.part}",
         sides=(sides.without, sides.canary),
         clean=lambda side: sides.clean(side).sums,
-        draw=lambda side: [add_noise(sides.clean(side), noise).sums],
+        draw=draw,
     )
 
 
@@ -95,7 +103,7 @@ def few_numbers(noise: SumNoise[Any]) -> SumNoise[Any]:
     """Return noise with the same ratio to a record's contribution, for few terms, frequencies or queries."""
     privacy = few = noise.privacy
     if isinstance(privacy, PartPrivacy):
-        few = replace(privacy, terms=1, frequencies=1, members=1)
+        few = replace(privacy, terms=FEW, frequencies=FEW, members=1)
     elif isinstance(privacy, TeacherPrivacy) and privacy.part != "labels":
         few = replace(privacy, numbers=min(FEW, privacy.numbers))
     return replace(noise, privacy=few, scale=noise.scale * few.sensitivity / noise.sensitivity)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from tasks.accounting.dp_sgd import Clipping, Training, TrainingNoise
 from tasks.core.refs import Payer
@@ -26,17 +26,26 @@ class Recipe:
     checkpoint_every: int = 10
 
 
+Trained = Literal["writer", "linear", "finetune"]
+"""The model of a training: a language model, a linear head or a transformer with a head."""
+
 ALPHA: Final = 8
 """Scale of the LoRA matrices (alpha), as in the official code of WASP."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaidTraining:
-    """One training: who pays, its noise, which is charged in full, and its steps."""
+    """One training: who pays, its noise, which is charged in full, and the settings that cost nothing."""
 
     payer: Payer
     noise: TrainingNoise
-    recipe: Recipe
+    learning_rate: float
+    clipping: Clipping = "hooks"
+
+    @property
+    def recipe(self) -> Recipe:
+        """The training that is paid for: steps, sampling rate and noise are those that the charge's event states."""
+        return Recipe(self.noise.training, self.noise.noise_multiplier, self.learning_rate, self.clipping)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

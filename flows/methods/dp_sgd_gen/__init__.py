@@ -1,14 +1,20 @@
 """DP-SGD + generation: trains a language model on private records, then writes (Yue et al. 2023)."""
 
-from flows.engine.method import Method
+from flows.engine.method import Method, Releases
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.trainable import checked_model
 from flows.releases.training import training_releases
+
+
+def writer_releases(config: DpSgdGenConfig) -> Releases:
+    """Return the release of the language model's training."""
+    return training_releases(config, config.method, "writer")
+
 
 METHOD = Method(
     name="dp_sgd_gen",
     config=DpSgdGenConfig,
     summary="one local language model is trained on the private rows by DP-SGD, then writes",
-    releases=training_releases,
+    releases=writer_releases,
     contents=checked_model,
 )

@@ -15,6 +15,7 @@ from tasks.accounting.composition import epsilon_of
 from tasks.accounting.dp_sgd import TrainingNoise
 from tasks.accounting.sums import SumNoise, calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy, affordable_answers, remaining_epsilon, survival
+from tasks.students.recipe import Trained
 
 if TYPE_CHECKING:
     from flows.methods.kd_tutor.config import Discriminator, KdTutorConfig
@@ -90,7 +91,11 @@ def kd_releases(config: KdTutorConfig) -> Releases:
         exact = epsilon_of([charge.event for charge in charges], privacy.delta)
         is_error = config.epsilon < exact <= config.epsilon * (1 + 1e-6)  # of the numerical composition
         noise = replace(noise, epsilon_exact=config.epsilon if is_error else exact)
-    training = (TrainingRelease(noise),) if isinstance(noise, TrainingNoise) else ()
+    training: list[TrainingRelease] = []
+    if config.method.training is not None:
+        assert isinstance(noise, TrainingNoise)
+        trained: Trained = "finetune" if config.discriminator.kind == "finetune" else "linear"
+        training.append(TrainingRelease(noise, config.method.training, trained))
     teaching = [TeacherAnswersRelease(part, choice, config.public is not None) for part in answers if choice]
     return Releases(noise, (*map(SumRelease, labels), *training, *teaching))
 

@@ -153,18 +153,19 @@ class _Stepper:
             losses.sum().backward()
             factors, finite = self._factors(self._row_norms())
             finite_rows = list(zip(finite.nonzero().flatten().tolist(), factors.tolist(), strict=True))
-            for name, parameter in self.parameters.items():
-                if _used(parameter):
-                    for row, factor in finite_rows:
-                        self.sums[name].add_(parameter.grad_sample[row].double(), alpha=factor)
-                    parameter.grad_sample = None
+            for name, sample in self._of_rows("grad_sample").items():
+                for row, factor in finite_rows:
+                    self.sums[name].add_(sample[row].double(), alpha=factor)
+                self.parameters[name].grad_sample = None
         self.optimizer.zero_grad(set_to_none=True)
 
     def _add_ghost(self, chosen: NDArray[np.int64], losses: Any) -> None:
         """Add clipped gradients in two backward passes; the second has the finite rows only."""
         losses.sum().backward(retain_graph=True)
+        factors, finite = self._factors(self._row_norms())
+        for parameter in self.parameters.values():
+            parameter._norm_sample = None
         self.optimizer.zero_grad(set_to_none=True)
-        factors, finite = self._factors(self.wrapped.get_norm_sample())
         self.wrapped.disable_hooks()
         if not bool(finite.all()):  # zero times such a gradient is not zero
             losses = self._losses(chosen[finite.cpu().numpy()])
@@ -182,11 +183,34 @@ class _Stepper:
         return (most / (norms[finite] + 1e-6)).clamp(max=1.0), finite
 
     def _row_norms(self) -> Any:
-        """Return the norm of each row's gradient, float64: in float32, millions of squares add up to too little."""
+        """Return the norm of each row's gradient.
+
+        With `hooks` in float64: in float32, millions of squares add up to too little.
+        """
         norm, double = self.torch.linalg.vector_norm, self.torch.float64
-        samples = [value.grad_sample for value in self.parameters.values() if _used(value)]
+        if self.recipe.clipping == "ghost":
+            return self.torch.stack(list(self._of_rows("_norm_sample").values())).norm(2, dim=0)
+        samples = self._of_rows("grad_sample").values()
         per_weight = [self.torch.stack([norm(row, dtype=double) for row in sample]) for sample in samples]
         return norm(self.torch.stack(per_weight, dim=1), dim=1)
+
+    def _of_rows(self, attribute: str) -> dict[str, Any]:
+        """Return what Opacus measured of every row after a backward pass, by weight.
+
+        A weight without a gradient is left out: the loss does not depend on it (some models have unused layers). Raises
+        ConfigError for a weight with a gradient of all rows together but of none alone, which could not be clipped.
+        """
+        samples = {}
+        for name, parameter in self.parameters.items():
+            sample = getattr(parameter, attribute, None)
+            if sample is not None:
+                samples[name] = sample
+            elif parameter.grad is not None:
+                raise ConfigError(
+                    f"method: the gradient of single rows cannot be measured for the weight '{name}' of this model, so "
+                    "it cannot be trained by DP-SGD. Choose another model."
+                )
+        return samples
 
     def _noisy(self, total: Any) -> Any:
         sigma = self.recipe.noise_multiplier * self.recipe.training.clip
@@ -211,11 +235,6 @@ class _Stepper:
 
 ADAM = ("step", "exp_avg", "exp_avg_sq")
 """Keys of the optimizer state of a weight."""
-
-
-def _used(parameter: Any) -> bool:
-    """Return whether the loss depends on a weight (some models have unused layers)."""
-    return getattr(parameter, "grad_sample", None) is not None
 
 
 def _inputs(torch: Any, model: Any, ids: Any, mask: Any) -> dict[str, Any]:

@@ -71,6 +71,6 @@ def gradient_norms(made, data: EncodedRows, clipping: str = "hooks") -> np.ndarr
     """Return the L2 norm of each row's gradient before clipping, as a step computes it."""
     stepper = _Stepper(made, data, recipe(clipping=clipping))
     stepper._losses(list(range(len(data.ids)))).sum().backward()
-    norms = stepper.wrapped.get_norm_sample() if clipping == "ghost" else stepper._row_norms()
+    norms = stepper._row_norms()
     stepper.close()
     return norms.detach().double().cpu().numpy()

@@ -1,17 +1,18 @@
 """The audit of a training by DP-SGD: ours passes, and sabotaged ones are caught."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from tasks.accounting.dp_sgd import Training, TrainingNoise, calibrate_training
-from tasks.audit.training import Train, TrainingAttack
-from tasks.private.training import dp_train
-from tasks.private.training.dp_train import EncodedRows, train_privately
-from tasks.private.training.progress import StepsTaken
-from tasks.students.recipe import Recipe
+from tasks.accounting.dp_sgd import Clipping, Training, TrainingNoise, calibrate_training
+from tasks.audit.bounds import Finding
+from tasks.audit.training import TrainingAttack
+from tasks.core.refs import Payer
+from tasks.private.training import dp_train, tuned_classifier, tuned_writer
+from tasks.private.training.dp_train import train_privately
+from tasks.students.recipe import PaidTraining, Recipe, Trained
 
 pytest.importorskip("opacus")
 pytest.importorskip("torch")
@@ -23,36 +24,56 @@ def noise() -> TrainingNoise:
     return calibrate_training(Training(20, 256, 512), 4.0, 1e-5)
 
 
-def no_noise(model: Any, rows: EncodedRows, recipe: Recipe, taken: StepsTaken) -> int:
-    return train_privately(model, rows, replace(recipe, noise_multiplier=1e-6), taken)
+def findings(noise: TrainingNoise, trained: Trained = "linear", clipping: Clipping = "hooks") -> list[Finding]:
+    paid = PaidTraining(Payer("", ""), noise, 0.1, clipping)
+    return TrainingAttack("dp_sgd training", noise, paid, trained).findings(TRIALS)
 
 
-def weaker(model: Any, rows: EncodedRows, recipe: Recipe, taken: StepsTaken) -> int:
-    return train_privately(model, rows, replace(recipe, noise_multiplier=0.8 * recipe.noise_multiplier), taken)
+def no_noise(recipe: Recipe) -> Recipe:
+    return replace(recipe, noise_multiplier=1e-6)
 
 
-def unclipped(model: Any, rows: EncodedRows, recipe: Recipe, taken: StepsTaken) -> int:
+def weaker(recipe: Recipe) -> Recipe:
+    return replace(recipe, noise_multiplier=0.8 * recipe.noise_multiplier)
+
+
+def unclipped(recipe: Recipe) -> Recipe:
     """Clip at ten times the norm of the noise."""
     longer = replace(recipe.training, clip=10 * recipe.training.clip)
-    return train_privately(
-        model, rows, replace(recipe, training=longer, noise_multiplier=recipe.noise_multiplier / 10), taken
-    )
+    return replace(recipe, training=longer, noise_multiplier=recipe.noise_multiplier / 10)
 
 
-def longer(model: Any, rows: EncodedRows, recipe: Recipe, taken: StepsTaken) -> int:
-    plan = replace(recipe.training, steps=recipe.training.steps + 1)
-    return train_privately(model, rows, replace(recipe, training=plan), taken)
+def longer(recipe: Recipe) -> Recipe:
+    return replace(recipe, training=replace(recipe.training, steps=recipe.training.steps + 1))
 
 
-def test_our_training_passes_and_part_of_the_claim_is_proven(noise: TrainingNoise) -> None:
-    found = TrainingAttack("dp_sgd training", noise).findings(TRIALS)
+def more_often(recipe: Recipe) -> Recipe:
+    return replace(recipe, training=replace(recipe.training, declared_rows=recipe.training.batch_rows))
+
+
+@pytest.mark.parametrize("clipping", get_args(Clipping))
+@pytest.mark.parametrize("trained", get_args(Trained))
+def test_our_training_passes_and_part_of_the_claim_is_proven(
+    noise: TrainingNoise, trained: Trained, clipping: Clipping
+) -> None:
+    found = findings(noise, trained, clipping)
     assert all(one.passed for one in found), found
     assert found[0].bound > 0.3
 
 
-@pytest.mark.parametrize("train", [no_noise, weaker, unclipped, longer], ids=lambda train: train.__name__)
-def test_a_sabotaged_training_is_caught(noise: TrainingNoise, train: Train) -> None:
-    assert not all(one.passed for one in TrainingAttack("dp_sgd training", noise, train).findings(TRIALS))
+@pytest.mark.parametrize("trained", get_args(Trained))
+@pytest.mark.parametrize(
+    "sabotage", [no_noise, weaker, unclipped, longer, more_often], ids=lambda sabotage: sabotage.__name__
+)
+def test_a_sabotaged_training_is_caught(
+    noise: TrainingNoise, sabotage: Any, trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(model: Any, rows: Any, recipe: Recipe, *rest: Any) -> int:
+        return train_privately(model, rows, sabotage(recipe), *rest)
+
+    for module in (tuned_writer, tuned_classifier):
+        monkeypatch.setattr(module, "train_privately", train)
+    assert not all(one.passed for one in findings(noise, trained))
 
 
 def test_noise_that_is_the_same_in_every_step_is_caught(noise: TrainingNoise, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,4 +83,4 @@ def test_noise_that_is_the_same_in_every_step_is_caught(noise: TrainingNoise, mo
         return kept.setdefault(count, np.random.default_rng(1).normal(0, sigma, count))
 
     monkeypatch.setattr(dp_train, "gaussian", repeated)
-    assert not TrainingAttack("dp_sgd training", noise).findings(TRIALS)[2].passed
+    assert not findings(noise)[2].passed
