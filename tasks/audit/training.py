@@ -42,6 +42,7 @@ TINY_RATE: Final = 1e-12
 STANDARD_ERRORS: Final = 6.0
 """Accepted shortfall of the measured noise, in standard errors; by chance one audit in 10^9 exceeds it."""
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingAttack(Attack):
     """The attack on a training by DP-SGD; all data is synthetic: no private row is opened.

@@ -17,7 +17,6 @@ from flows.releases.training import paid_training
 from tasks.core.refs import Payer
 from tasks.students.recipe import PaidTraining
 
-
 SELECTED = ["method.select=dp_sgd", "method.training={declared_rows: 500, batch_rows: 50, steps: 30, clipping: ghost}"]
 METHODS: dict[str, tuple[list[str], Any]] = {
     "dp_sgd_gen_here": (["method.steps=30"], lambda run: DpSgdRun.tune_spec(run).paid),

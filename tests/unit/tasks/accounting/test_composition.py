@@ -62,6 +62,11 @@ def test_a_count_equals_that_many_events(multiplier: float, sigma: float, count:
     assert filter_epsilon([discrete_gaussian_event(multiplier, sigma, count)], 1e-5) == pytest.approx(many, rel=1e-12)
 
 
+def test_the_epsilon_of_integer_laplace_noise_is_the_worst_of_its_pure_epsilon():
+    """An integer mechanism of that epsilon may have two losses only; continuous Laplace noise would cost 2.99."""
+    assert epsilon_of([discrete_laplace_event(0.3, 10)], 1e-5) == pytest.approx(2.9974, abs=2e-4)
+
+
 def test_equal_releases_without_gaussian_noise_compose_together():
     single = [laplace_event(0.1), discrete_laplace_event(0.2), gaussian_event(30.0)]
     counted = [laplace_event(0.1, 60), discrete_laplace_event(0.2, 60), gaussian_event(30.0, 60)]

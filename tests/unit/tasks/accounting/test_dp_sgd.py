@@ -6,6 +6,7 @@ import pytest
 
 from connectors.interfaces.errors import ConfigError, DeltaBudgetError
 from connectors.ledger.ledger import PrivacyLedger
+from tasks.accounting import dp_sgd
 from tasks.accounting.composition import dp_sgd_event, epsilon_of, filter_epsilon, non_private_event, second_opinion
 from tasks.accounting.dp_sgd import NEAR, Training, accounted, calibrate_training, prv_epsilon
 from tests.support.data import golden
@@ -33,6 +34,16 @@ def test_calibrated_noise_costs_what_was_asked_by_both_accountants_and_hardly_le
     assert noise.event == dp_sgd_event(noise.noise_multiplier, 0.25, 40, max(both), DELTA)
     assert noise.charge.mechanism == "dp_sgd"
     assert "30 of 120 declared rows" in noise.charge.sensitivity_reason
+
+
+def test_a_training_on_whose_cost_the_accountants_disagree_is_refused(monkeypatch):
+    """Neither can be trusted then."""
+    known = (0.25, 41, 2.5, DELTA)  # of no other test: results are cached
+    first = accounted(*known)[0]
+    accounted.cache_clear()
+    monkeypatch.setattr(dp_sgd, "prv_epsilon", lambda *_: 1.1 * first + 0.1)
+    with pytest.raises(ConfigError, match=r"method\.steps: two accountants disagree"):
+        accounted(*known)
 
 
 def test_without_sampling_the_cost_is_that_of_plain_gaussian_noise():

@@ -9,10 +9,11 @@ import pytest
 from scipy.stats import chi2, kstest, norm
 
 from connectors.interfaces.errors import ConfigError
+from tasks.accounting.federated import Parties, SharedNoise
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.votes import calibrate
 from tasks.private.noise import entropy
-from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
+from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace, add_noise_share
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import noisy_votes
 
@@ -151,3 +152,14 @@ def test_more_numbers_than_fit_at_once_are_all_drawn(monkeypatch):
     monkeypatch.setattr(entropy, "CHUNK", 7)
     drawn = entropy.gaussian(20, 1.0)
     assert len(set(drawn.tolist())) == 20
+
+
+def test_every_number_between_0_and_1_has_53_random_bits() -> None:
+    low = (entropy.uniform(10_000) * 2**53).astype(np.uint64) & np.uint64(2**21 - 1)
+    assert len(np.unique(low)) > 9_900, "the low bits of 10,000 numbers nearly all differ"
+
+
+def test_a_partys_share_has_the_scale_of_the_plan() -> None:
+    noise = SharedNoise(calibrate(VotePrivacy(4.0, 1e-5, 1)), Parties(4, 3, 1))
+    drawn = add_noise_share(np.zeros(20_000, dtype=np.int64), noise)
+    assert drawn.std() == pytest.approx(noise.total.sigma_int / math.sqrt(2), rel=6 / math.sqrt(2 * drawn.size))

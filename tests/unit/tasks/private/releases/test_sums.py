@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from connectors.artifacts.store import Artifacts
 from connectors.interfaces.artifacts import StepKey
-from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.interfaces.errors import ArtifactError, ConfigError, InputError, LedgerError, PrivateInputError
 from connectors.interfaces.ledger import BudgetPlan
 from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
@@ -24,10 +26,11 @@ from tasks.accounting.sums import SumNoise, calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy
 from tasks.core.refs import Payer
 from tasks.density.kernels import body, counted
+from tasks.private.releases import density
 from tasks.private.releases.density import clean_sums
 from tasks.private.releases.keyphrases import clean_density, clean_vocabulary, contribution, features_at
 from tasks.private.releases.label_counts import clean_labels
-from tasks.private.releases.sums import CleanSums, NoisySums, SumJob, add_noise, release_sums
+from tasks.private.releases.sums import CleanSums, NoisySums, SumJob, add_noise, release_sums, write_sums
 from tasks.private.releases.teachers import clean_answers
 from tasks.private.voting.ballot import Ballot
 
@@ -197,20 +200,27 @@ def test_every_number_gets_fresh_noise_of_the_charged_scale(kind: Kind) -> None:
     assert abs(np.corrcoef(both[1:], both[:-1])[0, 1]) < 6 / math.sqrt(2 * count)
 
 
+def paying(folder: Path, noise: SumNoise[Any]) -> tuple[Any, SumJob[Any]]:
+    """Return tools with a ledger that has reserved a release, and its job."""
+    ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}", filter_epsilon)
+    ledger.register("notes", "fingerprint", ["a" * 64], "Ada")
+    ledger.reserve("notes", BudgetPlan("run", "wasp", 1e-5, (noise.charge,)), "Ada")
+    zone = SimpleNamespace(folder=folder / "problems")
+    tools = SimpleNamespace(run_id="run", ledger=ledger, zone=zone, artifacts=Artifacts(folder))
+    return tools, SumJob(Payer("notes", "fingerprint"), noise, StepKey("sums", 1, {}, {}))
+
+
 @every_kind
 def test_a_release_is_charged_and_drawn_once_and_read_back_ever_after(kind: Kind, tmp_path: Path) -> None:
     noise, rng = kind.noise(), np.random.default_rng(0)
-    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", filter_epsilon)
-    ledger.register("notes", "fingerprint", ["a" * 64], "Ada")
-    ledger.reserve("notes", BudgetPlan("run", "wasp", 1e-5, (noise.charge,)), "Ada")
-    tools: Any = SimpleNamespace(run_id="run", ledger=ledger, zone=SimpleNamespace(folder=tmp_path))
+    tools, job = paying(tmp_path, noise)
+    ledger = tools.ledger
     units, opened = [kind.draw(rng, noise.privacy) for _ in range(4)], []
 
     def clean() -> CleanSums:
         opened.append(1)
         return kind.clean(units, noise)
 
-    job = SumJob(Payer("notes", "fingerprint"), noise, StepKey("sums", 1, {}, {}))
     first, second = (release_sums(tools, job, clean) for _ in range(2))
     assert (first.output, first.reused, second.reused, len(opened)) == (second.output, False, True, 1)
     sums = NoisySums.from_bytes(first.output)
@@ -219,6 +229,60 @@ def test_a_release_is_charged_and_drawn_once_and_read_back_ever_after(kind: Kind
     (entry,) = (entry for entry in ledger.history("notes") if entry.kind == "release")
     assert (entry.slot, entry.event, entry.noise_scale) == (noise.privacy.part, noise.charge.event, noise.scale)
     assert ledger.verify("notes", second=second_opinion) == []
+
+
+@every_kind
+def test_a_release_has_noise_of_the_charged_scale(kind: Kind, tmp_path: Path) -> None:
+    noise, count = kind.noise(), 8000
+    tools, job = paying(tmp_path, noise)
+    output = release_sums(tools, job, lambda: CleanSums(np.full((1, count), 7))).output
+    drawn = NoisySums.from_bytes(output).sums.ravel() - 7.0
+    scale = noise.charge.noise_scale * noise.privacy.steps
+    if noise.kind == "laplace":
+        scale = math.sqrt(2) / (2 * math.sinh(0.5 / scale))  # of integers
+    assert drawn.std() == pytest.approx(scale, rel=6 * 1.2 / math.sqrt(count))
+
+
+@every_kind
+def test_no_error_of_a_draw_leaves_the_private_zone(kind: Kind, tmp_path: Path) -> None:
+    tools, job = paying(tmp_path, kind.noise())
+
+    def clean() -> CleanSums:
+        raise ValueError("cannot embed 'a secret text'")
+
+    with pytest.raises(PrivateInputError, match="PRIVATE-STEP") as refused:
+        release_sums(tools, job, clean)
+    assert "secret" not in "".join(traceback.format_exception(refused.value))
+    assert "a secret text" in refused.value.details.read_text()
+    assert [entry for entry in tools.ledger.history("notes") if entry.kind == "release"] == []
+
+
+def test_a_finished_file_without_an_entry_in_the_ledger_is_not_used(tmp_path: Path) -> None:
+    """The ledger was lost or replaced: drawing again would be a loss that nobody counts."""
+    noise = KINDS["guidance"].noise()
+    tools, job = paying(tmp_path, noise)
+    write_sums(tools, job, lambda: CleanSums(np.full((1, 3), 7)))
+    (tmp_path / "replaced").mkdir()
+    replaced, _ = paying(tmp_path / "replaced", noise)
+    tools.ledger = replaced.ledger
+    with pytest.raises(LedgerError, match="no entry for this finished release"):
+        write_sums(tools, job, lambda: pytest.fail("nothing is drawn"))
+    assert [entry for entry in tools.ledger.history("notes") if entry.kind == "release"] == []
+
+
+def test_a_check_that_fails_prevents_the_payment_and_an_existing_release_needs_none(tmp_path: Path) -> None:
+    tools, job = paying(tmp_path, KINDS["guidance"].noise())
+
+    def refuse() -> None:
+        raise InputError("no usable texts")
+
+    with pytest.raises(InputError, match="no usable texts"):
+        write_sums(tools, job, lambda: pytest.fail("nothing is drawn"), check=refuse)
+    assert [entry for entry in tools.ledger.history("notes") if entry.kind == "release"] == []
+    written, _ = write_sums(tools, job, lambda: CleanSums(np.full((1, 3), 7)))
+    (tmp_path / written.path).unlink()
+    again, why = write_sums(tools, job, lambda: pytest.fail("nothing is drawn"), check=refuse)
+    assert (again.sha256, "no noise drawn" in why) == (written.sha256, True)
 
 
 @every_kind
@@ -298,6 +362,23 @@ def test_what_a_row_adds_is_the_same_bit_for_bit_whoever_is_beside_it() -> None:
     backwards = replace(rows, vectors=vectors[::-1])
     assert np.array_equal(clean_sums(rows, LABELS, noise).sums, alone)
     assert np.array_equal(clean_sums(backwards, LABELS, noise).sums, alone)
+
+
+def test_a_row_whose_other_features_are_too_long_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rows are replaced, the constants cancel, so the bound of the other features must hold by itself."""
+    row = Ballot(np.eye(4, dtype=np.float32)[:1], ["a"], 1, sides=1)
+    assert clean_sums(row, LABELS, noise_of()).sums.any()
+    monkeypatch.setattr(density, "features_of", lambda vectors: np.array([[0.1, 0.99, 0.0, 0.0, 0.0]]))
+    assert not clean_sums(row, LABELS, noise_of()).sums.any()
+
+
+def test_the_longest_document_counts_although_its_features_are_rounded() -> None:
+    """At 45 degrees of every pair, rounding can lengthen a document by half a step for each feature."""
+    for frequencies in range(1, 40):
+        noise = calibrate_sums(PartPrivacy("density", 2.0, frequencies=frequencies))
+        angles = np.linspace(0.1, 1.4, frequencies)[None]
+        row = contribution(features_at(angles, None), noise.privacy)
+        assert clean_density([row], [0], 1, noise).sums.any(), frequencies
 
 
 def test_sums_tell_how_many_rows_there_are_and_their_mean_vector() -> None:

@@ -1,6 +1,8 @@
 """Teachers and the tutor as a run makes them: real rows, real book; what one row changes, what is told, refused."""
 
 import random
+import traceback
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.interfaces.errors import ArtifactError, InputError
+from connectors.interfaces.errors import ArtifactError, InputError, PrivateInputError
 from flows.methods.kd_tutor.releases import kd_releases
 from flows.methods.kd_tutor.run import KdRun
 from tasks.accounting.sums import calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy
 from tasks.core.refs import Payer, Written
+from tasks.private.releases import teachers
 from tasks.private.releases.sums import NoisySums
 from tasks.private.releases.teachers import TeacherJob, clean_answers, shard, shard_of
 from tasks.steps import discriminator
@@ -258,3 +261,22 @@ def test_without_noise_both_releases_are_without_noise(tmp_path: Path) -> None:
     assert {one.charge.mechanism for one in noise.beside} == {"none"}
     assert noise.epsilon_exact == float("inf")
     assert noise.non_private
+
+
+def test_neither_an_error_nor_a_warning_of_a_teachers_training_quotes_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = opened(tmp_path)
+    spec, written = run.teacher_spec(), written_by(run)
+
+    def fail(_: StudentSpec, rows: Any, *__: Any) -> None:
+        warnings.warn(f"'{rows.texts[0]}' is odd", stacklevel=1)
+        raise InputError(f"'{rows.texts[0]}' cannot be learned")
+
+    monkeypatch.setattr(teachers, "train_student", fail)
+    with warnings.catch_warnings(record=True, action="always") as shown, pytest.raises(PrivateInputError) as refused:
+        teaching.teach(run.tools, spec, 0, written)
+    assert not [warning for warning in shown if "is odd" in str(warning.message)]
+    assert "PRIVATE-STEP" in str(refused.value)
+    assert "cannot be learned" not in "".join(traceback.format_exception(refused.value))
+    assert "cannot be learned" in refused.value.details.read_text()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,8 +14,8 @@ import numpy as np
 import pytest
 
 from connectors.artifacts.store import Artifacts
-from connectors.interfaces.errors import LostArtifactsError
-from connectors.interfaces.ledger import BudgetPlan
+from connectors.interfaces.errors import ConfigError, LedgerError, LostArtifactsError
+from connectors.interfaces.ledger import BudgetPlan, StoredRelease
 from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import filter_epsilon
 from tasks.accounting.dp_sgd import Training, calibrate_training
@@ -23,7 +24,7 @@ from tasks.private.training import dp_train
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.tuned_classifier import vector_head
-from tasks.private.training.tuned_writer import pay
+from tasks.private.training.tuned_writer import lock_training, pay
 from tasks.students.recipe import PaidTraining, Recipe
 from tests.support.models.dp_training import gradient_norms, model, recipe, rows, taken
 from tests.support.paths import ROOT
@@ -166,6 +167,65 @@ def test_a_step_that_draws_no_row_is_noise_of_the_right_width():
     assert torch.cat([part.flatten() for part in drawn]).numpy().std() == pytest.approx(2.0 * 0.5, rel=0.1)
 
 
+def test_weights_of_equal_shape_get_different_noise_in_a_step():
+    none = Training(steps=1, batch_rows=1, declared_rows=10**9, clip=0.5)
+    by_shape = {}
+    for part in step_once(model("llama"), rows("llama"), recipe(training=none, sigma=2.0)):
+        by_shape.setdefault(tuple(part.shape), []).append(part)
+    groups = [parts for parts in by_shape.values() if len(parts) > 1]
+    assert groups
+    for parts in groups:
+        assert len({part.numpy().tobytes() for part in parts}) == len(parts)
+
+
+class Odd(torch.nn.Module):
+    """A linear head with a layer that the loss does not use, or whose weight it uses without calling the layer."""
+
+    def __init__(self, hidden: bool):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.extra, self.hidden = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3, bias=False), hidden
+
+    def forward(self, input_ids, attention_mask=None):
+        scores = self.layer(input_ids)
+        if self.hidden:
+            scores = scores + torch.nn.functional.linear(input_ids, self.extra.weight)
+        return SimpleNamespace(logits=scores)
+
+    def get_output_embeddings(self):
+        return None
+
+    get_input_embeddings = get_output_embeddings
+
+
+@pytest.mark.parametrize("clipping", ["hooks", "ghost"])
+def test_a_weight_that_the_loss_does_not_use_adds_nothing(clipping):
+    plan = Training(1, 6, 6, clip=1.0)
+    found = released(Odd(hidden=False), vectors(), plan, clipping=clipping)
+    assert [float(part.norm()) > 0 for part in found] == [True, True, False]
+
+
+@pytest.mark.parametrize("clipping", ["hooks", "ghost"])
+def test_a_weight_without_gradients_of_single_rows_cannot_be_trained(clipping):
+    """Its gradient would not be clipped under ghost clipping, and would be lost with hooks."""
+    with pytest.raises(ConfigError, match="measured for the weight 'extra.weight'"):
+        released(Odd(hidden=True), vectors(), Training(1, 6, 6, clip=1.0), clipping=clipping)
+
+
+def test_warnings_of_libraries_are_not_shown(tmp_path, monkeypatch):
+    """They may quote the shape of a private batch."""
+
+    def warn(number, rate):
+        warnings.warn(f"a batch of {number} rows", stacklevel=1)
+        return np.arange(number)
+
+    monkeypatch.setattr(dp_train, "poisson_sample", warn)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        train_privately(model("gpt2"), rows(), recipe(), taken(tmp_path))
+    assert shown == []
+
+
 def test_a_model_learns_and_its_dropout_draws_nothing(tmp_path):
     made, data = model("bert"), rows("bert")
     before = gradient_norms(made, data)
@@ -213,6 +273,35 @@ def test_a_count_of_another_payment_is_not_gone_on_with(tmp_path):
     assert StepsTaken.find(count.store, "private/trainings/none", "mine") is None
     count.forget()
     assert count.forgotten
+
+
+def test_a_checkpoint_of_another_payment_is_not_used(tmp_path):
+    paid = taken(tmp_path, "mine")
+    train_privately(model("gpt2"), rows(), recipe(2, checkpoint_every=1), paid)
+    paid.token = "another"
+    with pytest.raises(LostArtifactsError, match="belongs to another training"):
+        train_privately(model("gpt2"), rows(), recipe(2), paid)
+
+
+def test_two_processes_do_not_run_one_training(tmp_path):
+    with lock_training(tmp_path, "private/trainings/a"):
+        again = lock_training(tmp_path, "private/trainings/a")
+        with pytest.raises(LedgerError, match="Another process is running this training"):
+            again.__enter__()
+        with lock_training(tmp_path, "private/trainings/b"):
+            pass
+    with lock_training(tmp_path, "private/trainings/a"):
+        pass
+
+
+def test_a_payment_that_another_process_makes_meanwhile_is_not_used(tmp_path):
+    """The count of its steps belongs to the process that paid."""
+    noise = calibrate_training(Training(3, 5, 20), 2.0, 1e-5)
+    released_before = StoredRelease(b"{}", reused=True, entry_hash="a")
+    ledger = SimpleNamespace(released=lambda *_: False, release_once=lambda *_: released_before)
+    tools = SimpleNamespace(run_id="run", ledger=ledger, artifacts=Artifacts(tmp_path))
+    with pytest.raises(LedgerError, match="Another process is charging this training"):
+        pay(tools, PaidTraining(Payer("notes", "fingerprint"), noise, 0.1), "payment {}".format)
 
 
 @pytest.mark.runs
@@ -291,8 +380,7 @@ def test_a_training_whose_checkpoint_was_dropped_is_paid_again(tmp_path):
     tools = SimpleNamespace(run_id="run", ledger=ledger, artifacts=Artifacts(tmp_path))
 
     def paid(respend: bool = False):
-        how = Recipe(plan, noise.sigma, 0.1)
-        training = PaidTraining(Payer("notes", "fingerprint", respend), noise, how)
+        training = PaidTraining(Payer("notes", "fingerprint", respend), noise, 0.1)
         return pay(tools, training, "training of payment {}".format)
 
     taken, first = paid()

@@ -8,9 +8,11 @@ import pytest
 
 from tasks.accounting.dp_sgd import Training
 from tasks.private.training.dp_train import EncodedRows, train_privately
-from tasks.private.training.tuned_classifier import vector_head
+from tasks.private.training.tuned_classifier import _encoded, vector_head
 from tasks.steps.students.dp_classifier import classify
 from tasks.students.recipe import Recipe
+from tasks.students.spec import StudentSpec
+from tasks.students.transformer import open_network
 from tests.support.models.dp_training import taken
 from tests.support.models.tiny import save_roberta
 
@@ -68,3 +70,11 @@ def test_a_transformer_learns_by_ghost_clipping_and_is_read_back_as_a_student(tm
 def test_first_weights_come_from_the_seed() -> None:
     first, second = vector_head(4, 2, 7), vector_head(4, 2, 7)
     assert np.array_equal(first.layer.weight.detach().numpy(), second.layer.weight.detach().numpy())
+
+
+def test_rows_of_a_transformer_are_as_long_as_its_limit_however_short_their_texts_are(tmp_path: Path) -> None:
+    """Else one long row would change the shape, and so the gradients, of all others."""
+    network = open_network(StudentSpec("finetune", str(save_roberta(tmp_path / "roberta")), max_length=16), ["a", "b"])
+    encoded = [_encoded(network, texts, np.zeros(len(texts), np.int64)) for texts in (["a"], ["a", "a long text " * 9])]
+    assert [part.ids.shape[1] for part in encoded] == [16, 16]
+    assert np.array_equal(encoded[0].ids[0], encoded[1].ids[0])

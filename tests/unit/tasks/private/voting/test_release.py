@@ -144,6 +144,20 @@ def test_a_private_text_is_embedded_once_while_it_is_there_and_its_vector_leaves
     assert vectors(()).shape == (0, 32)
 
 
+def test_two_state_folders_have_different_names_for_the_vector_of_one_text(home: Path, tmp_path: Path) -> None:
+    """Else anybody who reads the cache could look up a text that he suspects."""
+    names = []
+    for folder in (home, tmp_path / "other"):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        private_vectors(
+            opened(folder, tmp_path / "rows.jsonl", [("x", "login_problem")]).tools, OpenedRows(("router",), ("x",))
+        )
+        (file,) = (folder / "private/embeddings").glob("*.npz")
+        with np.load(file) as arrays:
+            names.append(arrays["names"].tolist())
+    assert names[0] != names[1]
+
+
 def test_a_row_that_the_embedder_cannot_process_votes_for_nobody(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

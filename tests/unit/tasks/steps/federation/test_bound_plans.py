@@ -187,6 +187,45 @@ def test_the_owners_file_says_which_plans_a_party_accepts(tmp_path: Path, change
             check_plan(party, changed(plan, delta=0.1))
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda plan: {"registry": "another"}, "it has a different registry of parties"),
+        (lambda plan: {"iteration": plan.privacy.releases}, "it has iteration 2 of 2"),
+        (
+            lambda plan: {"privacy": replace(plan.privacy, protects="person", rows_per_person=2)},
+            "it protects persons and private.person is empty",
+        ),
+    ],
+    ids=["registry", "iteration", "persons"],
+)
+def test_a_plan_that_does_not_fit_the_party_is_refused(tmp_path: Path, change: Any, message: str) -> None:
+    federated = open_federated(tmp_path / "f", **PRIVATE)
+    plan, party = first_plan(federated), federated.parties[TARGET]
+    check_plan(party, plan)
+    with pytest.raises(ConfigError, match=message):
+        check_plan(party, plan.model_copy(update=change(plan)))
+
+
+def test_rows_that_let_others_in_need_a_plan_for_replaced_records(tmp_path: Path) -> None:
+    """Under add_remove the noise would be a square root of two too small."""
+    federated = edit_party(open_federated(tmp_path / "f", **PRIVATE), private={"rows": 5})
+    plan, party = first_plan(federated), federated.parties[TARGET]
+    with pytest.raises(ConfigError, match=r"private\.rows without private\.of requires adjacency replace_one"):
+        check_plan(party, plan)
+    check_plan(party, plan.model_copy(update={"privacy": replace(plan.privacy, adjacency="replace_one")}))
+
+
+def test_a_party_that_takes_part_reserves_every_vote_of_the_run(tmp_path: Path) -> None:
+    federated = open_federated(tmp_path / "f", **PRIVATE)
+    plan, party = first_plan(federated), federated.parties[TARGET]
+    assert plan.privacy.releases > 1
+    assert answer(federated, plan) == ""
+    dataset = party.ledger.known(party.private.name)
+    assert dataset is not None
+    assert party.ledger.status(dataset).reserved == pytest.approx(4.0, abs=1e-3)
+
+
 # --- parties that lie
 def test_values_out_of_range_are_bounded_by_the_sum(tmp_path: Path) -> None:
     """Nobody can see that one party's masked numbers are wrong: the sum is wrong, and private all the same."""

@@ -1,0 +1,171 @@
+"""Noise that is a tenth of the claimed one turns the audit of every kind of release red, wherever it is lost."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import opendp.prelude as dp
+import pytest
+
+from tasks.accounting.density import DensityPrivacy
+from tasks.accounting.dp_sgd import Training, calibrate_training
+from tasks.accounting.federated import Parties
+from tasks.accounting.keyphrases import PartPrivacy
+from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.sums import calibrate_sums
+from tasks.accounting.teachers import TeacherPrivacy
+from tasks.accounting.votes import calibrate
+from tasks.audit.attacks import Attack, vote_attack
+from tasks.audit.parts import part_attack
+from tasks.audit.training import TrainingAttack
+from tasks.core.refs import Payer
+from tasks.private.federation import party_vote
+from tasks.private.noise import discrete
+from tasks.private.releases import sums
+from tasks.private.training import dp_train, tuned_classifier, tuned_writer
+from tasks.private.voting import release
+from tasks.students.recipe import PaidTraining, Trained
+
+FEW, MANY = 60, 400
+"""Trials that show a tenth of the noise beyond doubt; an attack on Laplace noise needs more."""
+
+
+def votes(parties: Parties | None = None, **privacy: Any) -> Attack:
+    promise: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5, "releases": 2, "votes": 2}
+    return vote_attack(calibrate(VotePrivacy(**promise | privacy)), parties)
+
+
+def part(privacy: Any) -> Attack:
+    return part_attack(calibrate_sums(privacy))
+
+
+def training(trained: Trained) -> Attack:
+    noise = calibrate_training(Training(20, 64, 512), 4.0, 1e-5)
+    return TrainingAttack("dp_sgd training", noise, PaidTraining(Payer("", ""), noise, 0.1), trained)
+
+
+PERSON: dict[str, Any] = {"protects": "person", "rows_per_person": 3}
+KINDS: dict[str, Callable[[], Attack]] = {
+    "votes": votes,
+    "votes of persons": lambda: votes(**PERSON),
+    "near votes": lambda: votes(votes=1, sides=1),
+    "votes of parties": lambda: votes(Parties(3, 3, 1)),
+    "guidance": lambda: part(DensityPrivacy(4.0, 1e-5)),
+    "guidance of persons": lambda: part(DensityPrivacy(4.0, 1e-5, **PERSON)),
+    "labels": lambda: part(TeacherPrivacy("labels", 4.0, 1e-5, 1)),
+    "labels, Laplace": lambda: part(TeacherPrivacy("labels", 1.0, 1e-5, 1, "laplace")),
+    "answers": lambda: part(TeacherPrivacy("answers", 4.0, 1e-5, 50)),
+    "answers, Laplace": lambda: part(TeacherPrivacy("answers", 1.0, 1e-5, 50, "laplace")),
+    "vocabulary": lambda: part(PartPrivacy("vocabulary", 4.0)),
+    "vocabulary, Laplace": lambda: part(PartPrivacy("vocabulary", 1.0, setting="pure")),
+    "densities": lambda: part(PartPrivacy("density", 4.0)),
+    "densities, Laplace": lambda: part(PartPrivacy("density", 1.0, setting="pure")),
+    "student": lambda: training("linear"),
+    "fine-tuned student": lambda: training("finetune"),
+    "writer": lambda: training("writer"),
+}
+TRAININGS = ("student", "fine-tuned student", "writer")
+
+Patch = pytest.MonkeyPatch
+
+
+def sabotage_samplers(patch: Patch) -> None:
+    """The samplers draw a tenth of the noise that they are asked for."""
+    gaussian, laplace, floats = discrete._gaussian, dp.m.make_laplace, dp_train.gaussian
+    patch.setattr(discrete, "_gaussian", lambda sigma: gaussian(sigma / 10))
+    patch.setattr(dp.m, "make_laplace", lambda *space, scale: laplace(*space, scale=scale / 10))
+    patch.setattr(dp_train, "gaussian", lambda count, sigma: floats(count, sigma / 10))
+
+
+def sabotage_behind_the_ledger(patch: Patch) -> None:
+    """The functions that the ledger calls ask for a tenth of the noise that is charged."""
+    add, vote, share, train = sums.add_noise, release.noisy_votes, party_vote.add_noise_share, dp_train.train_privately
+
+    def add_less(clean: Any, noise: Any) -> Any:
+        return add(clean, replace(noise, scale=noise.scale / 10))
+
+    def vote_with_less(ballot: Any, candidates: Any, noise: Any) -> Any:
+        return vote(ballot, candidates, replace(noise, sigma=noise.sigma / 10))
+
+    def share_less(counts: Any, noise: Any) -> Any:
+        return share(counts, replace(noise, total=replace(noise.total, sigma=noise.total.sigma / 10)))
+
+    def train_with_less(model: Any, rows: Any, recipe: Any, *rest: Any) -> Any:
+        return train(model, rows, replace(recipe, noise_multiplier=recipe.noise_multiplier / 10), *rest)
+
+    patch.setattr(sums, "add_noise", add_less)
+    patch.setattr(release, "noisy_votes", vote_with_less)
+    patch.setattr(party_vote, "add_noise_share", share_less)
+    patch.setattr(tuned_classifier, "train_privately", train_with_less)
+    patch.setattr(tuned_writer, "train_privately", train_with_less)
+
+
+def sabotage_recipe(patch: Patch) -> None:
+    """A training gets a tenth of the noise that it pays for."""
+    whole: Any = PaidTraining.recipe
+
+    def weaker(paid: PaidTraining) -> Any:
+        recipe = whole.fget(paid)
+        return replace(recipe, noise_multiplier=recipe.noise_multiplier / 10)
+
+    patch.setattr(PaidTraining, "recipe", property(weaker))
+
+
+def sabotage_rate(patch: Patch) -> None:
+    """A training takes every record in every step."""
+    whole: Any = PaidTraining.recipe
+
+    def more(paid: PaidTraining) -> Any:
+        recipe = whole.fget(paid)
+        return replace(recipe, training=replace(recipe.training, declared_rows=recipe.training.batch_rows))
+
+    patch.setattr(PaidTraining, "recipe", property(more))
+
+
+PLACES = {
+    "samplers": sabotage_samplers,
+    "behind the ledger": sabotage_behind_the_ledger,
+    "recipe": sabotage_recipe,
+    "rate": sabotage_rate,
+}
+EVERYWHERE = [
+    (place, kind) for place in PLACES for kind in KINDS if kind in TRAININGS or place not in ("recipe", "rate")
+]
+FAST = [("behind the ledger", kind) for kind in ("votes", "labels", "answers, Laplace", "student")]
+
+
+def is_red(place: str, kind: str, patch: Patch) -> bool:
+    attack = KINDS[kind]()
+    PLACES[place](patch)
+    trials = MANY if attack.noise.kind == "laplace" else FEW
+    return not all(finding.passed for finding in attack.findings(trials))
+
+
+@pytest.mark.parametrize(("place", "kind"), EVERYWHERE)
+def test_every_sabotage_turns_every_kind_red(place: str, kind: str, monkeypatch: Patch) -> None:
+    assert is_red(place, kind, monkeypatch)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(("place", "kind"), FAST)
+def test_less_noise_behind_the_ledger_is_seen(place: str, kind: str, monkeypatch: Patch) -> None:
+    assert is_red(place, kind, monkeypatch)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("factor", [2, 3])
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        TeacherPrivacy("answers", 3.6, 1e-5, 200, "laplace"),
+        PartPrivacy("vocabulary", 2.7, setting="pure"),
+        PartPrivacy("density", 2.7, setting="pure"),
+    ],
+    ids=lambda privacy: privacy.part,
+)
+def test_half_of_the_laplace_noise_is_seen_in_as_many_trials_as_an_audit_has(
+    privacy: Any, factor: int, monkeypatch: Patch
+) -> None:
+    laplace = dp.m.make_laplace
+    monkeypatch.setattr(dp.m, "make_laplace", lambda *space, scale: laplace(*space, scale=scale / factor))
+    assert not part(privacy).findings(1000)[0].passed
