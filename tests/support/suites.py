@@ -84,6 +84,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "unit/flows/audit/test_audit.py::test_a_sabotaged_mechanism",
         "unit/flows/publish/test_audits.py::test_an_export_without",
         "unit/tasks/audit/test_attacks.py::test_a_sabotaged_mechanism",
+        "unit/tasks/audit/test_sabotage.py::test_every_sabotage",
     ),
     "the methods of the papers": (
         "e2e/methods/test_methods.py::test_texts_are_chosen",
