@@ -46,7 +46,9 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "unit/tasks/students/test_train.py",
     ),
     "attacks and statistics of fresh noise": (
-        "unit/tasks/audit/",
+        "unit/tasks/audit/test_attacks.py",
+        "unit/tasks/audit/test_canaries.py",
+        "unit/tasks/audit/test_training.py",
         "unit/flows/audit/",
     ),
     "everything that ships, and many random histories": (

@@ -82,6 +82,14 @@ def test_the_gate_adds_epsilons_of_trainings_and_takes_their_deltas_out_of_the_t
     assert filter_epsilon([one, non_private_event()], 2 * DELTA) == math.inf
 
 
+def test_a_count_of_trainings_costs_as_much_as_so_many_trainings():
+    one = dp_sgd_event(1.0, 0.01, 100, 0.7, DELTA)
+    for cost in (filter_epsilon, epsilon_of):
+        alone, both = (cost(events, 3 * DELTA) for events in ([one], [one, one]))
+        assert cost([one | {"count": 2}], 3 * DELTA) == pytest.approx(both, rel=1e-9)
+        assert both > 1.1 * alone
+
+
 def test_an_independent_accountant_never_finds_more_than_the_gate():
     events = [dp_sgd_event(1.0, 0.01, 300, 1.0782, DELTA), gaussian_event(5.0, 4)]
     assert 0 < second_opinion(events, 2 * DELTA) < filter_epsilon(events, 2 * DELTA)

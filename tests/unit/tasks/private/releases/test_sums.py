@@ -22,7 +22,7 @@ from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opin
 from tasks.accounting.density import DensityPrivacy, calibrate_density
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.sums import SumNoise, calibrate_sums
+from tasks.accounting.sums import LEAST_SCALE_INT, SumNoise, calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy
 from tasks.core.refs import Payer
 from tasks.density.kernels import body, counted
@@ -311,6 +311,15 @@ def test_numbers_that_promise_nothing_are_refused_by_name(kind: Kind) -> None:
         bare = kind.noise(epsilon=math.inf, **({"kind": "none"} if isinstance(kind.privacy, TeacherPrivacy) else {}))
         assert (bare.charge.mechanism, bare.charge.event["type"], bare.scale) == ("none", "non_private", 0.0)
         assert add_noise(CleanSums(np.full((1, 2), 7)), bare).sums.tolist() == [[7, 7]]
+
+
+@pytest.mark.parametrize("name", ["density, pure", "answers, laplace"])
+def test_noise_of_too_few_steps_is_refused(name: str) -> None:
+    """On a coarse grid the sums would show more than the formula of the noise says."""
+    kind = KINDS[name]
+    assert kind.noise(epsilon=10.0).scale_int >= LEAST_SCALE_INT
+    with pytest.raises(ConfigError, match=r"privacy\.epsilon.*a smaller number"):
+        kind.noise(epsilon=1e6)
 
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.removable])
