@@ -36,6 +36,9 @@ GUESSED: Final = (0.2, 0.9)
 """Parts of the canaries whose coins are guessed, fixed in advance; half of each are the highest scores. Few guesses
 prove most where noise hides canaries, many where it hides none; about half of all canaries take part, not exactly."""
 
+SEED: Final = 0
+"""Seed of first weights; neither noise nor sampling depends on it."""
+
 TINY_RATE: Final = 1e-12
 """Learning rate: the model must not move, or gradients would change."""
 
@@ -79,8 +82,7 @@ class TrainingAttack(Attack):
         seen: list[Floats] = []
 
         def record(optimizer: Any, *_: Any) -> None:
-            weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-            for weight in weights:
+            for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
                 if sorted(weight.shape) == [len(CLASSES), canaries]:
                     gradient = weight.grad.detach().double().cpu().numpy()
                     seen.append((gradient if len(gradient) == canaries else gradient.T).copy())
@@ -96,26 +98,24 @@ class TrainingAttack(Attack):
 
     def _train(self, present: NDArray[np.int64], canaries: int) -> Floats:
         """Pay for the training and train on the present canaries; return the signs of all gradients."""
-        paid, seed = replace(self.paid, learning_rate=TINY_RATE), 0
         with tempfile.TemporaryDirectory() as name:
-            base, folder = Path(name) / "base", Path(name) / "trained"
+            folder = Path(name)
             if self.trained == "linear":
-                found, student = in_a_head(present, canaries, seed), StudentSpec("linear", seed=seed)
+                records = in_a_head(present, canaries, SEED)
             else:
-                save_model(base, canaries, is_writer=self.trained == "writer")
-                found, student = in_a_table(present, canaries), StudentSpec("finetune", str(base), max_length=1)
-            tools: Any = found.tools.within(Path(name))
-            paid = replace(paid, payer=tools.payer)
+                save_model(folder / "base", canaries, is_writer=self.trained == "writer")
+                records = in_a_table(present, canaries)
+            tools: Any = records.tools.within(folder)
+            paid = replace(self.paid, payer=tools.payer, learning_rate=TINY_RATE)
             taken, _ = pay(tools, paid, lambda number: f"audit {number}")
-            folder.mkdir()
             if self.trained == "writer":
-                controls = {CLASSES[0]: ""}
-                spec = TuneSpec(paid=paid, plm="audit", controls=controls, tokens=2, rank=0, seed=seed)
-                train_writer(tools, spec, base, taken, folder)
+                writer = TuneSpec(paid=paid, plm="audit", controls={CLASSES[0]: ""}, tokens=2, rank=0, seed=SEED)
+                train_writer(tools, writer, folder / "base", taken, folder / "trained")
             else:
-                classify = ClassifySpec(paid=paid, student=student, labels=CLASSES, against=0)
-                train_classifier(tools, classify, None, taken, folder)
-        return found.signs
+                student = StudentSpec(self.trained, str(folder / "base"), max_length=1, seed=SEED)
+                classifier = ClassifySpec(paid=paid, student=student, labels=CLASSES, against=0)
+                train_classifier(tools, classifier, None, taken, folder / "trained")
+        return records.signs
 
 
 def guess_coins(

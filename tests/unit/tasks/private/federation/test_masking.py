@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tasks.federation.rounds import (
     unmasked,
     unpack,
 )
+from tasks.private.federation import party_vote
 from tasks.private.federation.party_vote import RoundKey, _stream, masked
 from tasks.private.voting.ballot import Candidates
 from tests.support.data.masked_rounds import Federation, ints
@@ -55,6 +57,19 @@ def test_the_sum_is_exact_for_any_values(rows: list[tuple[int, ...]]):
     plan = FEW.plan(len(rows))
     values = dict(zip(FEW.secret, ints(rows).T.copy(), strict=True))
     assert unmasked(plan, FEW.uploads(plan, values)).tolist() == [sum(row) for row in rows]
+
+
+def test_every_pair_of_parties_shares_a_mask(monkeypatch: pytest.MonkeyPatch):
+    """Else the few parties that share masks with one could take them off together."""
+    federation, pairs = Federation(5), []
+
+    def recorded(secret: Any, key: RoundKey, transcript: bytes, peer: str, public: bytes) -> Any:
+        pairs.append((key.party, peer))
+        return _stream(secret, key, transcript, peer, public)
+
+    monkeypatch.setattr(party_vote, "_stream", recorded)
+    federation.uploads(federation.plan(2), {party: ints([1, 2]) for party in federation.secret})
+    assert sorted(pairs) == sorted(permutations(federation.secret, 2))
 
 
 def test_an_upload_of_another_form_is_named_and_none_is_left_out():

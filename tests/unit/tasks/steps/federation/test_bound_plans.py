@@ -130,6 +130,19 @@ def test_a_party_compares_the_plans_of_all_itself(tmp_path: Path) -> None:
     assert set(federated.releases().values()) == {0}
 
 
+def test_a_party_masks_only_with_the_key_that_all_have_checked(tmp_path: Path) -> None:
+    """Another process of the party has announced the key in the list: this one cannot mask for it."""
+    federated = open_federated(tmp_path / "f", **PRIVATE)
+    plan = first_plan(federated)
+    target = take_part(federated.parties[TARGET], plan.at, "call-1", {})
+    next(target)  # it has announced its key
+    listed = {name: RoundKey(name, plan, party.secret).announcement.hex() for name, party in federated.parties.items()}
+    federated.files.write(f"{plan.at}/{File.LIST}", json.dumps(listed).encode())
+    with pytest.raises(PartyError, match="lost its key of this round"):
+        next(target)
+    assert set(federated.releases().values()) == {0}
+
+
 def test_a_plan_that_the_coordinator_did_not_sign_is_refused(tmp_path: Path) -> None:
     federated = open_federated(tmp_path / "f", **PRIVATE)
     plan = first_plan(federated)
