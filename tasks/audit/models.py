@@ -79,14 +79,17 @@ def table_classes() -> tuple[Any, Any, Any]:
     torch, transformers = import_torch(), import_local("transformers")
     from types import SimpleNamespace
 
-    class TableConfig(transformers.PretrainedConfig):  # type: ignore[misc]
+    pretrained: Any = transformers.PreTrainedModel
+    settings: Any = transformers.PretrainedConfig
+
+    class TableConfig(settings):  # type: ignore[misc]
         model_type = MODEL
 
         def __init__(self, canaries: int = 1, **options: Any) -> None:
             self.canaries = canaries
             super().__init__(**options)
 
-    class TableWriter(transformers.PreTrainedModel):  # type: ignore[misc]
+    class TableWriter(pretrained):  # type: ignore[misc]
         config_class = TableConfig
 
         def __init__(self, config: Any) -> None:

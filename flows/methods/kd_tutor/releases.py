@@ -94,8 +94,8 @@ def kd_releases(config: KdTutorConfig) -> Releases:
     training: list[TrainingRelease] = []
     if config.method.training is not None:
         assert isinstance(noise, TrainingNoise)
-        trained: Trained = "finetune" if config.discriminator.kind == "finetune" else "linear"
-        training.append(TrainingRelease(noise, config.method.training, trained))
+        model: Trained = "finetune" if config.discriminator.kind == "finetune" else "linear"
+        training.append(TrainingRelease(noise, config.method.training, model))
     teaching = [TeacherAnswersRelease(part, choice, config.public is not None) for part in answers if choice]
     return Releases(noise, (*map(SumRelease, labels), *training, *teaching))
 
