@@ -2,26 +2,36 @@
 
 A mutation replaces text of one module when it is imported; no file changes. Exit code 1 if tests do not notice a
 mutation, if its text no longer occurs exactly once, if a test no longer exists, or if the tests fail without mutations.
+
+Libraries are imported once; each run of tests is a forked process that imports the project, with its mutation.
 """
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from tests.mutants.plugin import Mutant, read_catalogue
+from tests.mutants.plugin import Mutant, install, read_catalogue
 from tests.support.paths import ROOT
 
 AT_ONCE: Final = 2
 TIMEOUT_SECONDS: Final = 300
 FAILED, PASSED = 1, 0
 """Exit codes of pytest; all others mean that it did not run the tests."""
+
+LIBRARIES: Final = (
+    "pytest hypothesis numpy pandas pyarrow.parquet sqlalchemy yaml pydantic scipy.stats sklearn.linear_model torch "
+    "opacus dp_accounting.pld.privacy_loss_distribution opendp.prelude typer httpx jinja2"
+)
+"""Imports that take seconds and do not read the environment of a test."""
+
+Job = tuple[Mutant | None, Sequence[str]]
+"""A mutation, or none, and the tests to run."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -30,16 +40,22 @@ def main(words: Sequence[str]) -> int:
     outdated = [f"OUTDATED  {mutant.name}: {problem}" for mutant in mutants if (problem := mutant.problem())]
     print("\n".join(outdated), end="\n" if outdated else "", flush=True)
     chosen = [mutant for mutant in mutants if not words or any(word in mutant.name for word in words)]
-    files = sound_tests(chosen)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
-        unmutated = list(pool.map(lambda tests: run_tests("", tests, Path(folder)), files))
-        failures = [line for code, line in unmutated if code != PASSED]
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for library in LIBRARIES.split():
+        import_module(library)
+    with tempfile.TemporaryDirectory() as folder:
+        unmutated: list[Job] = [(None, tests) for tests in sound_tests(chosen)]
+        failures = [line for _, code, line in run_all(unmutated, Path(folder)) if code != PASSED]
         if failures:
             print("The tests fail without a mutation: " + "; ".join(failures))
             return 1
         print(f"{len(chosen)} mutations; all tests pass without one ({time.monotonic() - started:.0f} s)", flush=True)
-        sound = [mutant for mutant in chosen if not mutant.problem()]
-        caught = sum(pool.map(lambda mutant: _report(mutant, Path(folder)), sound))
+        jobs: list[Job] = [(mutant, mutant.tests) for mutant in chosen if not mutant.problem()]
+        caught = 0
+        for mutant, code, line in run_all(jobs, Path(folder)):
+            verdict = {FAILED: "caught", PASSED: "SURVIVED"}.get(code, f"BROKEN {code}")
+            print(f"{verdict:9} {mutant.name if mutant else ''}  [{line}]", flush=True)
+            caught += code == FAILED
     print(f"{caught} of {len(chosen)} caught in {time.monotonic() - started:.0f} s")
     return 0 if caught == len(chosen) and not outdated else 1
 
@@ -52,24 +68,48 @@ def sound_tests(mutants: Sequence[Mutant]) -> list[list[str]]:
     return [[file] if file in tests else sorted(tests) for file, tests in files.items()]
 
 
-def _report(mutant: Mutant, folder: Path) -> bool:
-    started = time.monotonic()
-    code, line = run_tests(mutant.name, mutant.tests, folder)
-    verdict = {FAILED: "caught", PASSED: "SURVIVED"}.get(code, f"BROKEN {code}")
-    print(f"{verdict:9} {mutant.name}  [{line}] {time.monotonic() - started:.0f} s", flush=True)
-    return code == FAILED
+def run_all(jobs: Sequence[Job], folder: Path) -> Iterator[tuple[Mutant | None, int, str]]:
+    """Run jobs, `AT_ONCE` at a time; yield mutation, exit code of pytest and first failure, or last line, of each."""
+    waiting: list[Job] = list(jobs)
+    running: dict[int, tuple[Mutant | None, Path]] = {}
+    while waiting or running:
+        while waiting and len(running) < AT_ONCE:
+            mutant, tests = waiting.pop(0)
+            own = Path(tempfile.mkdtemp(dir=folder))
+            running[_fork(lambda mutant=mutant, tests=tests, own=own: _run_tests(mutant, tests, own))] = mutant, own
+        process, status = os.wait()
+        mutant, own = running.pop(process)
+        output = (own / "log.txt").read_text(encoding="utf-8", errors="replace")
+        failures = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        yield mutant, os.waitstatus_to_exitcode(status), (failures or output.strip().splitlines()[-1:] or [""])[0]
 
 
-def run_tests(name: str, tests: Sequence[str], folder: Path) -> tuple[int, str]:
-    """Run tests with a mutation (empty for none); return pytest's exit code and the first failure or its last line."""
-    environment = os.environ | {"MUTANT": name, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-p", "tests.mutants.plugin", "-p", "no:cacheprovider", "-x", "-rfE"]
-    command += ["--hypothesis-seed=0", "-m", "not slow and not gpu and not browser", f"--timeout={TIMEOUT_SECONDS}"]
-    command += [f"--basetemp={tempfile.mkdtemp(dir=folder)}/tests", *tests]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    failures = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    lines = (done.stdout + done.stderr).strip().splitlines()
-    return done.returncode, (failures or lines[-1:] or [""])[0]
+def _fork(work: Callable[[], int]) -> int:
+    """Return the process that does the work and ends with its result."""
+    process = os.fork()
+    if process:
+        return process
+    try:
+        os._exit(work())
+    finally:
+        os._exit(3)  # pytest's code of an internal error
+
+
+def _run_tests(mutant: Mutant | None, tests: Sequence[str], folder: Path) -> int:
+    """Run tests with a mutation, or with none; write their output to log.txt and return the exit code."""
+    import pytest
+
+    log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(log, stream.fileno())
+    os.chdir(ROOT)
+    if mutant is not None:
+        install(mutant)
+    options = ["-p", "no:cacheprovider", "-x", "-rfE", "--hypothesis-seed=0", f"--timeout={TIMEOUT_SECONDS}"]
+    options += ["-m", "not slow and not gpu and not browser", f"--basetemp={folder}/tests"]
+    code = int(pytest.main([*options, *tests]))
+    sys.stdout.flush()
+    return code
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Plugin of pytest that imports one module with the mutation named by the variable MUTANT."""
+"""Mutations of modules, and the finder that imports a module with its mutation."""
 
 import importlib.abc
 import importlib.machinery
 import importlib.util
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,14 +83,8 @@ class MutantLoader(importlib.machinery.SourceFileLoader):
         return compile(self.mutant.source(), self.path, "exec", dont_inherit=True)
 
 
-def _install() -> None:
-    name = os.environ.get("MUTANT", "")
-    if not name:
-        return
-    mutant = next(mutant for mutant in read_catalogue() if mutant.name == name)
+def install(mutant: Mutant) -> None:
+    """Let this process import the mutated module; RuntimeError if it has imported the sound one."""
     if mutant.module in sys.modules:
         raise RuntimeError(f"{mutant.module} was imported before its mutation.")
     sys.meta_path.insert(0, MutantFinder(mutant))
-
-
-_install()

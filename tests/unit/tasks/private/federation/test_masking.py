@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import secrets
 from itertools import permutations
 from typing import Any
 
@@ -12,9 +13,12 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 from connectors.interfaces.errors import ArtifactError, PartyError
+from connectors.security.signing import public_pem
 from tasks.federation.rounds import (
+    COORDINATOR,
     File,
     PlanMismatchError,
+    PlanSignatureError,
     RoundPlan,
     check_announcements,
     pack,
@@ -256,3 +260,13 @@ class Files(dict):
     """An exchange that can only be read."""
 
     read = dict.get
+
+
+def test_a_plan_under_the_header_of_another_round_is_refused():
+    """The parties of a round must read the plan whose digest is in their keys."""
+    secret, plan = secrets.token_bytes(32), FEW.plan(2)
+    other = plan.model_copy(update={"attempt": 1}).at
+    data = sign_message(secret, File.PLAN, other, COORDINATOR, plan.model_dump_json().encode())
+    with pytest.raises(PlanSignatureError, match="did not sign it"):
+        RoundPlan.from_message(data, other, public_pem(secret))
+    assert RoundPlan.from_message(plan.to_message(secret), plan.at, public_pem(secret)) == plan
