@@ -88,6 +88,17 @@ class Releasing:
         assert spent(book, "bank") == pytest.approx(THREE)
         assert book.verify() == []
 
+    def test_a_second_payment_leaves_other_runs_what_they_reserved(self, book: PrivacyLedger) -> None:
+        book.set_cap("bank", THREE, DELTA, "owner", "")
+        book.reserve("bank", plan(releases=1), "me")
+        book.reserve("bank", plan("run-2", 2), "you")
+        book.release_once(request(key="old"), lambda: b"noise")
+        with pytest.raises(BudgetError):
+            book.release_once(request(key="new", respend=True), never)
+        for slot in (0, 1):
+            book.release_once(request(slot, f"other-{slot}", "run-2"), lambda: b"noise")
+        assert spent(book, "bank") == pytest.approx(THREE)
+
     def test_a_finished_run_that_lost_its_texts_stops_or_pays_like_an_open_one(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", THREE, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")

@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,6 +12,7 @@ from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.task_files import load_task
 from flows.engine import approval, text
 from flows.engine.approval import ask, contract_of
+from flows.engine.lifecycle import return_reservation
 from flows.engine.plan import planned
 from flows.engine.prepare import prepare, releases_of
 from flows.engine.tools import RunTools
@@ -69,3 +71,17 @@ def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.Mon
     with pytest.raises(ApprovalError, match=r"Nobody approved this plan within 0 minutes\. Nothing was spent"):
         pausing.ask_in_prefect("this plan", "1", "The plan.", approval.NOTHING)
     assert states == ["PAUSED"]
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_a_stopped_run_keeps_its_reservation_once_it_has_released(released: bool) -> None:
+    """The rest of its budget is its own: a resumed run must be able to pay for its last releases."""
+    entries = [SimpleNamespace(kind="reserve", run_id="run-1"), SimpleNamespace(kind="release", run_id="run-2")]
+    entries += [SimpleNamespace(kind="release", run_id="run-1")] * released
+    returned: list[tuple[str, str]] = []
+    ledger = SimpleNamespace(history=lambda _: entries, finish=lambda *who: returned.append(who))
+    called = SimpleNamespace(dataset="notes", run_id="run-1")
+    run: Any = SimpleNamespace(tools=SimpleNamespace(called=called, ledger=ledger))
+    message = return_reservation(run)
+    assert returned == ([] if released else [("notes", "run-1")])
+    assert ("wasp abandon run-1" in message) == released
