@@ -116,7 +116,13 @@ def table_classes() -> tuple[Any, Any, Any]:
         def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:  # noqa: ARG002
             return SimpleNamespace(logits=self._scores(input_ids[:, 0]))
 
-    transformers.AutoConfig.register(MODEL, TableConfig)
-    transformers.AutoModelForCausalLM.register(TableConfig, TableWriter)
-    transformers.AutoModelForSequenceClassification.register(TableConfig, TableClassifier)
-    return TableConfig, TableWriter, TableClassifier
+    return _registered(TableConfig, TableWriter, TableClassifier)
+
+
+def _registered(config: Any, writer: Any, classifier: Any) -> tuple[Any, Any, Any]:
+    """Return classes that the automatic loaders of transformers find by the type of the model."""
+    transformers = import_local("transformers")
+    transformers.AutoConfig.register(MODEL, config)
+    transformers.AutoModelForCausalLM.register(config, writer)
+    transformers.AutoModelForSequenceClassification.register(config, classifier)
+    return config, writer, classifier
