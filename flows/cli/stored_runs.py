@@ -12,6 +12,7 @@ from connectors.interfaces.errors import ArtifactError, ConfigError
 from flows.catalog import find_flow, flow_names, method_names
 from flows.cli.common import Output
 from flows.runtime.interruption import ended_in_order
+from flows.runtime.locations import with_locations
 from flows.runtime.manifest import held_here, is_held, is_held_here, read_book
 from flows.runtime.state_folder import state_folder, state_path
 from flows.runtime.stores import open_artifacts, open_ledger, open_tracked
@@ -226,7 +227,7 @@ def read_summary(artifacts: Artifacts, manifest: dict[str, Any]) -> dict[str, An
         raise ArtifactError(
             f"{artifacts.where(path)}: file is damaged ({error}). Write it again with: wasp resume {run_id}"
         ) from None
-    return value
+    return with_locations(artifacts, value)
 
 
 def _state(home: Path, manifest: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Fields and values that earlier versions had, with what to write instead."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -9,6 +9,11 @@ import yaml
 
 from connectors.models.base.options import REMOVED_OPTIONS, VENDOR_OPTIONS
 
+SAME_FIELDS: Final = {"filler.": "plms.", "vocabulary.embedder.": "embedder."}
+"""Groups whose fields are those of another group."""
+SHIPPED_CONNECTORS: Final = ("anthropic", "fill_mask", "hf", "litellm", "ngram", "openai", "recorded")
+"""Connectors of which options were removed; a connector of another package may have options of the same names."""
+
 
 @cache
 def removed_fields() -> dict[str, dict[str, str]]:
@@ -16,6 +21,14 @@ def removed_fields() -> dict[str, dict[str, str]]:
     fields = yaml.safe_load(Path(__file__).with_name("removed.yaml").read_text(encoding="utf-8"))
     options = {name: REMOVED_OPTIONS[name] for name in ("bin_weights", "token_budget", *VENDOR_OPTIONS)}
     return {**fields, "any": fields["any"] | {f"plms.options.{name}": options[name] for name in options}}
+
+
+@cache
+def removed_defaults(flow: str) -> dict[str, Any]:
+    """Return the values of settings that ids of runs contain and configurations do not, by path."""
+    text = Path(__file__).with_name("removed_defaults.yaml").read_text(encoding="utf-8")
+    values = yaml.safe_load(text)
+    return {**values["any"], **values.get(flow, {})}
 
 
 REMOVED_VALUES: Final = {
@@ -36,11 +49,14 @@ REMOVED_VALUES: Final = {
 def explain_removed(flow: str | None, field: str, value: Any) -> str | None:
     """Return the message for a removed field or value of a flow's configuration; None for any other."""
     fields = removed_fields()
+    shown = field
+    for group, other in SAME_FIELDS.items():
+        field = other + field.removeprefix(group) if field.startswith(group) else field
     advice = fields.get(flow or "any", {}).get(field) or fields["any"].get(field)
     if advice is not None:
-        return f"{field}: removed in 0.3. {advice}"
+        return f"{shown}: removed in 0.3. {advice}"
     if isinstance(value, str) and (field, value) in REMOVED_VALUES:
-        return f"{field}: '{value}' was removed in 0.3. {REMOVED_VALUES[field, value]}"
+        return f"{shown}: '{value}' was removed in 0.3. {REMOVED_VALUES[field, value]}"
     return None
 
 
@@ -59,7 +75,20 @@ def without_removed(flow: str, values: Mapping[str, Any]) -> dict[str, Any]:
     student = result.get("student") or {}
     if student.get("kind", "finetune") == "finetune":
         student.pop("adaptation", None)
+    for plm in [*result.get("plms", []), result.get("filler") or {}]:
+        if plm.get("connector") in SHIPPED_CONNECTORS and "options" in plm:
+            plm["options"] = {name: value for name, value in plm["options"].items() if name not in REMOVED_OPTIONS}
     return result
+
+
+def removed_settings(flow: str, values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and value of the removed fields and values in a configuration of an earlier version."""
+    for name, value in values.items():
+        field = f"{path}{name}"
+        if explain_removed(flow, field, value) is not None:
+            yield field, value
+        elif isinstance(value, Mapping):
+            yield from removed_settings(flow, value, f"{field}.")
 
 
 def _without(flow: str, path: str, value: Any) -> Any:

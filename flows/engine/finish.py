@@ -24,6 +24,7 @@ from flows.engine.summary import elapsed, outgoing, summary
 from flows.engine.text import next_steps
 from flows.engine.tracking import page_url, serving
 from flows.engine.usefulness import usefulness
+from flows.runtime.locations import located
 from flows.runtime.manifest import Approval, now, versions
 from flows.runtime.stores import tracking_store
 from flows.runtime.terminal_progress import display
@@ -92,6 +93,7 @@ def write_report(artifacts: Artifacts, run_id: str) -> Path:
     if stored is None:
         raise ConfigError(f"Run {run_id} has no report yet. Resume with: wasp resume {run_id}")
     report, path = from_json(json.loads(stored)), f"runs/{run_id}/synthetic.parquet"
+    report = replace(report, places=located(artifacts, run_id, report.places))
     page = render(report, None if report.not_private else _browsed(artifacts, path))
     return artifacts.write_text(f"runs/{run_id}/report.html", page)
 

@@ -24,7 +24,7 @@ from flows.engine import run_page
 from flows.engine.approval import ask
 from flows.engine.finish import finish_run
 from flows.engine.plan import measured_lengths, plan_of
-from flows.engine.prepare import prepare
+from flows.engine.prepare import explain_change, prepare
 from flows.engine.run import Run, RunResults
 from flows.engine.server import server_policy
 from flows.engine.tracking import start_tracking
@@ -116,13 +116,10 @@ def _execute(
         config = with_changes(config, changes)
         check_room(home)
         approve = partial(ask, config, resumes) if config.execution.approval else None
-        prepared = prepare(flow_name, config, home, approve)
+        prepared = prepare(flow_name, config, home, approve, resumes)
         name = prepared.tools.called
         if resumes not in (None, name.run_id):
-            raise ConfigError(
-                f"Run {resumes} cannot be resumed: its task file, data or models changed since it started. Restore "
-                f"them, or start a new run with its own budget ({name.run_id}): wasp run {flow_name}"
-            )
+            raise ConfigError(explain_change(prepared, resumes))
         story.folder = home / "runs" / name.run_id
         with in_use(home), held(home, name.run_id, prepared.tools.ledger):
             finished_summary = standing(prepared.tools.artifacts, name.run_id, config.privacy.respends)

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
@@ -17,7 +16,6 @@ from connectors.ledger.ledger import PrivacyLedger
 from connectors.rows.reader import check_public
 from flows.catalog import find_method
 from flows.config.base import AnyConfig
-from flows.config.execution import PACE
 from flows.config.paths import dataset_of
 from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
@@ -25,11 +23,19 @@ from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import notify_owner, with_declared_rows
 from flows.engine.federation import federation_of, identify_parties
 from flows.engine.method import Releases
+from flows.engine.run_identity import (
+    RunParts,
+    changed_parts,
+    find_name,
+    require_resumable,
+    settings_of,
+    stored_settings,
+)
 from flows.engine.run_summary import check_metric_names
 from flows.engine.server import require_addresses
 from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
-from flows.runtime.manifest import Approval
+from flows.runtime.manifest import Approval, begun, read_book, written_by
 from flows.runtime.state_folder import who
 from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.accounting.votes import Noise
@@ -47,11 +53,12 @@ Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval]
 class Prepared:
     """A run that is ready to start: tools, task, releases, references to rows, plan and warnings.
 
-    `asked`: the configuration as written; that of the tools lacks private rows that stay closed.
+    `asked`: the configuration as written; that of the tools lacks private rows that stay closed. `parts`: what the
+    run's id is a digest of.
     """
 
     tools: RunTools
-    card: TaskCard
+    parts: RunParts
     releases: Releases
     plan: BudgetPlan
     test: Reference | None
@@ -63,14 +70,20 @@ class Prepared:
     federation: Federation | None = None
 
     @property
+    def card(self) -> TaskCard:
+        """The task."""
+        return self.parts.card
+
+    @property
     def noise(self) -> Noise:
         """The noise of all releases together."""
         return self.releases.noise
 
 
-def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) -> Prepared:
+def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, resumes: str | None = None) -> Prepared:
     """Check everything, identify the private dataset if there is one, and plan; nothing is reserved or spent.
 
+    `resumes`: the id of the run to resume; what is prepared has another id if something changed.
     `ask` is called after all other checks and before the private rows are opened for the first time.
     Raises ConfigError, InputError or PrivateInputError, and any error of `ask`. None of them depends on the content of
     a private row: such a refusal would be an answer without noise.
@@ -105,13 +118,13 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None) ->
         identity = Identity(of_parties, (), Marks(public=True))  # each party's own cap limits it
     contents = [reference.content if reference else None for reference in (test, public)]
     contents += [*([shown.content] if shown else []), *own]
-    run_name = _name(tools, flow, card, identity, contents)
+    run_name, parts = _name(tools, flow, card, identity, contents, resumes)
     charges = releases.charges
     if federation is not None:
         charges = (shared_charge(shared),) * len(charges)
     plan = BudgetPlan(run_name.run_id, flow, releases.noise.delta, charges)
     return Prepared(
-        tools.named(run_name), card, releases, plan, test, public, warnings, approval, asked, shown, federation
+        tools.named(run_name), parts, releases, plan, test, public, warnings, approval, asked, shown, federation
     )
 
 
@@ -160,8 +173,13 @@ def _reference(field: str, rows: Rows, card: TaskCard, tools: RunTools) -> Refer
 
 
 def _name(
-    tools: RunTools, flow: str, card: TaskCard, identity: Identity | None, contents: Sequence[str | None]
-) -> RunName:
+    tools: RunTools,
+    flow: str,
+    card: TaskCard,
+    identity: Identity | None,
+    contents: Sequence[str | None],
+    resumes: str | None,
+) -> tuple[RunName, RunParts]:
     config, dataset, fingerprint = tools.config, "", ""
     if identity is not None:
         fingerprint = identity.fingerprint
@@ -171,27 +189,41 @@ def _name(
         if config.private is not None:
             join_group(tools.ledger, config.private, dataset)
             notify_owner(tools.ledger, dataset, tools.home)
-    excluded: dict[str, Any] = {"execution": PACE, "privacy": {"on_lost_artifacts"}}
-    excluded |= dict.fromkeys(
-        ("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export"), True
-    )
-    settings = config.identifying(config.model_dump(mode="json", exclude=excluded))
-    for rows in ("private", "test", "public", "few_shot", "vocabulary"):
-        if settings.get(rows) is not None:
-            settings[rows] |= {"path": "", "name": ""}
-            settings[rows].pop("dataset", None)
-    if settings.get("private") is not None:
-        del settings["private"]["group"]  # the group is charged as well, but the run is the same
-    if settings.get("parties") is None:
-        settings.pop("parties", None)
-    else:  # the fingerprint identifies the parties; the way to reach them does not affect the run id
-        settings["parties"] = {name: settings["parties"][name] for name in ("minimum", "colluding")}
-        settings["parties"]["embeddings"] = "float32"  # as in earlier versions
+    stored = read_book(tools.artifacts, resumes) if resumes else {}
+    settings = stored_settings(config, stored) if stored else None
     models = [[model.name, tools.model(model.name).identity, *["list"] * model.is_listed] for model in config.models]
-    content = digest([flow, card, settings, models, tools.embedder.identity, fingerprint, *contents])
+    given = RunParts(
+        flow, settings or settings_of(config), card, models, tools.embedder.identity, fingerprint, tuple(contents)
+    )
     task = Path(config.task).stem.replace("_", "-")
-    run_id = f"{flow}-{task}-e{config.epsilon:g}-s{config.execution.seed}-{content[:10]}"
-    return RunName(run_id, flow, dataset, fingerprint)
+    name = f"{flow}-{task}-e{config.epsilon:g}-s{config.execution.seed}"
+    is_listed = any(model.is_listed for model in config.models)
+    run_id, parts = find_name(
+        given,
+        name,
+        is_listed,
+        lambda run_id: run_id == resumes if resumes else bool(read_book(tools.artifacts, run_id)),
+    )
+    if run_id == resumes:
+        require_resumable(flow, stored, parts.settings)
+    return RunName(run_id, flow, dataset, fingerprint), parts
+
+
+def explain_change(prepared: Prepared, run_id: str) -> str:
+    """Return the message for a run that cannot be resumed because something changed: what, and how to continue."""
+    tools, flow = prepared.tools, prepared.tools.called.flow
+    manifest = read_book(tools.artifacts, run_id)
+    if not manifest:
+        return f"{tools.artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs"
+    is_same = stored_settings(tools.config, manifest) is not None
+    texts = tools.artifacts.finished(f"runs/{run_id}/iteration=0/plm=*/samples.parquet")
+    changed = changed_parts(prepared.parts, manifest, is_same, texts)
+    writer, this = written_by(manifest), written_by(begun(run_id, flow, None, {}))
+    by = "" if writer == this else f" It was written by {writer}; this is {this}."
+    return (
+        f"Run {run_id} cannot be resumed: its {changed} changed since it started.{by} Restore what changed, or start a "
+        f"new run with its own budget ({tools.run_id}): wasp run {flow}"
+    )
 
 
 def join_group(ledger: PrivacyLedger, private: PrivateRows, dataset: str) -> None:

@@ -1,10 +1,7 @@
 """Experiment tracking: the parameters of a run, and how MLflow serves its student."""
 
 import math
-import subprocess
 from contextvars import ContextVar
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -14,7 +11,7 @@ from flows.config.base import AnyConfig
 from flows.config.execution import PACE
 from flows.engine.run import Run
 from flows.engine.tools import RunName
-from flows.runtime.manifest import versions
+from flows.runtime.manifest import code_commit, versions
 from flows.runtime.state_folder import who
 from tasks.accounting.no_noise import finite
 
@@ -62,20 +59,6 @@ def page_url() -> str:
     """Return the address of the run's page in Prefect; empty for the 'None/...' that it returns without a UI."""
     url = runtime.flow_run.ui_url or ""
     return url if "://" in url else ""
-
-
-@cache
-def code_commit() -> str:
-    """Return the commit of a checkout, empty for an installed package or without git."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return ""
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def start_tracking(run: Run) -> None:

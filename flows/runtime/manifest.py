@@ -6,15 +6,18 @@ import importlib.metadata
 import json
 import os
 import socket
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.artifacts.atomic_files import locked
 from connectors.interfaces.errors import ArtifactError, ConfigError
+from connectors.interfaces.packages import PROJECT
 from connectors.interfaces.redaction import redact
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
     from flows.engine.prepare import Prepared
 
-SHOWN_VERSIONS = ("wasp-synth", "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
+SHOWN_VERSIONS = (PROJECT, "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
 
 TAKEN = "Run {run_id} is already executed by another {by}. Wait for it, or stop it and run again"
 
@@ -84,6 +87,7 @@ def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBo
         "dollars": earlier.get("dollars", 0.0),
         "dollars_estimated": earlier.get("dollars_estimated", 0.0),
         "approval": asdict(prepared.approval) if prepared.approval else earlier.get("approval"),
+        "identity": prepared.parts.to_json(),
     }
     was_done = earlier.get("state") == "done"
     return RunBook(artifacts, begun(name.run_id, flow, name.dataset, config) | values, was_done)
@@ -98,6 +102,7 @@ def begun(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -
         "dataset": dataset,
         "config": config,
         "versions": versions(),
+        "commit": code_commit(),
         "started": now(),
         "process": os.getpid(),
         "machine": socket.gethostname(),
@@ -204,6 +209,26 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return installed
+
+
+@cache
+def code_commit() -> str:
+    """Return the commit of a checkout, empty for an installed package or without git."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def written_by(manifest: Mapping[str, Any]) -> str:
+    """Return the version that wrote a run last, with its commit if that is known."""
+    version, commit = manifest["versions"].get(PROJECT, "unknown"), manifest.get("commit", "")
+    return f"version {version}, commit {commit[:8]}" if commit else f"version {version}"
 
 
 def now() -> str:

@@ -18,6 +18,7 @@ from connectors.artifacts.atomic_files import explained, write_text_whole
 from connectors.artifacts.store import Artifacts
 from connectors.interfaces.errors import ConfigError, LostArtifactsError
 from connectors.models.base.completion_store import CompletionStore
+from flows.runtime.locations import with_locations
 from flows.runtime.manifest import held_here, now, read_book
 from flows.runtime.terminal_progress import display
 from flows.storage.retention import LEFTOVERS, REMOVED, Item, read_json
@@ -124,7 +125,7 @@ def standing(artifacts: Artifacts, run_id: str, respend: bool) -> dict[str, Any]
         note = f"{losses}. The run stays finished. To generate them again: wasp resume {run_id} --respend"
         display().say(note)
         values: dict[str, Any] = json.loads(summary)
-        return values | {"removed": note}
+        return with_locations(artifacts, values) | {"removed": note}
     if losses.texts:
         raise LostArtifactsError(
             f"Run {run_id} is not finished, and {losses}. To resume, the models must generate the texts again. They "

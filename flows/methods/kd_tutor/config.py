@@ -2,7 +2,7 @@
 
 from functools import partial
 from operator import is_
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -118,11 +118,6 @@ class KdTutorConfig(OwnRowsConfig):
             )
         }
     )
-
-    @classmethod
-    def identifying(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values that determine the id of a run; earlier versions had a field `filter`."""
-        return values | {"filter": None}
 
     @property
     def epsilon(self) -> float:

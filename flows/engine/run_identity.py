@@ -1,0 +1,216 @@
+"""Names a run by a digest of everything that determines its result.
+
+A run keeps its id when settings are added, removed or left out: later versions resume it, and repeat it without a
+second charge. `LAYOUTS` lists the forms of the digest; CONTRIBUTING.md, "Compatibility", says how a setting changes
+without a new one.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from connectors.interfaces.content_keys import canonical, digest
+from connectors.interfaces.errors import ConfigError
+from flows.config.base import AnyConfig
+from flows.config.files import read_stored
+from flows.config.method import DENSITIES
+from flows.config.removed import removed_defaults, removed_settings
+from flows.runtime.manifest import written_by
+from tasks.text.prompts import TaskCard
+
+Settings = dict[str, Any]
+UNUSED: Final = ("task", "data_root", "tracking", "limits", "plms", "plms_used", "filler", "export")
+"""Fields that the digest leaves out, or contains by their content."""
+ROWS: Final = ("private", "test", "public", "few_shot", "vocabulary")
+"""Groups with the location of a table, which is identified by its content."""
+WITHOUT_EFFECT: Final = ("evaluation.map", "student.precision", "rows_at_once", "checkpoint_every")
+"""Removed settings, by the end of their path, with which a run may be resumed: they change no release."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunParts:
+    """What determines the result of a run.
+
+    Attributes:
+        settings: settings of the configuration that affect the result (`settings_of`).
+        models: name and identity of each language model.
+        fingerprint: keyed name of the private rows, empty if there are none.
+        contents: digests of the other rows, and what the method adds.
+    """
+
+    flow: str
+    settings: Settings
+    card: TaskCard
+    models: Sequence[Sequence[str]]
+    embedder: str
+    fingerprint: str
+    contents: Sequence[str | None]
+
+    def digest(self) -> str:
+        """Return the digest that ends the id of a run."""
+        values = [self.flow, self.card, self.settings, self.models, self.embedder, self.fingerprint, *self.contents]
+        return digest(values)[:10]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings, and a digest of each other part, for the manifest."""
+        return {
+            "settings": self.settings,
+            "task file": digest(self.card),
+            "language models": digest(self.models),
+            "embedder": digest(self.embedder),
+            "private rows": digest(self.fingerprint),
+            "test, public or example rows": digest(self.contents),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A form of the digest that some version wrote."""
+
+    settings: Callable[[str, Settings], Settings]
+    card: Callable[[TaskCard, bool], TaskCard]
+
+    def arrange(self, parts: RunParts, is_listed: bool) -> RunParts:
+        """Return the parts of a run in this form; `is_listed`: a model gets the beginnings of lists."""
+        settings = self.settings(parts.flow, deepcopy(parts.settings))
+        return replace(parts, settings=settings, card=self.card(parts.card, is_listed))
+
+
+def settings_of(config: AnyConfig) -> Settings:
+    """Return the settings of a configuration that affect the result of its run."""
+    return config.identifying(_prune(config.model_dump(mode="json")))
+
+
+def stored_settings(config: AnyConfig, manifest: Mapping[str, Any]) -> Settings | None:
+    """Return the settings that the id of a stored run contains; None if `config` has others.
+
+    They contain settings that this version does not have.
+    """
+    stored = read_stored(type(config), manifest)
+    if settings_of(stored if config.private else stored.model_copy(update={"private": None})) != settings_of(config):
+        return None
+    written: Settings = manifest["identity"]["settings"] if "identity" in manifest else _prune(manifest["config"])
+    closed = {"private": None} if written.get("private") and config.private is None else {}
+    return config.identifying(written | closed)
+
+
+def find_name(parts: RunParts, name: str, is_listed: bool, is_stored: Callable[[str], bool]) -> tuple[str, RunParts]:
+    """Return the id of a run, and its parts in the form of its digest.
+
+    This is the id of an equal run that is stored, also by an earlier version; else that of the current form. `name`
+    begins the id.
+    """
+    forms = [layout.arrange(parts, is_listed) for layout in LAYOUTS]
+    named = {f"{name}-{form.digest()}": form for form in reversed(forms)}
+    current = f"{name}-{forms[0].digest()}"
+    run_id = next((run_id for run_id in (current, *named) if is_stored(run_id)), current)
+    return run_id, named[run_id]
+
+
+def require_resumable(flow: str, manifest: Mapping[str, Any], settings: Settings) -> None:
+    """Raise ConfigError for a stored run with a removed setting that would change its releases."""
+    defaults = removed_defaults(flow)
+    for path, value in removed_settings(flow, settings):
+        if path.endswith(WITHOUT_EFFECT) or (path in defaults and value == defaults[path]):
+            continue
+        run_id = manifest["run_id"]
+        raise ConfigError(
+            f"{path}: Run {run_id} has the value {value!r}, and this version does not have the setting. Resume it with "
+            f"the version that wrote it ({written_by(manifest)}), or return its budget: wasp abandon {run_id}"
+        )
+
+
+def changed_parts(
+    parts: RunParts, manifest: Mapping[str, Any], is_same: bool, texts: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """Return the parts of a run that differ from those of a stored one, for a message.
+
+    `is_same`: the settings are equal. `texts`: entries of the texts of the stored run's first iteration, by path. They
+    contain task and model, which manifests of earlier versions do not.
+    """
+    cards = [layout.card(parts.card, is_listed) for layout in LAYOUTS for is_listed in (True, False)]
+    changed = [] if is_same else ["settings"]
+    if "identity" in manifest:
+        stored, now = manifest["identity"], parts.to_json()
+        now["task file"] = next((value for card in cards if (value := digest(card)) == stored["task file"]), "")
+        return " and ".join([*changed, *(name for name in stored if name != "settings" and stored[name] != now[name])])
+    if changed or not texts:
+        return " and ".join(changed) or "task file, data or models"
+    plain = [json.loads(canonical(card)) for card in cards]
+    identities = {name: identity for name, identity, *_ in parts.models}
+    for path, entry in texts.items():
+        name, written = PurePosixPath(path).parts[-2].removeprefix("plm="), entry["parameters"]
+        if written["card"] not in plain and "task file" not in changed:
+            changed.append("task file")
+        if written["model"] != identities.get(name):
+            changed.append(f"language model {name}")
+    return " and ".join(changed) or "data or embedder"
+
+
+def _prune(values: Mapping[str, Any]) -> Settings:
+    """Return a configuration as a manifest has it without what does not affect the result."""
+    settings = {name: deepcopy(value) for name, value in values.items() if name not in UNUSED}
+    settings["execution"] = {"seed": settings["execution"]["seed"]}
+    settings["privacy"].pop("on_lost_artifacts", None)
+    for rows in ROWS:
+        if settings.get(rows) is not None:
+            settings[rows] |= {"path": "", "name": ""}
+            settings[rows].pop("dataset", None)
+    if settings.get("private") is not None:
+        del settings["private"]["group"]  # the group is charged as well, but the run is the same
+    if settings.get("parties") is None:
+        settings.pop("parties", None)
+    else:  # the fingerprint identifies the parties; the way to reach them does not affect the run id
+        kept = ("minimum", "colluding", "embeddings")
+        settings["parties"] = {name: value for name, value in settings["parties"].items() if name in kept}
+    for embedder in (settings.get("embedder"), (settings.get("vocabulary") or {}).get("embedder")):
+        (embedder or {}).pop("backend", None)
+    return settings
+
+
+def _with_defaults(flow: str, settings: Settings) -> Settings:
+    """Add the settings that this version does not write, with the values that every run of this version has."""
+    for path, value in removed_defaults(flow).items():
+        *groups, name = path.split(".")
+        group: Any = settings
+        for part in groups:
+            group = group.get(part) if isinstance(group, dict) else None
+        if isinstance(group, dict):
+            group.setdefault(name, value)
+    method, privacy = settings["method"], settings["privacy"]
+    if flow == "aug_pe" and method["keywords"] == "private_vocabulary":
+        method.setdefault("words", 10)
+    if "joined_by" in privacy and privacy["joined_by"] is None:
+        is_mean = privacy["protects"] == "person" and method.get("guidance") in DENSITIES
+        privacy["joined_by"] = "mean" if is_mean else "max"
+    return settings
+
+
+def _with_written_adaptation(flow: str, settings: Settings) -> Settings:
+    """Add the default of `student.adaptation` as an earlier version stored it where a configuration wrote it."""
+    settings["student"].setdefault("adaptation", "none")
+    return _with_defaults(flow, settings)
+
+
+def _without_defaults(flow: str, settings: Settings) -> Settings:
+    if flow == "kd_tutor":
+        settings["filter"] = None
+    if "parties" in settings:
+        settings["parties"]["embeddings"] = "float32"
+    return settings
+
+
+def _without_idle_heading(card: TaskCard, is_listed: bool) -> TaskCard:
+    """Leave out the heading of lists if no prompt has it."""
+    return card if is_listed else replace(card, list_heading="")
+
+
+LAYOUTS: Final = (
+    Layout(_with_defaults, _without_idle_heading),  # this version, and 0.2.0 until commit 701dc80
+    Layout(_with_written_adaptation, _without_idle_heading),  # 0.2.0 until commit 701dc80
+    Layout(_without_defaults, lambda card, _: card),  # 0.2.0 at commit 035aa862
+)
+"""Forms of the digest, the current one first."""
