@@ -145,15 +145,22 @@ def check_new(name: str, epsilon: float | None) -> None:
         raise ConfigError(f"NAME: '{name}' is registered. Use another name, or first: wasp dataset remove {name}")
 
 
-def register(name: str, view: DatasetView, epsilon: float | None) -> dict[str, Any]:
-    """Identify the rows of a checked view, record it with its cap, and return its description."""
+def register(name: str, view: DatasetView, epsilon: float | None, protects: str = "record") -> dict[str, Any]:
+    """Identify the rows of a checked view, record it with its cap, and return its description.
+
+    `protects`: the unit of the cap. It stays records if releases of the same rows protected records.
+    """
     from flows.engine.datasets import notify_owner, register_view
 
     home = state_folder()
     ledger = open_ledger(home)
     dataset = register_view(ledger, open_zone(home), name, view)
+    status = ledger.status(dataset)
+    unit = "record" if any(released.startswith("record/") for released in status.units) else protects
     if epsilon is not None:
-        ledger.set_cap(dataset, epsilon, DELTA, who(), "wasp dataset add")
+        ledger.set_cap(dataset, epsilon, DELTA, who(), "wasp dataset add", unit)
+    elif unit == "person" and status.cap is not None and status.delta is not None:
+        ledger.set_cap(dataset, status.cap, status.delta, who(), "wasp init: persons are protected", unit)
     notify_owner(ledger, dataset, home)
     return _description(ledger, name)
 

@@ -124,7 +124,7 @@ def init(name: str, options: Options) -> dict[str, Any]:
         title = f"Task of {name}. {better} the texts."
         _write(files["task"], title, name, schemas[1], task_values)
         _write(files["config"], f"WASP on the registered dataset {name}", name, schemas[0], values)
-        registered = dataset.register(name, view, options.cap)
+        registered = dataset.register(name, view, options.cap, "person" if person else "record")
     return {
         "name": name,
         "config": str(files["config"]),

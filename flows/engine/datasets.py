@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from connectors.rows.headers import read_header
 from connectors.rows.places import bases_of, places_of
 from flows.config.base import AnyConfig
 from flows.config.files import check_config
-from flows.config.paths import dataset_name, rows_ref
+from flows.config.paths import dataset_name, dataset_of, rows_ref
 from flows.config.rows import DatasetView, PrivateRows
 from flows.engine.server import server_policy
 from flows.runtime.state_folder import who
@@ -81,6 +82,20 @@ def store_frame(home: Path, name: str, rows: object) -> Path:
     with sealed(home / "private" / "problems"):
         write_table_for_owner(path, rows)
     return path
+
+
+def require_unit(config: AnyConfig, home: Path) -> None:
+    """Raise ConfigError if a run that protects only records meets a cap for persons."""
+    ledger, (name, _) = open_ledger(home), dataset_of(config)
+    dataset = ledger.known(name)
+    if dataset is None or getattr(config.guarantee, "protects", "person") == "person":
+        return
+    for member in (dataset, *ledger.status(dataset).members):
+        if ledger.status(member).cap_protects == "person":
+            raise ConfigError(
+                f"privacy.protects: 'record' does not fit the cap of dataset '{member}', which is per person. Write "
+                f"person; or its owner sets a cap per record: wasp budget cap {shlex.quote(member)} --epsilon EPSILON"
+            )
 
 
 def stored_rows(home: Path, name: str) -> Path:

@@ -176,6 +176,12 @@ def test_a_person_column_protects_and_declares_persons(clinic: Path, wasp: Wasp)
     assert "line 2 is not UTF-8" in made.out
     words = ("plan", "triage", *FAST, "--set", "method.guidance=kernel")
     assert "one person (at most 8 rows of each, joined by mean)" in wasp(*words).out
+    refused = wasp(*words, "--set", "privacy.protects=record")
+    assert refused.code == 2
+    assert "privacy.protects: 'record' does not fit the cap of dataset 'triage', which is per person" in refused.err
+    status = open_ledger(clinic / "home").status("triage")
+    assert (status.cap, status.cap_protects) == (8.0, "person")
+    assert wasp("budget", "cap", "triage", "--epsilon", "8").code == 0
     assert "only single rows are protected" in wasp(*words, "--set", "privacy.protects=record").out
 
 

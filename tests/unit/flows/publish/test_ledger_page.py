@@ -178,3 +178,14 @@ def test_a_file_of_a_release_that_was_deleted_by_hand_does_not_lower_the_loss(sh
     shutil.rmtree(shared / "runs" / "second" / "iteration=0")
     second = collect(open_ledger(shared), shared, "ward")["runs"][1]
     assert (second["charged"], second["loss"]) == (1, pytest.approx(1.0, abs=1e-5))
+
+
+@pytest.mark.parametrize("unit", ["record", "person"])
+def test_the_cap_has_its_own_unit_and_not_that_of_the_releases(home: Path, unit: str) -> None:
+    ledger = open_ledger(home)
+    dataset = ledger.register("clinic", "rows", [])
+    ledger.set_cap(dataset, 8.0, 1e-5, "Ada", "", unit)
+    paid = charge(mechanism="laplace", event=laplace_event(1.0), protects="person")
+    ledger.reserve(dataset, BudgetPlan("run-1", "dp_kps", 1e-5, (paid,)), "Ada")
+    ledger.release_once(ReleaseRequest(dataset, "run-1", "vote-0", "key-0", paid), lambda: b"noise")
+    assert f"per {unit}</dd>" in render(collect(ledger, home, dataset))
