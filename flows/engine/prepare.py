@@ -192,14 +192,14 @@ def _name(
     stored = read_book(tools.artifacts, resumes) if resumes else {}
     settings = stored_settings(config, stored) if stored else None
     models = [[model.name, tools.model(model.name).identity, *["list"] * model.is_listed] for model in config.models]
-    given = RunParts(
+    current = RunParts(
         flow, settings or settings_of(config), card, models, tools.embedder.identity, fingerprint, tuple(contents)
     )
     task = Path(config.task).stem.replace("_", "-")
     name = f"{flow}-{task}-e{config.epsilon:g}-s{config.execution.seed}"
     is_listed = any(model.is_listed for model in config.models)
     run_id, parts = find_name(
-        given,
+        current,
         name,
         is_listed,
         lambda run_id: run_id == resumes if resumes else bool(read_book(tools.artifacts, run_id)),

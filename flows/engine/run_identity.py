@@ -32,7 +32,7 @@ WITHOUT_EFFECT: Final = ("evaluation.map", "student.precision", "rows_at_once", 
 
 @dataclass(frozen=True, slots=True)
 class RunParts:
-    """What determines the result of a run.
+    """Everything that determines the result of a run.
 
     Attributes:
         settings: settings of the configuration that affect the result (`settings_of`).
@@ -164,8 +164,8 @@ def _prune(values: Mapping[str, Any]) -> Settings:
     if settings.get("parties") is None:
         settings.pop("parties", None)
     else:  # the fingerprint identifies the parties; the way to reach them does not affect the run id
-        kept = ("minimum", "colluding", "embeddings")
-        settings["parties"] = {name: value for name, value in settings["parties"].items() if name in kept}
+        identifying = ("minimum", "colluding", "embeddings")
+        settings["parties"] = {name: value for name, value in settings["parties"].items() if name in identifying}
     for embedder in (settings.get("embedder"), (settings.get("vocabulary") or {}).get("embedder")):
         (embedder or {}).pop("backend", None)
     return settings

@@ -17,7 +17,7 @@ STORED = {"all artifacts": "", "folder": "", "audit": "/audit.json"}
 def located(artifacts: Artifacts, run_id: str, values: Mapping[str, str]) -> dict[str, str]:
     """Return stored locations of a run as they are now, by name; other locations are unchanged."""
     ends = [(values[name], f"/runs/{run_id}{end}") for name, end in STORED.items() if name in values]
-    former = next((place.removesuffix(end) for place, end in ends if place.endswith(end)), None)
+    former = next((path.removesuffix(end) for path, end in ends if path.endswith(end)), None)
     if former is None:
         return dict(values)
     database = shlex.quote(default_uri(artifacts.home))
@@ -28,5 +28,5 @@ def located(artifacts: Artifacts, run_id: str, values: Mapping[str, str]) -> dic
 
 def with_locations(artifacts: Artifacts, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the stored summary of a run with the locations of its files as they are now."""
-    places = {name: summary[name] for name in SHOWN if isinstance(summary.get(name), str)}
-    return {**summary, **located(artifacts, str(summary["run_id"]), places)}
+    shown = {name: summary[name] for name in SHOWN if isinstance(summary.get(name), str)}
+    return {**summary, **located(artifacts, str(summary["run_id"]), shown)}

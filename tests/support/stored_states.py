@@ -98,7 +98,7 @@ def make(checkout: Path, version: str) -> None:
         values = json.loads(_text(file)) | {"machine": "example"}
         file.write_text(json.dumps(values, indent=2), encoding="utf-8")
     with tarfile.open(STATES / f"{version}.tar.xz", "w:xz") as archive:
-        for name in ("runs", "completions", "embeddings", "private", "ledger.db"):
+        for name in ("runs", "models", "completions", "embeddings", "private", "ledger.db"):
             archive.add(state / name, f"state/{name}", filter=_plain)
 
 

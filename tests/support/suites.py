@@ -70,6 +70,7 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "e2e/methods/test_methods.py::test_killed",
         "e2e/methods/test_fusegen.py::test_killed",
         "e2e/test_degraded.py::test_a_model_that_is_back",
+        "e2e/test_earlier_versions.py",
         "e2e/test_degraded.py::test_a_run_whose_other_models",
         "e2e/test_retention.py",
         "e2e/test_stop_and_go_on.py::test_a_run_started_with_relative_paths",
