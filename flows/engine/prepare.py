@@ -5,7 +5,7 @@ All checks precede the first charge in the ledger and the first paid call.
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.interfaces.content_keys import digest
@@ -217,7 +217,8 @@ def explain_change(prepared: Prepared, run_id: str) -> str:
         return f"{tools.artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs"
     is_same = stored_settings(tools.config, manifest) is not None
     texts = tools.artifacts.finished(f"runs/{run_id}/iteration=0/plm=*/samples.parquet")
-    changed = changed_parts(prepared.parts, manifest, is_same, texts)
+    parts = replace(prepared.parts, card=load_task(tools.config.task))  # whole: that of the id may lack a field
+    changed = changed_parts(parts, manifest, is_same, texts)
     writer, this = written_by(manifest), written_by(begun(run_id, flow, None, {}))
     by = "" if writer == this else f" It was written by {writer}; this is {this}."
     return (
