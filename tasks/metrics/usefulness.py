@@ -151,6 +151,8 @@ class Gain:
             return "a measured gain"
         if self.high < 0:
             return "the texts are below the floor"
+        if self.points < 0:
+            return "the texts are below the floor, but 0 is within the interval"
         return "no measured gain, 0 is within the interval"
 
 
