@@ -45,8 +45,7 @@ def export_run(
     run's noise failed.
     """
     run, artifacts = f"runs/{manifest['run_id']}", open_artifacts(home)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder}: exists and is not an empty folder. Name a new one.")
+    _require_empty(folder)
     summary, report = gate.shareable(artifacts, manifest)
     audits, never = gate.require_no_red_audit(artifacts, manifest)
     card = load_task(manifest["config"]["task"])
@@ -92,11 +91,21 @@ def export_run(
             open_ledger(home).note(_ledger_entry(facts, file_sha256(scratch / bundle.MANIFEST)))
 
     write_folder_whole(folder.resolve(), fill)
-    if student is not None:  # if MLflow is away, `wasp push --all` adds the student to its registry later
-        uri = manifest["config"].get("tracking", {}).get("mlflow")
-        open_tracked(home, manifest["run_id"], uri).register(f"{manifest['flow']}-{card.name}")
+    if student is not None:
+        _register_student(home, manifest, card)
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return {"run_id": manifest["run_id"], "folder": str(folder), "files": files} | _checks(facts)
+
+
+def _require_empty(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder}: exists and is not an empty folder. Name a new one.")
+
+
+def _register_student(home: Path, manifest: Mapping[str, Any], card: TaskCard) -> None:
+    """Add the student to MLflow's registry; if MLflow is away, `wasp push --all` does it later."""
+    uri = manifest["config"].get("tracking", {}).get("mlflow")
+    open_tracked(home, manifest["run_id"], uri).register(f"{manifest['flow']}-{card.name}")
 
 
 def _reads(student: str | None) -> str:

@@ -77,7 +77,7 @@ class Opening:
 
     @property
     def units(self) -> str:
-        """What `rows` counts."""
+        """Name of the unit that `rows` counts."""
         return "persons" if self.protects == "person" else "rows"
 
     @property
