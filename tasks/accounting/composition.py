@@ -190,9 +190,11 @@ def mu_of(epsilon: float, delta: float) -> float:
 @lru_cache(maxsize=4096)  # a search takes about a millisecond, and plans repeat it often
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0, releases: int = 1) -> float:
     """Return the smallest sigma that makes the releases jointly (epsilon, delta)-DP."""
+    import numpy as np
     from dp_accounting import get_sigma_gaussian
 
-    return float(get_sigma_gaussian(epsilon, delta)) * sensitivity * math.sqrt(releases)
+    with np.errstate(divide="ignore"):  # the library takes log(0) = -inf for a large epsilon, which is right
+        return float(get_sigma_gaussian(epsilon, delta)) * sensitivity * math.sqrt(releases)
 
 
 def mu_of_pure(epsilon: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 from connectors.interfaces.ledger import Charge
@@ -33,6 +33,8 @@ Kind = Literal["gaussian", "laplace", "none"]
 
 LEAST_SCALE_INT: Final = 16.0
 """Below this the noise has only a few integer values and protects nobody."""
+SMALLEST_EPSILON: Final = 1e-9
+"""Where the search for the largest epsilon begins."""
 
 
 SumPrivacy: TypeAlias = "DensityPrivacy | PartPrivacy | TeacherPrivacy"
@@ -113,19 +115,44 @@ def calibrate_sums(privacy: AnyPrivacy) -> SumNoise[AnyPrivacy]:
     _check(privacy)
     if privacy.kind == "none":
         return SumNoise(privacy, 0.0, math.inf)
+    scale = _least_scale(privacy)
+    if privacy.printed_scale is not None or privacy.kind == "laplace":
+        return _sums_noise(privacy, scale)
+    return least_noise(scale, privacy.epsilon, lambda sigma: _sums_noise(privacy, sigma))
+
+
+def _least_scale(privacy: SumPrivacy) -> float:
+    """Return the scale of continuous noise, or the printed one of a paper."""
     if privacy.printed_scale is not None:
-        return _sums_noise(privacy, privacy.printed_scale)
+        return privacy.printed_scale
     if privacy.kind == "laplace":
-        return _sums_noise(privacy, privacy.sensitivity / privacy.epsilon)
-    least = gaussian_sigma(privacy.epsilon, privacy.delta, privacy.sensitivity)
-    return least_noise(least, privacy.epsilon, lambda sigma: _sums_noise(privacy, sigma))
+        return privacy.sensitivity / privacy.epsilon
+    return gaussian_sigma(privacy.epsilon, privacy.delta, privacy.sensitivity)
+
+
+def refuse_epsilon(privacy: Any, scale_of: Callable[[Any], float], otherwise: str = "") -> None:
+    """Raise ConfigError, with the largest epsilon, for a promise whose noise has only a few integer values.
+
+    Args:
+        privacy: the promise of votes or sums, whose noise becomes narrower with its epsilon.
+        scale_of: returns the scale of the noise of a promise, in integer steps.
+        otherwise: a value to write instead of a smaller epsilon.
+    """
+    low, high = SMALLEST_EPSILON, privacy.epsilon
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        is_wide = scale_of(replace(privacy, epsilon=middle)) >= LEAST_SCALE_INT
+        low, high = (middle, high) if is_wide else (low, middle)
+    unit = 10.0 ** (math.floor(math.log10(low)) - 1)  # two digits, rounded down
+    need(False, "epsilon", f"at most {math.floor(low / unit) * unit:g}{otherwise}", privacy.epsilon)
 
 
 def _sums_noise(privacy: AnyPrivacy, scale: float) -> SumNoise[AnyPrivacy]:
     """Return noise of a scale with its exact cost, which exceeds the stated epsilon under the noise of some papers."""
     grid = scale * privacy.steps
     # Laplace noise on whole counts is exact, however few values it has.
-    need(privacy.steps == 1 or grid >= LEAST_SCALE_INT, "epsilon", "a smaller number", privacy.epsilon)
+    if privacy.steps > 1 and grid < LEAST_SCALE_INT:
+        refuse_epsilon(privacy, lambda smaller: _least_scale(smaller) * smaller.steps)
     ratio = scale / privacy.sensitivity
     if privacy.kind == "gaussian":
         return SumNoise(privacy, scale, epsilon_of([discrete_gaussian_event(ratio, grid)], privacy.delta))

@@ -27,7 +27,7 @@ from tasks.accounting.sensitivity import (
     total_sensitivity,
     vote_sensitivity,
 )
-from tasks.accounting.sums import LEAST_SCALE_INT, SumNoise, least_noise
+from tasks.accounting.sums import LEAST_SCALE_INT, SumNoise, least_noise, refuse_epsilon
 
 PAPER_L1_PER_SIDE: Final = 2.0
 """The paper takes the L1 norm of one row's votes, 2 per histogram, where the L2 norm is correct (Theorem D.2)."""
@@ -121,11 +121,10 @@ def calibrate(privacy: VotePrivacy) -> Noise:
     if privacy.releases == 0 or math.isinf(privacy.epsilon):
         return _noise(privacy, 0.0)
     if privacy.calibration == "paper":
-        noise = _noise(privacy, _paper_sigma(privacy))
+        noise = _noise(privacy, _least_sigma(privacy))
         need(noise.epsilon_exact <= privacy.epsilon, "calibration", "tight: the paper's formula fails here", "paper")
         return noise
-    least = gaussian_sigma(privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases)
-    return least_noise(least, privacy.epsilon, lambda sigma: _noise(privacy, sigma))
+    return least_noise(_least_sigma(privacy), privacy.epsilon, lambda sigma: _noise(privacy, sigma))
 
 
 def noise_of_sums(privacy: VotePrivacy, *sums: SumNoise[Any]) -> Noise:
@@ -163,13 +162,22 @@ def sides_of(event: Mapping[str, Any], reason: str) -> int:
 def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
     sensitivity, scale = total_sensitivity(privacy), scale_of(privacy)
     if sigma > 0:
-        need(sigma * scale >= LEAST_SCALE_INT, "epsilon", "a smaller number, or inf for no protection", privacy.epsilon)
+        if sigma * scale < LEAST_SCALE_INT:
+            or_inf = ", or inf for no protection"
+            refuse_epsilon(privacy, lambda smaller: _least_sigma(smaller) * scale_of(smaller), or_inf)
         event = discrete_gaussian_event(sigma / sensitivity, sigma * scale, privacy.releases)
         epsilon = epsilon_of([event], privacy.delta)
     else:
         epsilon = math.inf if privacy.releases else 0.0
     promise = privacy.epsilon, epsilon, privacy.delta
     return Noise(privacy, sigma, scale, sensitivity, *promise, privacy.calibration)
+
+
+def _least_sigma(privacy: VotePrivacy) -> float:
+    """Return the noise of a paper, or the least continuous noise, in votes."""
+    if privacy.calibration == "paper":
+        return _paper_sigma(privacy)
+    return gaussian_sigma(privacy.epsilon, privacy.delta, total_sensitivity(privacy), privacy.releases)
 
 
 def _paper_sigma(privacy: VotePrivacy) -> float:

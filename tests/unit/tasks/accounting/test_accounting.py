@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from scipy.special import ndtr
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import epsilon_of, filter_epsilon, gaussian_sigma
+from tasks.accounting.density import DensityPrivacy
 from tasks.accounting.keyphrases import PartPrivacy, split_epsilon
 from tasks.accounting.sensitivity import VotePrivacy, person_factor, vote_scale, vote_sensitivity
 from tasks.accounting.sums import calibrate_sums
@@ -201,6 +203,23 @@ WRONG: dict[str, tuple[Any, ...]] = {
 def test_numbers_that_promise_nothing_are_refused_by_name(field: str, value: Any):
     with pytest.raises(ConfigError, match=field):
         calibrate(replace(USUAL, **{field: value}))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("calibrated", "promise"),
+    [
+        (calibrate, USUAL),
+        (calibrate_sums, DensityPrivacy(4.0, 1e-5)),
+    ],
+)
+def test_an_epsilon_that_is_too_large_is_refused_with_the_largest(calibrated: Any, promise: Any):
+    with pytest.raises(ConfigError) as refused:
+        calibrated(replace(promise, epsilon=1e9))
+    largest = float(re.search("Write at most ([0-9.e+]+[0-9])", str(refused.value))[1])
+    assert calibrated(replace(promise, epsilon=largest)).epsilon_exact <= largest
+    with pytest.raises(ConfigError):
+        calibrated(replace(promise, epsilon=1.1 * largest))
 
 
 def test_the_paper_formula_is_refused_where_it_breaks_its_own_promise():
