@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from connectors.interfaces.errors import MissingPackageError, NoRowsError, PlaceError
 from connectors.rows.queries import check_query
-from connectors.rows.sources import decode_any
+from connectors.rows.sources import decode_any, refuse_repeated
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
@@ -37,16 +37,16 @@ _READ_ONLY = {
 """Statements that make a new connection or transaction read-only, in addition to the options of `_open`."""
 
 
-def read_sql(address: str, query: str, name: str, lenient: bool = False) -> Columns:
+def read_sql(address: str, query: str, name: str, lenient: bool = False, required: Sequence[str] = ()) -> Columns:
     """Return the columns of a query's result, with rows in the database's order.
 
     The query is one SELECT (`check_query`). The connection is read-only: a SQLite file is opened with mode=ro;
     transactions of PostgreSQL, MySQL, MariaDB and Oracle are READ ONLY; DuckDB is opened read-only. Other
     databases have no such mode, and nothing is committed there; use an account with read permission only.
 
-    With `lenient`, bytes of SQLite that are not UTF-8 are Windows-1252, and dates of PostgreSQL that Python cannot
-    represent are text. Raises PlaceError and MissingPackageError; with `lenient` NoRowsError if a valid query fails on
-    the values of rows.
+    Raises InputError if two columns have the name of a `required` one. With `lenient`, bytes of SQLite that are not
+    UTF-8 are Windows-1252, and dates of PostgreSQL that Python cannot represent are text. Raises PlaceError and
+    MissingPackageError; with `lenient` NoRowsError if a valid query fails on the values of rows.
     """
     import sqlalchemy
     from sqlalchemy.exc import SQLAlchemyError
@@ -69,6 +69,7 @@ def read_sql(address: str, query: str, name: str, lenient: bool = False) -> Colu
         if lenient and _is_valid(engine, query):
             raise NoRowsError(f"{name}: the query failed on its rows ({problem}).") from None
     else:
+        refuse_repeated(columns, required, name)
         return {column: [row[position] for row in rows] for position, column in enumerate(columns)}
     finally:
         engine.dispose()

@@ -2,23 +2,27 @@
 
 import csv
 import io
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import BinaryIO
 
 from connectors.interfaces.errors import PlaceError, WaspError
 from connectors.interfaces.rows import Header, RowsRef
+from connectors.rows.other_forms import refuse_one_object
 from connectors.rows.sources import (
     address_of,
     column_names,
+    csv_form,
     decode_any,
     display_path,
     ending_of,
     first_line,
     inside_package,
+    is_filled,
     list_files,
-    separator_of,
 )
 
 HEADER_BYTES = 1 << 16
@@ -46,7 +50,41 @@ def read_header(where: RowsRef) -> Header | None:
             return Header(_parquet_columns(opened, display_path(where)), is_schema=True)
         if ending not in (".csv", ".tsv"):
             return None
-        return _first_line(opened.read(HEADER_BYTES), where, "\t" if ending == ".tsv" else "")
+        return _first_line(opened.read(HEADER_BYTES), where, ending)
+
+
+def first_columns(where: RowsRef) -> tuple[str, ...]:
+    """Return the columns that the owner of a source chooses from; empty for a database.
+
+    Unlike `read_header`, which decides whether a column exists, this also reads the first object of JSON, which may
+    lack a column of a later one. Raises PlaceError, InputError.
+    """
+    header = read_header(where)
+    if header is not None:
+        return tuple(column for column in header.columns if column.strip())
+    if where.query is not None:
+        return ()
+    name = display_path(where)
+    system, files, _ = list_files(inside_package(address_of(where.path)), name)
+    if ending_of(files[0]) in (".csv", ".tsv"):  # a first line that is invalid or too long
+        return ()
+    with _readable(name), system.open(files[0], "rb", compression="infer") as opened:
+        first = _first_object(decode_any(opened.read()), name)
+    return tuple(first)
+
+
+def _first_object(text: str, name: str) -> dict[str, object]:
+    """Return the first object of JSON, or of a JSON array, and decode no other one."""
+    start = text.lstrip().removeprefix("[").lstrip()
+    if not start:
+        raise PlaceError(f"{name} is empty. Use a file with rows.")
+    try:
+        value, end = json.JSONDecoder().raw_decode(start)
+    except (ValueError, RecursionError):
+        return {}
+    if not start[end:].strip():
+        refuse_one_object(value, (), name)
+    return value if isinstance(value, dict) else {}
 
 
 @contextmanager
@@ -61,7 +99,7 @@ def _readable(name: str) -> Iterator[None]:
         raise PlaceError(f"{name} cannot be read ({reason}). Check the file and its permissions.") from None
 
 
-def _first_line(start: bytes, where: RowsRef, separator: str) -> Header | None:
+def _first_line(start: bytes, where: RowsRef, ending: str) -> Header | None:
     """Return the columns of a first line, None if invalid or longer than `start`."""
     text = decode_any(start)
     if _CONTROL.search(first_line(text)):
@@ -70,11 +108,10 @@ def _first_line(start: bytes, where: RowsRef, separator: str) -> Header | None:
             "spreadsheets and UTF-16. Save the rows as CSV in UTF-8"
         )
     lines = io.StringIO(text, newline="")
+    separator, above = csv_form(text, ending, [*column_names(where).values()])
     try:
-        reader = csv.reader(
-            lines, delimiter=separator or separator_of(text, [*column_names(where).values()]), strict=True
-        )
-        columns = next((tuple(fields) for fields in reader if fields), None)
+        filled = (tuple(fields) for fields in csv.reader(lines, delimiter=separator, strict=True) if is_filled(fields))
+        columns = next(islice(filled, above, None), None)
     except csv.Error:
         return None
     if columns is None:

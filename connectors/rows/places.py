@@ -1,12 +1,13 @@
 """Names of the files and tables that a reference reads: two views of one place contain the same people."""
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+from connectors.interfaces.errors import PlaceError
 from connectors.interfaces.rows import RowsRef
 from connectors.rows.queries import DIALECTS
-from connectors.rows.sources import address_of, display_path, inside_package, list_files
+from connectors.rows.sources import address_of, display_path, ending_of, inside_package, list_files
 
 
 def places_of(where: RowsRef) -> tuple[str, ...]:
@@ -21,6 +22,24 @@ def places_of(where: RowsRef) -> tuple[str, ...]:
     system, files, _ = list_files(address, display_path(where))
     local = "file" in system.protocol if isinstance(system.protocol, tuple) else system.protocol == "file"
     return tuple(str(Path(file).resolve()) if local else f"{system.protocol} {file}" for file in files)
+
+
+def files_of(where: RowsRef) -> tuple[str, ...]:
+    """Return the names of the files that a folder of rows has; empty for one file or a database. Raises PlaceError."""
+    if where.query is not None:
+        return ()
+    _, files, folder = list_files(inside_package(address_of(where.path)), display_path(where))
+    return tuple(str(PurePosixPath(file).relative_to(folder)) for file in files) if folder else ()
+
+
+def require_one_kind(where: RowsRef) -> None:
+    """Raise PlaceError for a folder with files of several kinds: they are rarely one table."""
+    first = {ending_of(file): file for file in reversed(files_of(where))}
+    if len(first) > 1:
+        raise PlaceError(
+            f"{display_path(where)} has data files of several kinds, such as {' and '.join(sorted(first.values()))}. "
+            "All files of a folder are read as one table. Name one file, or a folder with files of one kind."
+        )
 
 
 def bases_of(where: RowsRef) -> tuple[str, ...]:

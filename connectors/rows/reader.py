@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.errors import InputError, NoRowsError, nearest
 from connectors.interfaces.rows import NO_CLASS, OTHERS, RowsRef
 from connectors.interfaces.text_forms import cell_form, encodable, label_form, plain_text
+from connectors.rows.other_forms import ONE_TEXT_PER_ROW, describe_value
 from connectors.rows.sources import Columns, column_names, display_path, open_source
 
 if TYPE_CHECKING:
@@ -119,11 +120,21 @@ def _texts(where: RowsRef, column: str, source: Columns) -> list[str | None]:
             f"{display_path(where)} has no column '{column}'. Columns: {exist}.{nearest(column, source, 0.5)}"
         )
     values = source[column]
-    for position, value in enumerate(values if not where.any_cells else ()):
-        if _is_container(value):
-            kind = type(value).__name__
-            raise InputError(f"{display_path(where)}, row {position}, column '{column}': contains {kind}, not text.")
+    if not where.lenient:
+        _refuse_containers(where, column, values)
     return [_text(value) for value in values]
+
+
+def _refuse_containers(where: RowsRef, column: str, values: Sequence[Any]) -> None:
+    """Raise InputError for a column of objects or lists; for the owner, who sees what is left out, only if all are."""
+    containers = [(position, value) for position, value in enumerate(values) if _is_container(value)]
+    has_others = len(containers) < sum(value is not None for value in values)
+    if containers and not (where.for_owner and has_others):
+        position, value = containers[0]
+        raise InputError(
+            f"{display_path(where)}, row {position}, column '{column}': contains {describe_value(value)}, not text. "
+            f"{ONE_TEXT_PER_ROW}"
+        )
 
 
 def _cells(row: Sequence[Any]) -> list[str]:

@@ -6,24 +6,37 @@ import io
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import EncodingError, InputError, PlaceError
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import RowsRef
+from connectors.rows.other_forms import (
+    KNOWN,
+    ONE_TEXT_PER_ROW,
+    SUFFIXES,
+    describe_value,
+    explain_suffix,
+    refuse_one_object,
+)
 
 Columns = Mapping[str, Sequence[Any]]
 """Column name -> values, all of the same length."""
 
 DATA = Path(__file__).parents[1] / "data"
-KNOWN = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 _NO_PYTHON_VALUE = (ValueError, OverflowError, LookupError)
 """Errors of a cell that Python cannot represent: a year above 9999, an unknown time zone, bytes that are no text."""
 SEPARATORS = (",", ";", "\t", "|")
+SEPARATOR_LINE = re.compile(r"""\s*"?sep=([^\w"\r\n])"?[ ,;\t]*[\r\n]""", re.I)
+"""A line above the header in which Excel names the separator, such as `sep=;`."""
+FIRST_CHARACTERS = 1 << 16
+"""Characters in which the first line of a file is searched."""
 MOST_DIGITS = 4000
 """Longest integer of JSON that is read as a number; Python converts at most 4300 digits."""
 csv.field_size_limit(2**31 - 1)  # by default the rest of a longer cell would be read as rows of its own
@@ -61,7 +74,9 @@ def open_source(where: RowsRef) -> Columns:
     if where.query is not None:
         from connectors.rows.databases import read_sql
 
-        return read_sql(where.path, where.query, display_path(where), where.any_cells)
+        # A private row is never refused at a run: the owner was told at the registration.
+        required = () if where.lenient else [*column_names(where).values()]
+        return read_sql(where.path, where.query, display_path(where), where.any_cells, required)
     return _from_files(inside_package(where.path), where)
 
 
@@ -148,12 +163,12 @@ def list_files(path: str, name: str) -> tuple[Any, list[str], str]:
             raise PlaceError(f"{name} does not exist. {hint}")
         if not system.isdir(root):
             if ending_of(root) not in KNOWN:
-                raise PlaceError(f"{name}: unknown kind of file. Supported suffixes: {', '.join(KNOWN)} (and .gz).")
+                raise PlaceError(f"{name}: {explain_suffix(ending_of(root))}")
             return system, [root], ""
         folder = root.rstrip("/")
         files = [f for f in sorted(system.find(root)) if _is_data(PurePosixPath(f).relative_to(folder))]
     if not files:
-        raise PlaceError(f"{name} is a folder without data files. Supported suffixes: {', '.join(KNOWN)} (and .gz).")
+        raise PlaceError(f"{name} is a folder without data files. {SUFFIXES}")
     return system, files, folder
 
 
@@ -184,15 +199,19 @@ def _read_file(system: Any, file: str, name: str, where: RowsRef) -> Columns:
     with _reachable(name), system.open(file, "rb", compression="infer") as opened:
         data = opened.read()
     if not data.strip():
-        if where.lenient:  # the file of a table without rows
-            return dict.fromkeys(required, ())
-        raise InputError(f"{name} is empty. Use a file with rows.")
+        return _no_rows(name, where)
     if ending == ".parquet":
         return _parse_parquet(data, name, required, where)
     text = decode_any(data) if where.lenient or where.any_bytes else _decode(data, name)
     if ending in (".csv", ".tsv"):
-        return _parse_csv(text, name, "\t" if ending == ".tsv" else separator_of(text, required), where.lenient)
+        return _parse_csv(text, name, ending, where)
     return _parse_json(text, name, where, is_array=ending == ".json")
+
+
+def _no_rows(name: str, where: RowsRef) -> Columns:
+    if where.lenient:  # the file of a table without rows
+        return dict.fromkeys(column_names(where).values(), ())
+    raise InputError(f"{name} is empty. Use a file with rows.")
 
 
 def _decode(data: bytes, name: str) -> str:
@@ -210,22 +229,22 @@ def _parse_parquet(data: bytes, name: str, required: Sequence[str], where: RowsR
 
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
-        names = list(dict.fromkeys(file.schema_arrow.names))
+        names = file.schema_arrow.names
+        refuse_repeated(names, required, name)
         # Only on this thread: one of Arrow's may drop the last reference to a Python object after the caller has its
         # table, and a command that exits at that moment dies of SIGABRT.
         table = file.read(
-            columns=[column for column in names if where.all_columns or column in required], use_threads=False
+            columns=None if where.all_columns else [column for column in names if column in required],
+            use_threads=False,
         )
     except (pa.ArrowException, OSError):
         raise InputError(f"{name} is not a readable Parquet file: it is damaged or has another format.") from None
     for column in table.schema if where.any_cells else ():  # the cells of a lenient table are not checked
         if column.name in required and (pa.types.is_nested(column.type) or pa.types.is_binary(column.type)):
-            raise InputError(f"{name}, column '{column.name}': contains {column.type}, not text.")
+            raise InputError(f"{name}, column '{column.name}': contains {column.type}, not text. {ONE_TEXT_PER_ROW}")
+    cells = [_cells(column, where.any_cells) for column in table.columns]
     # The other columns' names are needed for error messages.
-    return {
-        column: _cells(table.column(column), where.any_cells) if where.all_columns or column in required else ()
-        for column in names
-    }
+    return dict.fromkeys(names, ()) | dict(zip(distinct(table.schema.names), cells, strict=True))
 
 
 def _cells(column: Any, lenient: bool) -> list[Any]:
@@ -247,16 +266,36 @@ def _cell(value: Any) -> Any:
         return None
 
 
-def separator_of(text: str, required: Sequence[str]) -> str:
-    """Return the column separator.
+def csv_form(text: str, ending: str, required: Sequence[str]) -> tuple[str, int]:
+    """Return the separator of a CSV file, and the number of lines above its header.
 
-    It is a comma, unless only another separator yields a first line with the required columns.
+    Excel names the separator in a line above the header. Otherwise it is a comma, or the first separator that yields
+    the required columns, or the one that yields most columns. `.tsv` has tabs.
     """
-    first = first_line(text)
-    for separator in SEPARATORS:
-        if set(required) <= set(next(csv.reader([first], delimiter=separator), [])):
-            return separator
-    return SEPARATORS[0]
+    named = SEPARATOR_LINE.match(text)
+    if named:
+        return named[1], 1
+    if ending == ".tsv":
+        return "\t", 0
+    columns = {separator: first_record(text, separator) for separator in SEPARATORS}
+    fits = [separator for separator, names in columns.items() if set(required) <= set(names)]
+    return (fits or [max(SEPARATORS, key=lambda separator: _count_columns(columns[separator]))])[0], 0
+
+
+def _count_columns(fields: Sequence[str]) -> int:
+    """Return the number of columns; 0 if a separator cuts a quoted name, of which each part has one quote."""
+    return 0 if any(field.count('"') % 2 for field in fields) else len(fields)
+
+
+def first_record(text: str, separator: str) -> list[str]:
+    """Return the fields of the first line that is not blank, without errors; it ends at a line end outside quotes."""
+    start = io.StringIO(text[:FIRST_CHARACTERS], newline="")
+    return next((fields for fields in csv.reader(start, delimiter=separator) if is_filled(fields)), [])
+
+
+def is_filled(fields: Sequence[str | None]) -> bool:
+    """Return True if a line or column has any character; Excel writes lines and columns of separators alone."""
+    return any(field and field.strip() for field in fields)
 
 
 def first_line(text: str) -> str:
@@ -264,16 +303,56 @@ def first_line(text: str) -> str:
     return re.split("[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
 
 
-def _parse_csv(text: str, name: str, separator: str, lenient: bool) -> Columns:
+def refuse_repeated(names: Sequence[str], required: Sequence[str], name: str) -> None:
+    """Raise InputError if several columns have the name of a required one."""
+    repeated = [column for column in required if names.count(column) > 1]
+    if repeated:
+        raise InputError(f"{name}: has column '{repeated[0]}' more than once. Rename one.")
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return the names of columns; several columns of one name get their numbers."""
+    counts = Counter(names)
+    return [
+        f"{column} (column {number})" if counts[column] > 1 else column for number, column in enumerate(names, start=1)
+    ]
+
+
+def _parse_csv(text: str, name: str, ending: str, where: RowsRef) -> Columns:
+    required = [*column_names(where).values()]
+    separator, above = csv_form(text, ending, required)
+    header, *rows = _csv_rows(text, name, separator, above, where.lenient) or [()]
+    if not header:
+        return _no_rows(name, where)
+    names = [str(column) for column in header]
+    refuse_repeated(names, required, name)
+    columns: dict[str, Sequence[str | None]] = {}
+    for position, (column, unique) in enumerate(zip(names, distinct(names), strict=True)):
+        cells = [row[position] for row in rows]
+        if column.strip() or is_filled(cells):
+            columns[unique] = cells
+    return columns
+
+
+def _csv_rows(text: str, name: str, separator: str, above: int, lenient: bool) -> list[Sequence[str | None]]:
+    """Return the header and the rows below it, without blank lines.
+
+    Args:
+        text: the content of the file.
+        name: the file, for messages.
+        separator: the character between columns.
+        above: lines above the header.
+        lenient: a malformed row is a row of missing cells.
+    """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=not lenient)
     rows: list[Sequence[str | None]] = []
     while True:
         try:
             fields = next(reader)
-            wrong = bool(rows and fields) and len(fields) != len(rows[0])
-            problem = f"has {len(fields)} fields, the first line has {len(rows[0])}" if wrong else ""
+            wrong = bool(rows and is_filled(fields)) and len(fields) != len(rows[0])
+            problem = f"has {counted(len(fields), 'field')}, the first line has {len(rows[0])}" if wrong else ""
         except StopIteration:
-            break
+            return rows
         except csv.Error as error:
             fields, problem = [], str(error)
         if problem and not (lenient and rows):
@@ -282,19 +361,20 @@ def _parse_csv(text: str, name: str, separator: str, lenient: bool) -> Columns:
             )
         if problem:
             rows.append([None] * len(rows[0]))
-        elif fields:
+        elif above and is_filled(fields):
+            above -= 1
+        elif is_filled(fields):
             rows.append(fields)
-    header = [str(column) for column in rows[0]]
-    duplicates = sorted({column for column in header if header.count(column) > 1})
-    if duplicates:
-        raise InputError(f"{name}: the first line contains column '{duplicates[0]}' more than once. Rename one.")
-    return {column: [row[position] for row in rows[1:]] for position, column in enumerate(header)}
 
 
 def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns:
     """Return the columns of JSON lines; `is_array`: of a JSON array, if the text begins with a bracket."""
-    lenient = where.lenient
-    if is_array and text.lstrip().startswith("["):
+    lenient, only = where.lenient, None if where.lenient else _only_object(text)
+    rows: list[tuple[int, Any]]
+    if only is not None:
+        refuse_one_object(only, [*column_names(where).values()], name)
+        rows, unit = [(1, only)], "row"
+    elif is_array and text.lstrip().startswith("["):
         rows, unit = list(enumerate(_loaded(text, name), start=1)), "row"
     else:
         lines = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
@@ -303,11 +383,23 @@ def _parse_json(text: str, name: str, where: RowsRef, is_array: bool) -> Columns
         rows = [(number, row if isinstance(row, dict) else {}) for number, row in rows]
     for number, row in rows:
         if not isinstance(row, dict):
-            raise InputError(f"{name}, {unit} {number}: contains {type(row).__name__}, not an object with columns.")
+            hint = " A file with one list of rows has the suffix .json." if isinstance(row, list) else ""
+            raise InputError(
+                f"{name}, {unit} {number}: contains {describe_value(row)}, not an object with columns.{hint}"
+            )
     names = dict.fromkeys(column for _, row in rows for column in row)
     if lenient and not names:  # no line is an object: as if the file were empty
         names = dict.fromkeys(column_names(where).values())
     return {column: [row.get(column) for _, row in rows] for column in names}
+
+
+def _only_object(text: str) -> dict[str, Any] | None:
+    """Return the object of a file that contains one JSON object and nothing else, on one line or several."""
+    try:
+        value = json.loads(text, parse_int=_integer) if text.lstrip().startswith("{") else None
+    except (json.JSONDecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _loaded_line(line: str, name: str, number: int, lenient: bool) -> Any:

@@ -9,10 +9,10 @@ COLUMNS = ("text", "label", "person")
 
 
 def check_header(field: str, where: RowsRef, read: HeaderReader, is_public: bool) -> None:
-    """Refuse a source that is unreachable or lacks a column named under `field`.
+    """Refuse a source that is unreachable or lacks a column named under `field`, or has it twice.
 
-    A first line that may be a private row is not quoted. Raises PlaceError or InputError, and ProblemsError for
-    several missing or duplicate columns.
+    A first line that may be a private row is not quoted, unless `is_public`: the rows are public, or only their owner
+    sees the message. Raises PlaceError or InputError, and ProblemsError for several missing or duplicate columns.
     """
     try:
         header = read(where)
@@ -23,7 +23,7 @@ def check_header(field: str, where: RowsRef, read: HeaderReader, is_public: bool
     named = {name: getattr(where, name) for name in COLUMNS}
     missing = {name: column for name, column in named.items() if column and column not in header.columns}
     problems = [_describe(f"{field}.{name}", column, where, header, is_public) for name, column in missing.items()]
-    problems = problems or _duplicates(field, where, header)
+    problems += _duplicates(field, where, header)
     if len(problems) == 1:
         raise InputError(problems[0])
     if problems:
@@ -41,16 +41,15 @@ def _describe(field: str, column: str, where: RowsRef, header: Header, is_public
 
 
 def _duplicates(field: str, where: RowsRef, header: Header) -> list[str]:
-    """Return a problem for each name of several columns; columns that no field names are given by their number."""
-    fields = {column: name for name in COLUMNS if (column := getattr(where, name))}
+    """Return a problem for each named column that the source has several times; other columns are not read."""
     problems = []
-    for name in dict.fromkeys(header.columns):
-        numbers = [str(number) for number, column in enumerate(header.columns, start=1) if column == name]
-        if len(numbers) > 1:
-            named, which = (fields[name], f" '{name}'") if name in fields else ("path", "")
+    for name in COLUMNS:
+        column = getattr(where, name)
+        numbers = [str(number) for number, other in enumerate(header.columns, start=1) if other == column]
+        if column and len(numbers) > 1:
             listed = " and ".join(numbers)
             problems.append(
-                f"{field}.{named}: {redact(where.path)} has one name{which} for columns {listed}. Rename one."
+                f"{field}.{name}: {redact(where.path)} has one name '{column}' for columns {listed}. Rename one."
             )
     return problems
 

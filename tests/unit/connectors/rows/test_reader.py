@@ -227,10 +227,10 @@ CONTENTS = [
     ("r.parquet", "", "is empty"),
     ("r.xlsx", "x", "Supported suffixes: .csv"),
     ("r.jsonl", json.dumps({"body": SECRET}) + f'\n\n{{"body": {SECRET}}}\n', "line 3: not JSON"),
-    ("r.jsonl", f'{{"body": "x"}}\n"{SECRET}"\n', "line 2: contains str, not an object"),
+    ("r.jsonl", f'{{"body": "x"}}\n"{SECRET}"\n', "line 2: contains a single value, not an object"),
     ("r.json", f'[{{"body": "{SECRET}"}},\n{{"body" 1}}]', "line 2: not JSON"),
     ("r.csv", f"body,kind\nx,a\n{SECRET},a,b\n", "line 3: has 3 fields, the first line has 2"),
-    ("r.csv", f"body,kind\n{SECRET}\n", "line 2: has 1 fields"),
+    ("r.csv", f"body,kind\n{SECRET}\n", "line 2: has 1 field, the first line has 2"),
     ("r.csv", f'body,kind\n"{SECRET},a\n', "line 2: unexpected end of data"),
     ("r.csv", "body,body\nx,a\n", "'body' more than once"),
     ("r.csv", f"body,kind\n{SECRET},a\nGr".encode() + b"\xfc\xdfe,a\n", "line 3: not UTF-8.*iconv"),
@@ -240,7 +240,7 @@ CONTENTS = [
     ("r.csv", frame(0).to_csv(index=False), "has no rows"),
     ("r.parquet", frame(0).to_parquet(), "has no rows"),
     ("r.parquet", PARQUET[: len(PARQUET) // 2], "not a readable Parquet file"),
-    ("r.parquet", frame().assign(body=[["x"]] * 4).to_parquet(), "row 0, column 'body': contains list, not text"),
+    ("r.parquet", frame().assign(body=[["x"]] * 4).to_parquet(), "row 0, column 'body': contains a list, not text"),
     ("r.jsonl", f'{{"body": "{SECRET}"}}\n'.encode() + b"\xff", "line 2: not UTF-8"),
 ]
 

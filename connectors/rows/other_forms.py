@@ -1,0 +1,70 @@
+"""Explain files and JSON values that are no table of texts, with what to write instead.
+
+People export their records from spreadsheets, notebooks and web services. A message about such a file names the form
+that it has and the form that is read. It names keys and columns, never a value.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connectors.interfaces.errors import InputError
+
+KNOWN = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+SUFFIXES = f"Supported suffixes: {', '.join(KNOWN)} (and .gz)."
+UNREAD = {
+    "a spreadsheet. Save the sheet as CSV (UTF-8), or write Parquet": ".xlsx .xls .xlsm .xlsb .ods .numbers",
+    "a document. Write one text per row into a CSV (UTF-8), JSON Lines or Parquet file": (
+        ".docx .doc .odt .pages .rtf .pdf .txt .md .html .htm .xml .eml .mbox"
+    ),
+    "an archive. Unpack it, and name the file in it": ".zip .tar .tgz .7z .rar .bz2 .xz .zst",
+    "a database. Write its address, such as sqlite:///FILE, with a query": ".db .sqlite .sqlite3 .duckdb",
+    "a table of another program. Write it as CSV (UTF-8) or Parquet": (
+        ".sav .dta .sas7bdat .xpt .rds .rdata .feather .arrow .orc .avro .pkl .pickle .h5 .npy .npz .mdb .accdb"
+    ),
+}
+"""Kinds of files that are not read, with what to do, and their suffixes."""
+ONE_OBJECT_PER_ROW = "Write one object per row: DataFrame.to_json(FILE, orient='records', lines=True)."
+ONE_TEXT_PER_ROW = "Write one text per row in a column of its own; pandas.json_normalize does so for nested JSON."
+MOST_KEYS = 5
+
+
+def explain_suffix(suffix: str) -> str:
+    """Return what a file with a suffix that is not read probably is, and what to do."""
+    kind = next((kind for kind, suffixes in UNREAD.items() if suffix in suffixes.split()), "")
+    return f"this is {kind}. {SUFFIXES}" if kind else f"unknown kind of file. {SUFFIXES}"
+
+
+def describe_value(value: Any) -> str:
+    """Return the kind of a value that is no text; of an object its keys."""
+    if isinstance(value, Mapping):
+        return f"an object with {list_keys(value)}"
+    if isinstance(value, (list, tuple, set)) or hasattr(value, "__array__"):
+        return "a list"
+    return "bytes" if isinstance(value, bytes) else "a single value"
+
+
+def list_keys(value: Mapping[str, Any]) -> str:
+    """Return the first keys of an object, for messages."""
+    keys = ", ".join(f"'{key}'" for key in list(value)[:MOST_KEYS])
+    return f"the keys {keys}{' and more' if len(value) > MOST_KEYS else ''}" if keys else "no keys"
+
+
+def refuse_one_object(value: Any, required: Sequence[str], name: str) -> None:
+    """Raise InputError if the only object of a file contains the rows, instead of being one.
+
+    pandas writes one object of columns by default, web services put the rows under a key.
+
+    Args:
+        value: the only JSON value of the file.
+        required: columns of the configuration; an object that has a plain value for each is a row.
+        name: the file, for the message.
+    """
+    if not isinstance(value, Mapping):
+        return
+    holders = {key: part for key, part in value.items() if isinstance(part, (Mapping, list))}
+    is_row = bool(required) and all(column in value and column not in holders for column in required)
+    if not holders or is_row:
+        return
+    rows = [key for key, part in holders.items() if isinstance(part, list) and part and isinstance(part[0], Mapping)]
+    advice = f"Write the list of '{rows[0]}' as a file of its own." if rows else ONE_OBJECT_PER_ROW
+    raise InputError(f"{name}: contains one object with {list_keys(value)}, not one object per row. {advice}")
