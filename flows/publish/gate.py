@@ -36,6 +36,12 @@ from tasks.private.data.overlap import search_copies
 from tasks.reporting.run_record import RunRecord, from_json
 from tasks.text.prompts import TaskCard, zero_shot
 
+STANDARD_SENTENCES = (
+    "Passages of public rows are no copies: if these are standard sentences without personal data, such as a form's, "
+    "write them as rows of `public:` and run again; a release that exists costs nothing."
+)
+"""The way out if records and texts share boilerplate."""
+
 
 def shareable(artifacts: Artifacts, manifest: dict[str, Any]) -> tuple[RunSummary, RunRecord]:
     """Return summary and report.
@@ -134,7 +140,7 @@ def search(home: Path, artifacts: Artifacts, manifest: dict[str, Any], texts: pd
         raise ConfigError(
             f"Nothing was exported: a text repeats {overlap.words} consecutive words of a private row "
             f"(PRIVATE-OVERLAP; this result is {overlap.mark}). Details for the owner of the rows: {overlap.details}. "
-            "To export without the search (recorded in the bundle), use --no-overlap-check."
+            f"{STANDARD_SENTENCES} To export without the search (recorded in the bundle), use --no-overlap-check."
         )
     return overlap
 

@@ -7,7 +7,7 @@ one bit, marked not private; the passages are written for the owner of the rows.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from connectors.interfaces.content_keys import digest
@@ -33,11 +33,39 @@ def passages(text: str, words: int) -> Iterator[str]:
 
     In scripts without spaces (Chinese, Japanese) two characters count as a word.
     """
+    for tokens, joint, size in _sequences(text):
+        length = words * size
+        yield from (joint.join(tokens[start : start + length]) for start in range(len(tokens) - length + 1))
+
+
+def copied_passages(text: str, words: int, private: Set[str], public: Set[str]) -> Iterator[str]:
+    """Yield the passages of a text that are private and have at least `SHORTEST` words that no public passage has.
+
+    A standard sentence that public rows have too is no copy, and neither is its beginning with a few words before it,
+    which texts of one domain share by chance.
+
+    Args:
+        text: the text that is searched.
+        words: length of the passages in `private`.
+        private: passages of the private rows.
+        public: passages of `SHORTEST` words of public texts.
+    """
+    for tokens, joint, size in _sequences(text):
+        length, least = words * size, SHORTEST * size
+        is_own = [True] * len(tokens)
+        for start in range(len(tokens) - least + 1):
+            if joint.join(tokens[start : start + least]) in public:
+                is_own[start : start + least] = [False] * least
+        for start in range(len(tokens) - length + 1):
+            passage = joint.join(tokens[start : start + length])
+            if passage in private and sum(is_own[start : start + length]) >= least:
+                yield passage
+
+
+def _sequences(text: str) -> tuple[tuple[list[str], str, int], ...]:
+    """Return the words and the characters of scripts without spaces, what joins them, and how many count as a word."""
     plain = normal_form(text)
-    tokens, characters = _WORD.findall(plain), _CHARACTER.findall(plain)
-    length = words * _CHARACTERS_PER_WORD
-    yield from (" ".join(tokens[start : start + words]) for start in range(len(tokens) - words + 1))
-    yield from ("".join(characters[start : start + length]) for start in range(len(characters) - length + 1))
+    return (_WORD.findall(plain), " ", 1), (_CHARACTER.findall(plain), "", _CHARACTERS_PER_WORD)
 
 
 def chance_words(texts: Iterable[str], public: Sequence[str]) -> int:
@@ -69,12 +97,11 @@ def search_copies(tools: Tools, fingerprint: str, texts: Mapping[int, str], publ
     words = chance_words(texts.values(), public)
     with sealed(tools.zone.folder):
         rows = open_rows(tools.zone, tools.private, fingerprint)
-        private = _all_passages(rows.texts, words) - _all_passages(public, words)
+        private, standard = _all_passages(rows.texts, words), _all_passages(public, SHORTEST)
         copies = [
             {"sample_id": sample, "passage": passage}
             for sample, text in texts.items()
-            for passage in dict.fromkeys(passages(text, words))
-            if passage in private
+            for passage in dict.fromkeys(copied_passages(text, words, private, standard))
         ]
         details = {"code": "PRIVATE-OVERLAP", "run_id": tools.run_id, "words": words, "key": key, "problems": copies}
         write_for_owner(path, json.dumps(details, indent=2, ensure_ascii=False))

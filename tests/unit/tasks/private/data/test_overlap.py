@@ -63,6 +63,8 @@ def test_equal_texts_are_searched_once_and_their_answer_is_read_back(search: Sea
 
 def test_what_stands_in_a_public_text_is_no_copy(search: Search) -> None:
     assert search({0: f"Hi. {SENTENCE}"}, [SENTENCE]).passed
+    assert search({0: f"Hello. {SENTENCE}"}, [SENTENCE]).passed, "a word before a standard sentence is no copy"
+    assert not search({0: f"{SENTENCE} {SECRET_TEXT}"}, [SENTENCE]).passed
 
 
 def test_chance_is_what_texts_share_with_public_rows_but_never_excuses_twelve_words(search: Search) -> None:
