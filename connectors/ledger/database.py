@@ -150,7 +150,7 @@ class LedgerStore:
         elif "not a database" in cause or "malformed" in cause:  # texts of SQLite
             advice = "Restore its newest backup: wasp budget restore FILE"
         problem = f"Privacy ledger {self.shown} is not available: {cause}. {advice}."
-        return f"{problem} No private row was opened and nothing was spent."
+        return f"{problem} Nothing was spent."
 
 
 def parse_url(url: str) -> URL:

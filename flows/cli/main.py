@@ -3,6 +3,7 @@
 With --json the last line on standard output is one JSON object.
 """
 
+import errno
 import gc
 import json
 import os
@@ -27,6 +28,17 @@ from flows.runtime.state_folder import prepare_environment
 COLLECTED_AFTER = 10_000, 20, 50
 """Thresholds of the garbage collector. Imports create no garbage, and scanning their objects with the defaults
 (700, 10, 10) takes an eighth of a short run."""
+
+ADVICE = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "Check who owns it and its permissions, or use another one"),
+    errno.EROFS: "Use a folder on another disk",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "Free space, or use a folder on another disk"),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "Check the path"),
+    errno.ENAMETOOLONG: "Use a shorter name",
+    errno.EMFILE: "Raise the limit of open files: ulimit -n 4096",
+    **dict.fromkeys((errno.EIO, errno.ESTALE), "Check the disk or the network drive"),
+}
+"""Advice for errors of files that a user can act on, by number. Others are mistakes of this program."""
 
 app = typer.Typer(
     cls=Commands,
@@ -88,6 +100,12 @@ def main() -> None:
             app()
         except WaspError as error:
             _fail(error)
+        except OSError as error:
+            advice = ADVICE.get(error.errno or 0)
+            if advice is None:
+                raise
+            path = error.filename if error.filename is not None else "A file or folder"
+            _fail(WaspError(f"{path}: {os.strerror(error.errno or 0).lower()}. {advice}"))
         finally:
             hide_at_exit()
 

@@ -197,6 +197,8 @@ def find_manifest(run_id: str, flows: Container[str] = flow_names()) -> dict[str
         run_id = max(manifests, key=lambda manifest: str(manifest["started"]), default={"run_id": LATEST})["run_id"]
     manifest = read_book(artifacts, run_id) if Path(run_id).name == run_id else {}
     if not manifest:
+        if run_id == LATEST:
+            raise ConfigError(f"{artifacts.where('runs')}: no run yet. Start one with: wasp run NAME")
         raise ConfigError(f"{artifacts.where('runs')}: there is no run '{run_id}'. List runs with: wasp runs")
     return manifest
 

@@ -1,9 +1,9 @@
 """Reads a configuration file, applies `--set`, and reports errors by field."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError
@@ -21,6 +21,9 @@ from flows.config.yaml_files import parse_yaml
 Config = TypeVar("Config", bound=BaseModel)
 Changes = list[Annotated[str, Field(json_schema_extra={"pattern": PUBLIC})]] | None
 """Parameter of a flow: changes of single values, without keys and passwords, which Prefect would store."""
+SETTINGS_FIRST = ("privacy", "method", "execution")
+"""Groups that are named first where a key exists in several groups: the others describe rows and models."""
+MOST_MEANT, CLOSE = 2, 0.75
 MOST_SHOWN = 200
 """Characters of a value that a message shows."""
 BESIDE = ("task", "config")
@@ -144,10 +147,7 @@ def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
     if removed is not None:
         return removed
     if problem["type"] == "extra_forbidden":
-        names = _fields_at(model, problem["loc"][:-1])
-        near = difflib.get_close_matches(str(problem["loc"][-1]), names, n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'?" if near else f"valid keys: {', '.join(names)}"
-        return f"{field}: unknown key; {hint}"
+        return f"{field}: unknown key; {_hint(model, problem['loc'])}"
     if problem["type"] == "missing":
         return f"{field}: is missing. Add it"
     value = _shown(problem["input"])
@@ -156,6 +156,31 @@ def _explain(model: type[BaseModel], problem: dict[str, Any]) -> str:
     message = _plain(problem)
     is_group = isinstance(problem["input"], dict | list)  # the message names the value in it
     return message if not problem["loc"] else f"{field}: {message}" + ("" if is_group else f" (value: {value})")
+
+
+def _hint(model: type[BaseModel], location: Sequence[str | int]) -> str:
+    """Return the keys that an unknown one may mean: a similar one of its group, else of another group."""
+    key, names = str(location[-1]), _fields_at(model, tuple(location[:-1]))
+    paths = sorted(_paths(model), key=lambda path: path.partition(".")[0] not in SETTINGS_FIRST)
+    endings = [path.rpartition(".")[2] for path in paths]
+    similar = difflib.get_close_matches(key, endings, n=1, cutoff=CLOSE)
+    elsewhere = [path for path, ending in zip(paths, endings, strict=True) if ending in similar]
+    meant = (
+        difflib.get_close_matches(key, names, n=1, cutoff=CLOSE)
+        or elsewhere[:MOST_MEANT]
+        or difflib.get_close_matches(key, names, n=1, cutoff=0.5)
+    )
+    return f"did you mean {' or '.join(map(repr, meant))}?" if meant else f"valid keys: {', '.join(names)}"
+
+
+def _paths(model: type[BaseModel], group: str = "") -> Iterator[str]:
+    """Yield the dotted names of all fields of a configuration that are no list entries."""
+    for name, field in model.model_fields.items():
+        inside = _model_in(field.annotation)
+        yield f"{group}{name}"
+        is_list = get_origin(field.annotation) is list  # its entries have numbers
+        if inside is not None and not is_list:
+            yield from _paths(inside, f"{group}{name}.")
 
 
 def _plain(problem: dict[str, Any]) -> str:

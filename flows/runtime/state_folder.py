@@ -119,7 +119,8 @@ def prepare_environment() -> None:
     Call this before the first import of Prefect, which reads its settings only then. Existing variables and a Prefect
     profile (it may name a server) take precedence.
     """
-    has_profile = (Path.home() / ".prefect" / "profiles.toml").exists()
+    # os.path returns False for a home folder that another user has closed, or that no user has, as in containers.
+    has_profile = os.path.exists(os.path.expanduser("~/.prefect/profiles.toml"))  # noqa: PTH110, PTH111
     if not has_profile:
         os.environ.setdefault("PREFECT_HOME", str(state_path() / "prefect"))
     needs_heartbeat = has_profile or bool(os.environ.get("PREFECT_API_URL"))  # a temporary server ends with the run

@@ -57,7 +57,10 @@ class NgramModel:
         self.name, self._corpus = name, corpus
         names = sorted(file.stem for file in CORPORA.glob("*.parquet"))
         if corpus not in names:
-            raise ConfigError(f"Model '{name}': no corpus '{corpus}'. Set model to one of {', '.join(names)}.")
+            raise ConfigError(
+                f"Model '{name}': no corpus '{corpus}'. Set model to one of {', '.join(names)}. "
+                "The demo's voices are files of texts: recorded:builtin:recordings/NAME.parquet"
+            )
         self._texts, self._labels, content = _read_corpus(corpus)
         self.identity = canonical({"connector": "ngram", "version": VERSION, "corpus": content})
         self._topics: dict[str, Ngrams] = {}

@@ -102,7 +102,7 @@ class TestFile:
         (tmp_path / "ledger.db").write_bytes(b"this is not a database, but long enough to be read as one" * 20)
         with pytest.raises(LedgerError, match=r"ledger\.db is not available: .*not a database. Restore its newest"):
             PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}", zcdp).datasets()
-        with pytest.raises(LedgerError, match=r"No private row was opened"):
+        with pytest.raises(LedgerError, match=r"Nothing was spent"):
             PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db' / 'ledger.db'}", zcdp).datasets()
 
     def test_a_ledger_of_the_format_before_opens_verifies_and_continues(self, tmp_path: Path, url: str) -> None:

@@ -160,5 +160,5 @@ def test_what_needs_rows_is_refused_for_an_audit(command: Any, home: Path) -> No
     (folder / "manifest.json").write_text(json.dumps(book))
     with pytest.raises(ConfigError, match="start a new one with: wasp run audit"):
         command("audit-e4-x")
-    with pytest.raises(ConfigError, match="there is no run 'latest'"):
+    with pytest.raises(ConfigError, match="no run yet. Start one with: wasp run NAME"):
         command("latest")

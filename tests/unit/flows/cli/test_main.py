@@ -1,12 +1,16 @@
 """What the command says of itself."""
 
+import errno
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
 
-from flows.cli.main import app
+from flows.cli.main import app, main
+from flows.runtime.state_folder import prepare_environment
 from tests.support.paths import ROOT
 
 HELP = """
@@ -40,3 +44,35 @@ def test_version_and_short_help(capsys: pytest.CaptureFixture[str]) -> None:
             typer.main.get_command(app)([option])
         assert end.value.code in (0, None)
         assert expected in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.EROFS, "x", "out/a.yaml"), "out/a.yaml: read-only file system. Use a folder on another disk"),
+        (PermissionError(errno.EACCES, "x", "/closed"), "/closed: permission denied. Check who owns it"),
+        (FileNotFoundError(errno.ENOENT, "x"), "A file or folder: no such file or directory. Check the path"),
+        (OSError(errno.ENOSPC, "x", "/full"), "/full: no space left on device. Free space"),
+    ],
+)
+def test_an_error_of_a_file_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, message: str
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("flows.cli.main.app", fail)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert (end.value.code, capsys.readouterr().err.startswith(f"wasp: {message}")) == (1, True)
+    monkeypatch.setattr("flows.cli.main.app", lambda: (_ for _ in ()).throw(OSError("no number: a mistake")))
+    with pytest.raises(OSError, match="a mistake"):
+        main()
+
+
+def test_a_home_folder_that_cannot_be_read_has_no_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/" + "x" * 5000)  # as a closed one: looking into it is an error
+    monkeypatch.setenv("WASP_HOME", str(tmp_path))
+    monkeypatch.delenv("PREFECT_HOME", raising=False)
+    prepare_environment()
+    assert os.environ["PREFECT_HOME"] == str(tmp_path / "prefect")

@@ -45,6 +45,10 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"privacy": None}, "privacy: must be a group of names and values, not None"),
         # unknown keys and names used twice
         ({"privacy": {"epsilom": 4}}, "privacy.epsilom: unknown key; did you mean 'epsilon'?"),
+        ({"seed": 2}, "seed: unknown key; did you mean 'execution.seed' or 'private.seed'?"),
+        ({"sede": 2}, "sede: unknown key; did you mean 'execution.seed'"),
+        ({"epsilon": 2}, "epsilon: unknown key; did you mean 'privacy.epsilon'?"),
+        ({"method": {"delta": 2}}, "method.delta: unknown key; did you mean 'privacy.delta'?"),
         ({"plms": [{"name": "a", "conector": "ngram"}]}, "did you mean 'connector'"),
         ({"plms": [NGRAM, NGRAM]}, "'a' is used twice"),
         ({"plms": [NGRAM, NGRAM | {"name": "A"}]}, "plms: the name 'A' differs from 'a' in case only"),
