@@ -16,6 +16,20 @@ CPU_TOKENS, GPU_TOKENS = 512, 65536
 """Tokens per batch, including padding. Small batches of similar length are fastest on a CPU."""
 
 
+CHARACTERS_PER_TOKEN = 16
+"""Characters of a text, per token of the limit, that are enough to decide whether it is longer."""
+
+
+def cut_texts(folder: Path, texts: Sequence[str], max_length: int) -> list[bool]:
+    """Return which texts have more than `max_length` tokens, of which the encoder reads the first; loads no weights."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_truncation(max_length)
+    starts = [text[: CHARACTERS_PER_TOKEN * max_length] for text in texts]
+    return [bool(encoding.overflowing) for encoding in tokenizer.encode_batch(starts)]
+
+
 class MiniLm:
     """Weights and tokenizer of a folder. Not thread-safe."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.artifacts.atomic_files import file_sha256
-from connectors.embedders.minilm import DIMENSION, MiniLm
+from connectors.embedders.minilm import DIMENSION, MiniLm, cut_texts
 from connectors.interfaces.embedding import Matrix
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.interfaces.packages import pip_install
@@ -160,6 +160,17 @@ class SentenceEmbedder:
         if self.max_length is not None:
             model.max_seq_length = self.max_length
         return model.eval()
+
+
+def cut_by_embedded(texts: Sequence[str]) -> list[bool]:
+    """Return which texts are longer than `embedded` reads; none if it is not installed. Loads no weights."""
+    try:
+        folder = encoder_folder()
+    except MissingPackageError:
+        return [False] * len(texts)
+    if importlib.util.find_spec("tokenizers") is None:
+        return [False] * len(texts)
+    return cut_texts(folder, texts, EMBEDDED_LENGTH)
 
 
 def _embedded_folder() -> Path:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from connectors.interfaces.counts import counted
 from connectors.interfaces.money import format_dollars
 from flows.engine.text import epsilon, table
 from tasks.reporting.text import duration
@@ -16,7 +17,7 @@ def plan(value: dict[str, Any]) -> str:
         "opens         nothing private: all records are synthetic or public",
         f"spends        no budget; {money or 'no money'}",
         f"draws         {value['draws']} noisy releases: {value['trials']} runs with and {value['trials']} without the "
-        f"canary for each of {len(value['mechanisms'])} mechanisms",
+        f"canary for {counted(len(value['mechanisms']), 'mechanism')}",
         f"bounds        hold with confidence {value['confidence']:g}",
     ]
     width = max(len(mechanism["mechanism"]) for mechanism in value["mechanisms"]) + 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError, LedgerError
 from flows.cli.common import Output, command, command_group
 from flows.runtime.state_folder import state_folder, who
@@ -150,7 +151,7 @@ def _without_infinity(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _counted(value: dict[str, Any]) -> str:
-    return f"{len(value['datasets'])} datasets, sound"
+    return f"{counted(len(value['datasets']), 'dataset')}, sound"
 
 
 def _status_table(value: dict[str, Any]) -> str:

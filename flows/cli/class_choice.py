@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.text_forms import cell_form, check_class_name
 
@@ -51,9 +52,12 @@ def propose_classes(counts: Mapping[str, int], requested: Sequence[str], fewest:
         raise ConfigError(f"--class: no row has the label '{unknown[0]}'. Write one of the most frequent: {labels}")
     chosen = list(requested) or sorted(label for label, count in counts.items() if count >= FEWEST_OF_A_CLASS)
     if not fewest <= len(chosen) <= MOST_CLASSES:
+        enough = f"{'has' if len(chosen) == 1 else 'have'} at least {FEWEST_OF_A_CLASS} rows"
+        problem = f"{counted(len(chosen), 'label')} {enough}; a task needs 2 to {MOST_CLASSES}."
+        if counts and max(counts.values()) < FEWEST_OF_A_CLASS and 2 * len(counts) > sum(counts.values()):
+            problem = "almost each row has another label. Is this a column of texts or numbers of records?"
         raise ConfigError(
-            f"--label: {len(chosen)} labels have at least {FEWEST_OF_A_CLASS} rows; a task needs 2 to {MOST_CLASSES}. "
-            "Name another column with --label, or the classes with --class LABEL (repeatable)."
+            f"--label: {problem} Name another column with --label, or the classes with --class LABEL (repeatable)."
         )
     for name in chosen:
         try:

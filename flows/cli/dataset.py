@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.text_forms import label_form
 from flows.cli.class_choice import ClassChoice, declare_classes
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from flows.config.rows import DatasetView
     from tasks.private.data.survey import Survey
 
+MOST_FILES = 5
+"""Files of a folder that are listed."""
 DELTA = 1e-5
 """Delta of the cap of a new dataset; `wasp budget cap` changes it."""
 
@@ -70,6 +73,7 @@ def add_rows(name: str, values: dict[str, Any], epsilon_cap: float | None, choic
     from flows.config.rows import DatasetView
 
     check_new(name, epsilon_cap)
+    check_columns(values["text"], values["label"], values["person"])
     values = values | {"path": place(values["path"], str(Path.cwd()))}
     view = check_config(DatasetView, values, f"wasp dataset add {name}")
     view, seen = _with_classes(view, choice)
@@ -107,7 +111,7 @@ def _with_classes(view: DatasetView, choice: ClassChoice) -> tuple[DatasetView, 
     records = survey_view(open_zone(state_folder()), view, choice.names)
     if view.label and not view.classes:
         view = view.model_copy(update={"declared_classes": declare_classes(records, choice)})
-    return view, seen_by_owner(records)
+    return view, seen_by_owner(records, view)
 
 
 @command(dataset, "list")
@@ -119,8 +123,13 @@ def list_datasets() -> Output:
 
 @command(dataset)
 def show(name: str) -> Output:
-    """Show location, columns, budget and group of a dataset."""
-    return Output(_description(open_ledger(state_folder()), name), _described)
+    """Show location, columns, budget and group of a dataset, and the problems of its rows, for their owner."""
+    from flows.engine.datasets import read_problems
+
+    home = state_folder()
+    file, problems = read_problems(open_zone(home), name)
+    listed = {"problems": problems, "problems_file": str(file)} if problems else {}
+    return Output(_description(open_ledger(home), name) | listed, _described)
 
 
 @command(dataset)
@@ -145,6 +154,16 @@ def check_new(name: str, epsilon: float | None) -> None:
         raise ConfigError(f"NAME: '{name}' is registered. Use another name, or first: wasp dataset remove {name}")
 
 
+def check_columns(text: str, label: str | None, person: str | None) -> None:
+    """Raise ConfigError if two options name the same column."""
+    options = {"--text": text, "--label": label, "--person": person}
+    for option, column in options.items():
+        first = next((other for other in options if options[other] == column), option)
+        if column and first != option:
+            advice = f", or write {option} none" if option == "--label" else ""
+            raise ConfigError(f"{option}: '{column}' is also the column of {first}. Name another column{advice}")
+
+
 def register(name: str, view: DatasetView, epsilon: float | None, protects: str = "record") -> dict[str, Any]:
     """Identify the rows of a checked view, record it with its cap, and return its description.
 
@@ -165,19 +184,42 @@ def register(name: str, view: DatasetView, epsilon: float | None, protects: str 
     return _description(ledger, name)
 
 
-def seen_by_owner(records: Survey) -> dict[str, Any]:
+OWNERS_NUMBERS = ("rows", "left_out_rows", "noticed", "not_utf8", "cut", "files")
+"""Keys of `seen_by_owner`: read from the rows without noise, for their owner only."""
+
+
+def seen_by_owner(records: Survey, view: DatasetView) -> dict[str, Any]:
     """Return the number of rows that a run can use, and those that it leaves out, for their owner only."""
+    from flows.engine.datasets import files_of_view
+
     return {
         "rows": records.rows,
         "left_out_rows": records.left_out,
         "noticed": records.noticed,
         "not_utf8": records.not_utf8,
+        "cut": records.cut,
+        "files": list(files_of_view(view)),
     }
+
+
+def unregister(name: str) -> None:
+    """Remove the name of a dataset, if it is registered."""
+    ledger = open_ledger(state_folder())
+    if name in ledger.views():
+        ledger.set_view(name, None, who())
+
+
+def cap_text(value: dict[str, Any]) -> str:
+    """Return the cap of a dataset."""
+    return "no cap" if value["cap"] is None else f"cap epsilon {value['cap']:g}"
 
 
 def seen_lines(value: dict[str, Any]) -> list[str]:
     """Return the lines of `seen_by_owner`; none for a dataset that is only shown."""
     lines = []
+    if files := value.get("files"):
+        more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
+        lines.append(f"files     {counted(len(files), 'file')}: {', '.join(files[:MOST_FILES])}{more}")
     if left_out := value.get("left_out_rows"):
         number = sum(left_out.values())
         lines.append(f"left out  {number} of {value['rows'] + number} rows: {_counts(left_out)}")
@@ -188,6 +230,23 @@ def seen_lines(value: dict[str, Any]) -> list[str]:
             f"encoding  {value['not_utf8']} is not UTF-8: such characters are read as Windows-1252 (Latin-1). "
             "If that is wrong, save the file as UTF-8"
         )
+    if value.get("cut"):
+        share = f"{100 * value['cut']:.0f} %" if value["cut"] >= 0.01 else "less than 1 %"
+        lines.append(
+            f"long      {share} of the records are longer than the encoder reads (256 tokens, about 190 words): "
+            "only their beginning counts. Split them into shorter records, or write the important part first"
+        )
+    return lines
+
+
+def group_lines(value: dict[str, Any]) -> list[str]:
+    """Return the lines about other names and datasets that share the budget of a dataset."""
+    lines = []
+    if value["same_as"]:
+        lines.append(f"same     the same records as {', '.join(value['same_as'])}: one budget")
+    if value["members"]:
+        reasons = f" ({', '.join(value['reasons'])})" if value["reasons"] else ""
+        lines.append(f"group    charged together with {', '.join(value['members'])}{reasons}")
     return lines
 
 
@@ -219,10 +278,9 @@ def _described(value: dict[str, Any]) -> str:
     elif value["view"]["label"]:
         effect = "" if value["classes"] is None else ", so no run starts"
         lines.append(f"classes  not declared{effect}. Declare them with: wasp dataset declare {value['name']}")
-    lines += seen_lines(value)
-    if value["members"]:
-        reasons = f" ({', '.join(value['reasons'])})" if value["reasons"] else ""
-        lines.append(f"group    charged together with {', '.join(value['members'])}{reasons}")
+    lines += [*seen_lines(value), *group_lines(value)]
+    if problems := value.get("problems"):
+        lines.append(f"problems {_counts(problems)}, when the rows were last read. Details: {value['problems_file']}")
     return "\n".join([*lines, *(f"warning  {warning}" for warning in value["warnings"])])
 
 
@@ -236,6 +294,7 @@ def _description(ledger: PrivacyLedger, name: str) -> dict[str, Any]:
 
     view = view_of(ledger, name)
     status = ledger.status(ledger.find(name))
+    registered = {other for other, (dataset, _) in ledger.views().items() if dataset == status.dataset}
     path = Path(view.path).expanduser()
     is_open = [f"every user of this machine can read {path}. Run: chmod go-rwx {path}"] if open_to_others(path) else []
     return {
@@ -247,6 +306,7 @@ def _description(ledger: PrivacyLedger, name: str) -> dict[str, Any]:
         "delta": status.delta,
         "spent": status.spent,
         "left": status.left,
+        "same_as": sorted({*registered, status.dataset} - {name}),
         "group": status.group,
         "members": list(status.members),
         "reasons": list(status.reasons),

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.packages import install_command
 from connectors.interfaces.redaction import redact
@@ -112,7 +113,7 @@ def _ledger(home: Path) -> str:
     problems = ledger.verify(second=second_opinion)
     if problems:
         raise RuntimeError("; ".join(problems))
-    return f"sound, {len(ledger.datasets())} datasets"
+    return f"sound, {counted(len(ledger.datasets()), 'dataset')}"
 
 
 def _artifacts(home: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,13 +17,15 @@ import typer
 import yaml
 
 from connectors.artifacts.atomic_files import write_text_whole
-from connectors.interfaces.errors import ConfigError, WaspError
+from connectors.interfaces.errors import ConfigError, WaspError, nearest
 from connectors.interfaces.rows import NO_CLASS, RowsRef
 from connectors.interfaces.text_forms import label_form
-from connectors.rows.headers import read_header
+from connectors.rows.headers import first_columns
 from flows.cli import dataset
 from flows.cli.budget import check_cap
 from flows.cli.class_choice import FEWEST_OF_A_CLASS, doubts_about, propose_classes, require_no_doubts
+from flows.cli.common import Output
+from flows.cli.languages import check_language
 from flows.cli.model_choice import choose_models
 from flows.config.extends import FLOW_KEY
 from flows.config.files import check_config
@@ -41,6 +44,8 @@ FILES = {"config": ".yaml", "task": "_task.yaml", "test": "_test.parquet"}
 """Files in the working folder, by the ending of their name."""
 TEXTS_PER_CLASS, MOST_TEXTS = 100, 2000
 ITEM = "text"
+SHARE, CAP = "a part such as 0.15, or 0", "a number such as 4"
+"""Examples of answers."""
 TEXT_COLUMNS = ("text", "note", "message", "body", "review", "comment", "content", "description", "sentence")
 LABEL_COLUMNS = ("label", "category", "class", "intent", "topic", "rating", "sentiment", "type")
 HEADER = """# {title}
@@ -81,11 +86,12 @@ class Options:
         return list(dict.fromkeys(map(label_form, self.classes)))
 
 
-def init(name: str, options: Options) -> dict[str, Any]:
+def init(name: str, options: Options) -> Output:
     """Register the dataset NAME and write NAME.yaml and NAME_task.yaml in the working folder.
 
     Nothing is registered or written if one of the files exists or a check fails. Classes, number of rows and language
-    become public: they are those of the options, or of a proposal that the owner confirms.
+    become public: they are those of the options, or of a proposal that the owner confirms. The result is formatted
+    before anything counts as done, so that a mistake there leaves nothing behind either.
 
     Raises:
         ConfigError: a file or the dataset exists, an option is invalid, no row can be used, or fewer than two classes
@@ -97,19 +103,23 @@ def init(name: str, options: Options) -> dict[str, Any]:
         if file.exists():
             raise ConfigError(f"{file}: this file exists. Choose another NAME, or remove it first.")
     _check_budget(options)
+    check_language(options.language)
+    _check_writable(Path.cwd())
     models, reason = choose_models(options.models, options.endpoint)
     home = state_folder()
     zone = open_zone(home)
     view = _view(options)
     records = survey_view(zone, view, options.class_names)
-    person, notice = _person(options.person, records)
+    person, notice = _person(options, view, records)
     if person != view.person:
+        dataset.check_columns(view.text, view.label, person)
         view = view.model_copy(update={"person": person})
         records = survey_view(zone, view, options.class_names)
     classes = propose_classes(records.classes, options.class_names, fewest=2) if view.label else []
     left_out = {label: count for label, count in records.classes.items() if label not in classes} if classes else {}
     private = stored_rows(home, name)
-    with _undone_on_failure([*files.values(), *([private] if options.test_share is not None else [])]):
+    written = [*files.values(), *([private] if options.test_share is not None else [])]
+    with _undone_on_failure(name, written):
         if options.test_share is not None:
             records = split_view(zone, view, options.test_share, classes or [NO_CLASS], (private, files["test"]))
             view = DatasetView(path=str(private), label=view.label and "label", person=person and "person")
@@ -125,22 +135,27 @@ def init(name: str, options: Options) -> dict[str, Any]:
         _write(files["task"], title, name, schemas[1], task_values)
         _write(files["config"], f"WASP on the registered dataset {name}", name, schemas[0], values)
         registered = dataset.register(name, view, options.cap, "person" if person else "record")
-    return {
-        "name": name,
-        "config": str(files["config"]),
-        "task": str(files["task"]),
-        "test": str(files["test"]) if options.test_share is not None else None,
-        "classes": classes,
-        "left_out": left_out,
-        "person": person,
-        "persons": records.persons,
-        "declared_rows": view.declared_rows,
-        "language": language,
-        "models": [_called(model) for model in models],
-        "models_because": reason,
-        "cap": registered["cap"],
-        "warnings": [*notice, *registered["warnings"]],
-    } | dataset.seen_by_owner(records)
+        value = {
+            "name": name,
+            "config": str(files["config"]),
+            "task": str(files["task"]),
+            "test": str(files["test"]) if options.test_share is not None else None,
+            "classes": classes,
+            "left_out": left_out,
+            "person": person,
+            "persons": records.persons,
+            "declared_rows": view.declared_rows,
+            "language": language,
+            "models": [_called(model) for model in models],
+            "models_because": reason,
+            "cap": registered["cap"],
+            "same_as": registered["same_as"],
+            "members": registered["members"],
+            "reasons": registered["reasons"],
+            "warnings": [*notice, *registered["warnings"]],
+        } | dataset.seen_by_owner(records, view)
+        text = described(value)
+    return Output(public_part(value), lambda _: text)
 
 
 def converse(name: str | None, options: Options) -> tuple[str, Options]:
@@ -159,7 +174,7 @@ def converse(name: str | None, options: Options) -> tuple[str, Options]:
     share = options.test_share
     if share is None:
         answer = _ask("Part to hold out as test rows, 0 for none", "0.15", _check_share)
-        share = float(answer) or None
+        share = _number(answer, SHARE) or None
     models, reason = choose_models(options.models, options.endpoint)
     print(f"models: {', '.join(_called(model) for model in models)} ({reason})")
     requested = options.models
@@ -168,7 +183,7 @@ def converse(name: str | None, options: Options) -> tuple[str, Options]:
         requested = _ask(others, "", lambda answer: choose_models(answer.split()) if answer else None).split()
     cap = options.cap
     if cap is None:
-        cap = float(_ask("Cap: largest total epsilon of all runs", f"{DEFAULT_CAP[0]:g}", _check_cap))
+        cap = _number(_ask("Cap: largest total epsilon of all runs", f"{DEFAULT_CAP[0]:g}", _check_cap), CAP)
     rows = replace(options, text=text, label=label, item=item, test_share=share)
     return name, replace(rows, models=requested, cap=cap, epsilon=min(options.epsilon, cap))
 
@@ -192,17 +207,26 @@ def _path(data: str) -> str:
 
 
 def _path_with_header(data: str) -> None:
-    if not data or read_header(RowsRef(_path(data))) is None:
+    if not data or not first_columns(RowsRef(_path(data))):
         raise ConfigError("this source has no header. For a database, start again with --data, --query and the columns")
 
 
+def _number(answer: str, example: str) -> float:
+    """Return the number that a person typed; ConfigError, with an example, for anything else."""
+    try:
+        return float(answer)
+    except ValueError:
+        raise ConfigError(f"'{answer}' is not a number. Write {example}") from None
+
+
 def _check_share(answer: str) -> None:
-    if not (share := float(answer)) == 0 and not 0.01 <= share <= 0.5:
-        raise ConfigError(f"{share:g} is not between 0.01 and 0.5. Write a part such as 0.15, or 0")
+    share = _number(answer, SHARE)
+    if share != 0 and not 0.01 <= share <= 0.5:
+        raise ConfigError(f"{share:g} is not between 0.01 and 0.5. Write {SHARE}")
 
 
 def _check_cap(answer: str) -> None:
-    check_cap(float(answer), dataset.DELTA, option="the cap")
+    check_cap(_number(answer, CAP), dataset.DELTA, option="the cap")
 
 
 def _called(model: Mapping[str, Any]) -> str:
@@ -275,31 +299,41 @@ def _check_budget(options: Options) -> None:
         )
 
 
+def _check_writable(folder: Path) -> None:
+    """Raise ConfigError before any row is read if the files cannot be written."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(f"{folder}: the working folder is not writable, and init writes files. Use another folder")
+
+
 @contextmanager
-def _undone_on_failure(files: Sequence[Path]) -> Iterator[None]:
-    """Remove files if the block fails."""
+def _undone_on_failure(name: str, files: Sequence[Path]) -> Iterator[None]:
+    """Remove files and the registration of a name if the block fails."""
     try:
         yield
     except BaseException:
         for file in files:
             file.unlink(missing_ok=True)
+        dataset.unregister(name)
         raise
 
 
-def _person(requested: str | None, records: Survey) -> tuple[str | None, list[str]]:
+def _person(options: Options, view: DatasetView, records: Survey) -> tuple[str | None, list[str]]:
     """Return the person column, if any, and a notice about columns that may be one.
 
     Raises ConfigError without a terminal if a column has the name and the repeated values of a person column.
     """
-    if requested is not None:
-        return (None if requested == NONE else requested), []
+    if options.person is not None:
+        return (None if options.person == NONE else options.person), []
     numbers = [f"'{name}' has {count} values in {records.rows} rows" for name, count in records.repeated.items()]
     likely = next((name for name in records.repeated if PERSON_NAME.search(name)), None)
     if not numbers:
         return None, []
     if sys.stdin.isatty():
         print(f"repeated  {'; '.join(numbers)}")
-        answer = typer.prompt("Column with one value per person, or none", default=likely or NONE)
+        columns = _columns_of(options, view.path) or [*records.repeated]
+        others = [column for column in columns if column not in (view.text, view.label)]
+        question = f"Column with one value per person, or {NONE}"
+        answer = _ask(question, likely or NONE, lambda answer: _check_column(answer, [*others, NONE]))
         return (None if answer == NONE else answer), []
     about = f"--person: {'; '.join(numbers)}. If each value is a person, protect persons: --person"
     if likely is not None:
@@ -309,7 +343,7 @@ def _person(requested: str | None, records: Survey) -> tuple[str | None, list[st
 
 def public_part(value: dict[str, Any]) -> dict[str, Any]:
     """Return the result of `wasp init` without what only the owner may see, for scripts."""
-    closed = {"left_out", "persons", "rows", "left_out_rows", "noticed", "not_utf8"}
+    closed = {"left_out", "persons", *dataset.OWNERS_NUMBERS}
     return {name: part for name, part in value.items() if name not in closed}
 
 
@@ -318,8 +352,9 @@ def described(value: dict[str, Any]) -> str:
     rows = f"{value['rows']} rows" + (f" of {value['persons']} persons" if value["person"] else "")
     unit = f"each person (column '{value['person']}')" if value["person"] else "each record"
     lines = [
-        f"dataset   {value['name']}: {rows}, declared as {value['declared_rows']}; cap epsilon {value['cap']:g}",
+        f"dataset   {value['name']}: {rows}, declared as {value['declared_rows']}; {dataset.cap_text(value)}",
         f"protects  {unit}",
+        *dataset.group_lines(value),
         *dataset.seen_lines(value),
         f"classes   {', '.join(value['classes']) or 'none: the run measures the next words of test rows'}",
     ]
@@ -376,29 +411,40 @@ def _view(options: Options) -> DatasetView:
         text, label = _columns(options, path)
     person = None if options.person == NONE else options.person
     label = "" if label == NONE else label
+    dataset.check_columns(text, label, person)
     values = {"path": path, "query": options.query, "text": text, "label": label, "person": person}
     return check_config(DatasetView, values, "wasp init")
 
 
 def _columns(options: Options, path: str) -> tuple[str, str]:
     """Return the text and label column: of the options, guessed from the header, or asked on a terminal."""
-    header = None if options.query else read_header(RowsRef(path))
-    if header is None:
+    columns = _columns_of(options, path)
+    if not columns:
         raise ConfigError("--text and --label: the columns of this source have no header. Name both options.")
-    text, label = (
-        options.text or _known(header.columns, TEXT_COLUMNS),
-        options.label or _known(header.columns, LABEL_COLUMNS),
-    )
+    text = options.text or _known(columns, TEXT_COLUMNS)
     if sys.stdin.isatty():
-        print(f"columns: {', '.join(header.columns)}")
-        text = options.text or typer.prompt("Text column", default=text or None)
+        print(f"columns: {', '.join(columns)}")
+        text = options.text or _ask("Text column", text, lambda answer: _check_column(answer, columns))
+    others = [column for column in columns if column != text]
+    label = options.label or _known(others, LABEL_COLUMNS)
+    if sys.stdin.isatty() and not options.label:
         question = f"Label column, or {NONE} for texts without classes"
-        label = options.label or typer.prompt(question, default=label or NONE)
+        label = _ask(question, label or NONE, lambda answer: _check_column(answer, [*others, NONE]))
     if not text or not label:
         missing = "--text" if not text else "--label"
         without = f", or write --label {NONE} for texts without classes" if text else ""
-        raise ConfigError(f"{missing}: name the column{without}. {options.data} has: {', '.join(header.columns)}")
+        raise ConfigError(f"{missing}: name the column{without}. {options.data} has: {', '.join(columns)}")
     return text, label
+
+
+def _columns_of(options: Options, path: str) -> list[str]:
+    """Return the columns of a source to choose from; empty for a database, whose columns only its rows show."""
+    return [] if options.query else [*first_columns(RowsRef(path))]
+
+
+def _check_column(answer: str, columns: Sequence[str]) -> None:
+    if answer.strip() not in columns:
+        raise ConfigError(f"'{answer}' is not one of: {', '.join(columns)}.{nearest(answer, columns, 0.5)}")
 
 
 def _known(columns: Sequence[str], names: Sequence[str]) -> str:

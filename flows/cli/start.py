@@ -74,8 +74,7 @@ def init(  # noqa: PLR0913 - the options of the command
     is_guided = name is None or data is None
     if name is None or data is None:
         name, options = init_command.converse(name, options)
-    result = init_command.init(name, options)
-    output = Output(init_command.public_part(result), lambda _: init_command.described(result))
+    output = init_command.init(name, options)
     return _then_offered(output, name) if is_guided else output
 
 

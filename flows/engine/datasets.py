@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 
+from connectors.embedders.sentence import cut_by_embedded
 from connectors.interfaces.errors import ConfigError, PlaceError, nearest
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.interfaces.text_forms import cell_form
 from connectors.rows.headers import read_header
-from connectors.rows.places import bases_of, places_of
+from connectors.rows.places import bases_of, files_of, places_of, require_one_kind
 from flows.config.base import AnyConfig
 from flows.config.files import check_config
 from flows.config.paths import dataset_name, dataset_of, rows_ref
@@ -25,7 +26,7 @@ from flows.engine.server import server_policy
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
 from tasks.private.data.quarantine import sealed, write_for_owner, write_table_for_owner
-from tasks.private.data.rows import Zone, check_source, identify
+from tasks.private.data.rows import Zone, check_source, identify, problems_file
 from tasks.private.data.survey import Survey, split, survey
 
 if TYPE_CHECKING:
@@ -65,13 +66,30 @@ def survey_view(zone: Zone, view: DatasetView, names: Sequence[str] = ()) -> Sur
     row can be used.
     """
     where = replace(rows_ref(view, None), names=tuple(names))
-    check_source(read_header, where, zone.folder)
-    return survey(zone, where)
+    check_source(read_header, where, zone.folder, for_owner=True)
+    require_one_kind(where)
+    return survey(zone, where, cut_by_embedded)
+
+
+def read_problems(zone: Zone, name: str) -> tuple[Path, dict[str, int]]:
+    """Return the file with the problems of a dataset's rows, and their numbers by reason, for the owner of the rows.
+
+    They are those of the last time that a registration or run read the rows, which also knows its test rows.
+    """
+    file = problems_file(zone, PrivateRef(name, RowsRef("")))
+    counts = json.loads(file.read_text(encoding="utf-8"))["counts"] if file.exists() else {}
+    return file, dict(counts)
+
+
+def files_of_view(view: DatasetView) -> tuple[str, ...]:
+    """Return the names of the files in the folder of a view; empty for one file or a database."""
+    return files_of(rows_ref(view, None))
 
 
 def split_view(zone: Zone, view: DatasetView, share: float, classes: Sequence[str], files: tuple[Path, Path]) -> Survey:
     """Write the private and the test rows of a view to two files; return the description of the private rows."""
-    return split(zone, replace(rows_ref(view, None), names=tuple(classes)), share, classes, files)
+    where = replace(rows_ref(view, None), names=tuple(classes))
+    return split(zone, where, share, classes, files, cut_by_embedded)
 
 
 def store_frame(home: Path, name: str, rows: object) -> Path:

@@ -232,6 +232,12 @@ def _announce(run: Run) -> None:
     display().status(0, run.iterations)
     for warning in prepared.warnings:
         display().say(f"warning: {warning}")
-    if run.config.private is not None and server_policy() is None:  # said always: it depends on no row
+    private = run.config.private
+    if private is not None and server_policy() is None:
+        # Always the same line: it may reach a public log, so it depends on no row.
         file = problems_file(run.tools.zone, run.tools.private)
-        display().say(f"private rows that cannot be used, if any, are listed in {file}")
+        counted = f", and counted by wasp dataset show {private.dataset}" if private.dataset else ""
+        display().say(
+            "private rows that cannot be used, and those with the text of a test or public row, if any, are listed in "
+            f"{file}{counted}"
+        )

@@ -3,6 +3,7 @@
 A user or an approver sees it before private data is opened and before a model is called.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,11 @@ from tasks.accounting.no_noise import finite
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.text.prompts import TaskCard, contrastive, zero_shot
 
+EMBEDDING_FLOWS = ("wasp", "aug_pe", "pre_text")
+"""Flows that embed each private record before a release."""
+MANY_RECORDS = 5_000
+"""Declared records from which on embedding takes minutes."""
+TIMED_TEXTS = 32
 CHARACTERS_PER_TOKEN = 4.0
 EXAMPLE_CHARACTERS = 160
 SETTINGS_OF_EXECUTION: Any = {"execution": PACE, "privacy": {"on_lost_artifacts"}} | dict.fromkeys(
@@ -52,7 +58,26 @@ def planned(config: AnyConfig) -> dict[str, Any]:
         problems = problems or problems_of(config, state_folder())
         raise_problems(list({str(problem): problem for problem in (error, *problems)}.values()))
         raise
-    return numbers | {"problems": [str(problem) for problem in problems]}
+    embedding = None if problems else measured_embedding(config)
+    return numbers | {"problems": [str(problem) for problem in problems], "embedding": embedding}
+
+
+def measured_embedding(config: AnyConfig) -> dict[str, Any] | None:
+    """Return the number of private records to embed and the minutes on this machine; None for few records.
+
+    The number is the declared one, and the texts that are timed are made up: no record is opened.
+    """
+    private = config.private
+    number = private.public_number if private is not None else None
+    if private is None or number is None or number < MANY_RECORDS or config.flow_name not in EMBEDDING_FLOWS:
+        return None
+    embedder = RunTools(config, state_folder()).embedder
+    texts = [f"record {position} " + "of the usual length " * 15 for position in range(TIMED_TEXTS)]
+    embedder.embed(texts[:1])  # loads the weights
+    begun = time.perf_counter()
+    embedder.embed(texts)
+    minutes = (time.perf_counter() - begun) / TIMED_TEXTS * number / 60
+    return {"records": number, "minutes": minutes, "is_part": private.of is not None, "dataset": private.dataset}
 
 
 def numbers_of(config: AnyConfig) -> dict[str, Any]:

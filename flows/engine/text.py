@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import default_cap_advice
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from flows.engine.run_summary import RunSummary
@@ -44,7 +45,21 @@ def plan(value: dict[str, Any]) -> str:
     if value["public_rows"]:
         lines.append(f"private rows  {value['public_rows']}")
     warnings = [f"warning       {text}" for text in value.get("warnings", [])]
-    return "\n".join([*lines, *value["lines"], *_budget(value), *warnings])
+    return "\n".join([*lines, *value["lines"], *_embedding(value), *_budget(value), *warnings])
+
+
+def _embedding(value: dict[str, Any]) -> list[str]:
+    """Return the line about the private records that a release embeds, if they are many."""
+    planned = value.get("embedding")
+    if planned is None:
+        return []
+    records, named = planned["records"], f"dataset: {planned['dataset']}, " if planned["dataset"] else ""
+    part = f". To use a part, write private: {{{named}rows: {records // 10}, of: {records}}}"
+    time = duration(60 * planned["minutes"])
+    return [
+        f"embed         {records} private records before the release, about {time} on this machine, measured with "
+        f"made-up texts of 60 words{'' if planned['is_part'] else part}"
+    ]
 
 
 def cap_text(budget: Mapping[str, Any], refused: str) -> str:
@@ -140,7 +155,7 @@ def outcome(run: RunSummary) -> str:
         return "trained on the private rows without noise; epsilon infinite (NOT PRIVATE)"
     if not run.dataset and not run.releases:
         return f"{run.n_synthetic} synthetic texts; no private data used, epsilon 0"
-    return f"{run.n_synthetic} synthetic texts; {loss} in {run.releases} releases"
+    return f"{run.n_synthetic} synthetic texts; {loss} in {counted(run.releases, 'release')}"
 
 
 def budget_lines(run: RunSummary) -> list[str]:

@@ -7,6 +7,7 @@ from prefect import flow
 from prefect.settings import get_current_settings
 
 from connectors.interfaces.content_keys import digest
+from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.engine.text import epsilon
 from flows.publish.dataset_card import BundleFacts
@@ -69,7 +70,7 @@ def _text(facts: BundleFacts, requester: str) -> str:
         f"run           {report.run_id} of dataset '{facts.book['dataset']}'",
         f"texts         {report.n_synthetic}, and the student",
         f"privacy loss  epsilon {epsilon(report.epsilon_spent)} of these texts at delta {report.delta:g} per "
-        f"{report.protects} in {report.releases} releases",
+        f"{report.protects} in {counted(report.releases, 'release')}",
         f"budget        this run added epsilon {added(report)} ({charged(report)})",
         f"guarantee     {facts.unit}",
         f"licence       {facts.license}",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from connectors.interfaces.counts import counted
 from connectors.interfaces.ledger import Charge
 from connectors.interfaces.models import Usage
 from tasks.metrics.iteration_record import Facts
@@ -142,7 +143,7 @@ def _key_numbers(report: RunRecord) -> list[tuple[str, str, str]]:
             f"{unit}privacy loss of this run's output, configured {words.epsilon(report.epsilon)}",
         ),
         ("added to the budget", words.added(report), f"releases: {words.charged(report)}"),
-        ("texts", words.count(report.n_synthetic), f"by {len(report.plms)} language models"),
+        ("texts", words.count(report.n_synthetic), f"by {counted(len(report.plms), 'language model')}"),
         ("cost", words.money(cost), f"{words.count(cost.calls)} calls"),
     ]
     return [entry for entry in numbers if entry[1] != words.ABSENT]

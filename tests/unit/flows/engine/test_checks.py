@@ -19,6 +19,7 @@ from connectors.interfaces.packages import install_command
 from flows.cli import main, start
 from flows.cli.doctor import examine
 from flows.config.files import check_config
+from flows.engine import text
 from flows.engine.checks import problems_of
 from flows.engine.plan import planned
 from flows.engine.prepare import prepare
@@ -170,7 +171,7 @@ def test_a_column_that_differs_in_case_alone_is_offered(home: Path, tmp_path: Pa
     (problem,) = said(home, private={"path": rows_of(tmp_path / "comma.csv", columns=("Text", "label"))})
     assert problem.startswith("private.text:")
     assert "Did you mean 'Text'?" in problem
-    assert len(said(home, private={"path": path})) == 2
+    assert said(home, private={"path": path}) == [problem.replace("comma.csv", "rows.csv")]
     person = {"path": rows_of(tmp_path / "person.csv"), "person": "patiend"}
     (problem,) = said(home, private=person, privacy={"protects": "person"})
     assert problem.startswith("private.person:")
@@ -202,8 +203,18 @@ def test_two_queries_of_one_database_may_be_private_and_public_rows(home: Path, 
     ("header", "view", "problems"),
     [
         ("text,label,text", {}, ["private.text: {} has one name 'text' for columns 1 and 3. Rename one."]),
-        (f"text,label,{PLANTED},{PLANTED}", {}, ["private.path: {} has one name for columns 3 and 4. Rename one."]),
-        ("text,label,,", {}, ["private.path: {} has one name for columns 3 and 4. Rename one."]),
+        (
+            "text,text,kind",
+            {},
+            [
+                "private.label: {} has no column 'label' in its first line. Write the name as the first line has it; a "
+                "file needs a header.",
+                "private.text: {} has one name 'text' for columns 1 and 2. Rename one.",
+            ],
+        ),
+        (f"text,label,{PLANTED},{PLANTED}", {}, []),
+        ("text;label;;", {}, []),
+        ("sep=;\ntext;label", {}, []),
         ("bericht,größe", {"text": "bericht", "label": "größe"}, []),
     ],
 )
@@ -247,7 +258,11 @@ def test_a_missing_task_file_is_reported_with_a_missing_number_of_rows(home: Pat
         ("rows.csv", "text,label\n".encode("utf-16-le"), "is not a text file"),
         ("rows.parquet", b"PAR1 cut", "not a readable Parquet file"),
         ("rows.csv.gz", b"text,label\n", "cannot be read"),
-        ("rows.xlsx", b"", "unknown kind of file"),
+        ("rows.xlsx", b"", "this is a spreadsheet. Save the sheet as CSV (UTF-8), or write Parquet"),
+        ("rows.docx", b"", "this is a document. Write one text per row into a CSV"),
+        ("rows.zip", b"", "this is an archive. Unpack it"),
+        ("rows.db", b"", "this is a database. Write its address, such as sqlite:///FILE, with a query"),
+        ("rows.dat", b"", "unknown kind of file. Supported suffixes: .csv"),
     ],
 )
 def test_a_private_file_that_cannot_be_opened_is_named_on_the_screen(
@@ -416,3 +431,15 @@ def test_the_install_command_is_one_for_this_environment(tmp_path: Path, monkeyp
     assert install_command("api") == f"{sys.executable} -m pip install 'wasp-synth[api]'"
     monkeypatch.setattr("connectors.interfaces.packages.find_spec", lambda name: None)
     assert install_command("api") == f"uv pip install --python {sys.executable} 'wasp-synth[api]'"
+
+
+def test_a_plan_of_many_records_says_how_long_embedding_takes_and_opens_none(home: Path, tmp_path: Path) -> None:
+    path = rows_of(tmp_path / "rows.csv")
+    plan = planned(config(private={"path": path, "declared_rows": 200_000}))
+    line = next(line for line in text.plan(plan).splitlines() if line.startswith("embed"))
+    assert re.match(r"embed +200000 private records before the release, about [\d.]+ (s|min|h)", line)
+    assert line.endswith("To use a part, write private: {rows: 20000, of: 200000}")
+    assert plan["embedding"]["minutes"] > 0
+    assert planned(config(private={"path": path, "rows": 400, "of": 200_000}))["embedding"] is None
+    assert planned(config(private={"path": path, "declared_rows": 300}))["embedding"] is None
+    assert_untouched(home)

@@ -1,6 +1,7 @@
 """Canonical forms join records of one class and of one person, and leave the identity of a dataset as it was."""
 
 from functools import partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,15 +90,18 @@ def test_persons_are_the_same_however_they_are_stored(tmp_path: Path) -> None:
 
 def test_the_owner_sees_labels_that_are_one_number(tmp_path: Path) -> None:
     frame(label=["1.1", "1.10", "2"] * 4).to_csv(tmp_path / "r.csv", index=False)
-    seen = survey(zone(tmp_path), RowsRef(str(tmp_path / "r.csv")))
+    read = partial(survey, zone(tmp_path), is_cut=lambda texts: [False] * len(texts))
+    seen = read(RowsRef(str(tmp_path / "r.csv")))
     assert (seen.classes, seen.spellings) == ({"1.1": 8, "2": 4}, {"1.1": ["1.1", "1.10"]})
-    named = survey(zone(tmp_path), RowsRef(str(tmp_path / "r.csv"), names=("1.1", "1.10")))
+    named = survey(
+        zone(tmp_path), RowsRef(str(tmp_path / "r.csv"), names=("1.1", "1.10")), lambda texts: [False] * len(texts)
+    )
     assert named.classes == {"1.1": 4, "1.10": 4, "2": 4}
 
 
 def test_rows_without_a_class_of_the_task_are_refused_outside_a_run(tmp_path: Path) -> None:
     frame(label=["3.0", "4.0"] * 6).to_csv(tmp_path / "r.csv", index=False)
-    private = PrivateRef("x", RowsRef(str(tmp_path / "r.csv")))
+    private = PrivateRef("x", RowsRef(str(tmp_path / "r.csv")), lambda texts: [False] * len(texts))
     require_rows_of(zone(tmp_path), private, ["4", "9"])
     with pytest.raises(ConfigError, match="no row of .*r.csv has a text and one of the classes a, b"):
         require_rows_of(zone(tmp_path), private, ["a", "b"])
