@@ -39,8 +39,15 @@ KEY: Final = StepKey("audit", 1)
 class MemoryLedger:
     """A ledger without cap that draws every release and stores none."""
 
-    def release_once(self, request: ReleaseRequest, draw: Callable[[], bytes]) -> StoredRelease:  # noqa: ARG002
-        """Draw the release of a request."""
+    def release_once(
+        self,
+        request: ReleaseRequest,  # noqa: ARG002
+        draw: Callable[[], bytes],
+        prepare: Callable[[], object] | None = None,
+    ) -> StoredRelease:
+        """Prepare and draw the release of a request, as the privacy ledger does."""
+        if prepare is not None:
+            prepare()
         return StoredRelease(draw(), reused=False, entry_hash="")
 
     def released(self, dataset: str, step_key: str) -> bool:  # noqa: ARG002

@@ -1,7 +1,6 @@
 """Canonical forms join records of one class and of one person, and leave the identity of a dataset as it was."""
 
 from functools import partial
-from functools import partial
 from pathlib import Path
 from typing import Any
 
