@@ -61,10 +61,10 @@ def test_a_sound_mechanism_passes_and_nothing_is_opened_or_spent(
 SABOTAGE = """
 from dataclasses import replace
 from tasks.private.voting import release
-whole, kept = release.noisy_votes, {}
-weak = lambda ballot, candidates, noise: whole(ballot, candidates, replace(noise, sigma=noise.sigma / 4))
-reused = lambda ballot, *rest: kept.setdefault(len(ballot.labels), whole(ballot, *rest))
-release.noisy_votes = """
+whole, kept = release.add_noise, {}
+weak = lambda raw, candidates, noise: whole(raw, candidates, replace(noise, sigma=noise.sigma / 4))
+reused = lambda raw, *rest: kept.setdefault(raw.counts.tobytes(), whole(raw, *rest))
+release.add_noise = """
 
 
 @pytest.mark.statistical

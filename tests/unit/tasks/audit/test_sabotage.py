@@ -82,13 +82,13 @@ def sabotage_samplers(patch: Patch) -> None:
 
 def sabotage_behind_the_ledger(patch: Patch) -> None:
     """The functions that the ledger calls ask for a tenth of the noise that is charged."""
-    add, vote, share, train = sums.add_noise, release.noisy_votes, party_vote.add_noise_share, dp_train.train_privately
+    add, vote, share, train = sums.add_noise, release.add_noise, party_vote.add_noise_share, dp_train.train_privately
 
     def add_less(clean: Any, noise: Any) -> Any:
         return add(clean, replace(noise, scale=noise.scale / 10))
 
-    def vote_with_less(ballot: Any, candidates: Any, noise: Any) -> Any:
-        return vote(ballot, candidates, replace(noise, sigma=noise.sigma / 10))
+    def vote_with_less(raw: Any, candidates: Any, noise: Any) -> Any:
+        return vote(raw, candidates, replace(noise, sigma=noise.sigma / 10))
 
     def share_less(counts: Any, noise: Any) -> Any:
         return share(counts, replace(noise, total=replace(noise.total, sigma=noise.total.sigma / 10)))
@@ -97,7 +97,7 @@ def sabotage_behind_the_ledger(patch: Patch) -> None:
         return train(model, rows, replace(recipe, noise_multiplier=recipe.noise_multiplier / 10), *rest)
 
     patch.setattr(sums, "add_noise", add_less)
-    patch.setattr(release, "noisy_votes", vote_with_less)
+    patch.setattr(release, "add_noise", vote_with_less)
     patch.setattr(party_vote, "add_noise_share", share_less)
     patch.setattr(tuned_classifier, "train_privately", train_with_less)
     patch.setattr(tuned_writer, "train_privately", train_with_less)
