@@ -166,6 +166,25 @@ class Reserving:
         book.reserve("bank", plan("run-2", 1), "you")
         assert book.verify(second=gdp) == []
 
+    def test_what_is_left_does_not_contain_what_is_reserved(self, book: PrivacyLedger) -> None:
+        book.set_cap("bank", THREE, DELTA, "owner", "")
+        book.reserve("bank", plan(), "me")
+        assert book.status("bank").left == pytest.approx(THREE - TWO)
+
+    def test_a_plan_just_beyond_the_cap_is_refused(self, book: PrivacyLedger) -> None:
+        book.set_cap("bank", TWO * (1 - 1e-6), DELTA, "owner", "")
+        with pytest.raises(BudgetError):
+            book.reserve("bank", plan(), "me")
+        book.set_cap("bank", TWO, DELTA, "owner", "")
+        book.reserve("bank", plan(), "me")
+
+    def test_another_plan_of_an_open_run_is_compared_with_the_cap(self, book: PrivacyLedger) -> None:
+        book.set_cap("bank", TWO, DELTA, "owner", "")
+        book.reserve("bank", plan(releases=1), "me")
+        with pytest.raises(BudgetError):
+            book.reserve("bank", plan(releases=3), "me")
+        assert book.status("bank").reserved == pytest.approx(ONE)
+
     def test_a_finished_run_is_repeated_free_of_charge_at_a_full_cap(self, book: PrivacyLedger) -> None:
         book.set_cap("bank", TWO, DELTA, "owner", "")
         book.reserve("bank", plan(), "me")
@@ -212,6 +231,13 @@ class Reserving:
         assert (book.status("bank").cap_protects, book.status("bank").reserved) == ("person", pytest.approx(ONE))
         with pytest.raises(LedgerError, match="no reserved charge left"):
             book.release_once(request(), never)
+
+    def test_a_cap_for_persons_stops_a_run_that_has_reserved_for_records(self, book: PrivacyLedger) -> None:
+        book.reserve("bank", plan(), "me")
+        book.set_cap("bank", THREE, DELTA, "owner", "", "person")
+        with pytest.raises(ConfigError, match=r"privacy\.protects: person"):
+            book.release_once(request(), never)
+        assert book.status("bank").releases == 0
 
     def test_a_cap_for_persons_comes_too_late_after_releases_that_protected_records(self, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")

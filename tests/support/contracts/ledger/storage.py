@@ -76,6 +76,12 @@ class Keeping:
         with pytest.raises(LedgerError, match="changed from outside"):
             book.release_once(request(), never)
 
+    def test_a_changed_view_is_not_read(self, url: str, book: PrivacyLedger) -> None:
+        book.set_view("bank", {"path": "notes.csv"}, "owner")
+        assert alter(url, "UPDATE ledger_entries SET detail_json = replace(detail_json, 'notes', 'other')") >= 1
+        with pytest.raises(LedgerError, match="was changed after it was written"):
+            book.views()
+
     def test_a_total_that_another_accountant_doubts_is_found(self, url: str, book: PrivacyLedger) -> None:
         generous = PrivacyLedger(url, lambda events, delta: 0.5 * gdp(events, delta))
         fill(generous)

@@ -13,7 +13,7 @@ import pytest
 from connectors.interfaces.errors import BudgetError, ConfigError, LedgerError, PrivateInputError
 from connectors.interfaces.ledger import Marks
 from connectors.ledger import chain
-from connectors.ledger.database import parse_url
+from connectors.ledger.database import LedgerStore, parse_url
 from connectors.ledger.ledger import PrivacyLedger
 from connectors.ledger.state import Cap, Entry
 from tests.support.contracts.ledger.groups import Grouping
@@ -68,6 +68,11 @@ class TestFile:
         (tmp_path / "ledger.db").chmod(0o644)
         PrivacyLedger(url, zcdp).datasets()
         assert stat.S_IMODE((tmp_path / "ledger.db").stat().st_mode) == 0o600
+
+    def test_a_commit_is_on_the_disk_before_it_returns(self, url: str) -> None:
+        """Else a loss of power could take back the charge of a release that is already known."""
+        with LedgerStore(url).write() as db:
+            assert db.exec_driver_sql("PRAGMA synchronous").scalar() == 2, "FULL"
 
     def test_reading_does_not_wait_for_a_draw(self, url: str, book: PrivacyLedger) -> None:
         book.reserve("bank", plan(), "me")
