@@ -238,6 +238,6 @@ def _announce(run: Run) -> None:
         file = problems_file(run.tools.zone, run.tools.private)
         counted = f", and counted by wasp dataset show {private.dataset}" if private.dataset else ""
         display().say(
-            "private rows that cannot be used, and those with the text of a test or public row, if any, are listed in "
+            "private rows that cannot be used, and test or public rows that are also private, if any, are listed in "
             f"{file}{counted}"
         )
