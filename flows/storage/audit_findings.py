@@ -71,7 +71,10 @@ def describe_audits(audits: Sequence[AuditLine], never: Sequence[str]) -> str:
         verdict = "no attack proved more than claimed" if passed else "at least one audit is RED"
         sentences.append(f"Audited; {verdict}: {results}. A passed attack proves nothing beyond itself.")
     if never:
-        sentences.append(f"Never audited: {', '.join(never)}. The state folder contains no audit of this noise.")
+        sentences.append(
+            f"Never audited: {', '.join(never)}. The state folder contains no audit of this noise. "
+            "Attack it, without any budget, with: wasp audit NAME"
+        )
     return " ".join(sentences)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Final
 
 from connectors.interfaces.counts import counted
 from connectors.interfaces.models import Usage
@@ -94,6 +95,21 @@ def duration(seconds: float) -> str:
     return f"{seconds // _HOUR} h {seconds % _HOUR // _MINUTE} min"
 
 
+REASONS: Final = {
+    "copied_example": "copy of an example in its prompt",
+    "duplicate": "duplicate",
+    "error": "failed call",
+    "exhausted": "no further recorded text",
+    "format": "data, markup or code",
+    "meta": "remarks about the task",
+    "prompt_echo": "copy of the prompt",
+    "surplus": "more than needed",
+    "too_short": "too short",
+    "wrong_language": "wrong language",
+}
+"""Why a text was left out, for people; the other codes are words."""
+
+
 def reasons(failures: Mapping[str, Mapping[str, int]]) -> str:
     """Return the rejection reasons over all models, most frequent first."""
     total: dict[str, int] = {}
@@ -101,7 +117,7 @@ def reasons(failures: Mapping[str, Mapping[str, int]]) -> str:
         for reason, times in of_plm.items():
             total[reason] = total.get(reason, 0) + times
     ranked = sorted(total.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{reason} {times:,}" for reason, times in ranked if times) or "none"
+    return ", ".join(f"{REASONS.get(reason, reason)} {times:,}" for reason, times in ranked if times) or "none"
 
 
 def certainty(loss: float, prior: float = 0.5) -> float:
@@ -166,6 +182,17 @@ def verdict(report: RunRecord) -> str:
     if useful.release is not None:
         sentences.append(f"The release without any text reaches {percent(useful.release.value)}.")
     return " ".join([*sentences, privacy])
+
+
+def measured_gain(report: RunRecord) -> str:
+    """Return what the private records gained over the best floor, with its interval; empty if it was not measured."""
+    gain = report.usefulness.gain if report.usefulness is not None else None
+    if gain is None or not report.opens_rows:
+        return ""
+    return (
+        f"{gain.points:+.1f} points ({gain.low:+.1f} to {gain.high:+.1f}) over the best floor, {gain.floor}: "
+        f"{gain.verdict}."
+    )
 
 
 def _privacy_of(report: RunRecord) -> str:

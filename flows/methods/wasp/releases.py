@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from flows.engine.method import Releases
@@ -87,12 +87,11 @@ class DensityRelease(SumRelease):
 
 
 def wasp_sections(run: Run) -> tuple[Section, ...]:
-    """Return the sections of the report: the decision of `auto` with its forecast."""
+    """Return the sections of the report: the decision of `auto` with its forecast, from what was known before the run."""
     opening = cast("WaspConfig", run.prepared.asked).opening
     if opening is None:
         return ()
-    zero_shot = run.facts_so_far[0].probe_accuracy if run.facts_so_far else None
-    return (_worth(opening_lines(replace(opening, zero_shot=zero_shot))),)
+    return (_worth(opening_lines(opening)),)
 
 
 def _worth(lines: Sequence[str]) -> Section:
@@ -100,7 +99,7 @@ def _worth(lines: Sequence[str]) -> Section:
     rows: list[tuple[str, str]] = []
     for line in lines:
         label, text = line[:LABEL_WIDTH].strip(), line[LABEL_WIDTH:].strip()
-        rows = [*rows, (label, text)] if label or not rows else [*rows[:-1], (rows[-1][0], f"{rows[-1][1]} {text}")]
+        rows = [*rows, (label, text)] if label or not rows else [*rows[:-1], (rows[-1][0], f"{rows[-1][1]}; {text}")]
     return Section("Worth of the private records", "", ("", "expected before the run"), tuple(rows))
 
 

@@ -323,7 +323,7 @@ def test_the_lines_of_the_card_use_the_classifier(kind: str, api: str, tmp_path:
     code = code.replace('SentenceTransformer(student["encoder"])', f"SentenceTransformer({ENCODER!r})")
     shown = printed(out, code)
     classes = json.loads((out / "student" / "student.json").read_text())["classes"]
-    texts = ["Where is my parcel?"]
+    texts = ["A new text to label"]
     vectors = open_embedder("sentence_transformers", "embedded").embed(texts)
     (label,) = load_student(pipeline.home / "runs" / run["run_id"] / "student")(texts, vectors).labels
     assert label in shown
