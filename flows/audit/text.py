@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from connectors.interfaces.counts import counted
+from connectors.interfaces.counts import counted, duration
 from connectors.interfaces.money import format_dollars
 from flows.engine.text import epsilon, table
-from tasks.reporting.text import duration
 
 
 def plan(value: dict[str, Any]) -> str:

@@ -38,6 +38,7 @@ from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import DEFAULT_CAP, open_zone
 
 if TYPE_CHECKING:
+    from tasks.private.data.rows import Zone
     from tasks.private.data.survey import Survey
 
 FILES = {"config": ".yaml", "task": "_task.yaml", "test": "_test.parquet"}
@@ -98,23 +99,15 @@ def init(name: str, options: Options) -> Output:
             have enough rows.
     """
     dataset.check_new(name, options.cap)
-    files = {kind: Path(f"{name}{ending}") for kind, ending in FILES.items()}
-    for file in files.values():
-        if file.exists():
-            raise ConfigError(f"{file}: this file exists. Choose another NAME, or remove it first.")
+    files = _new_files(name)
     _check_budget(options)
     check_language(options.language)
     _check_writable(Path.cwd())
     models, reason = choose_models(options.models, options.endpoint)
     home = state_folder()
     zone = open_zone(home)
-    view = _view(options)
-    records = survey_view(zone, view, options.class_names)
-    person, notice = _person(options, view, records)
-    if person != view.person:
-        dataset.check_columns(view.text, view.label, person)
-        view = view.model_copy(update={"person": person})
-        records = survey_view(zone, view, options.class_names)
+    view, records, notice = _survey(zone, options)
+    person = view.person
     classes = propose_classes(records.classes, options.class_names, fewest=2) if view.label else []
     left_out = {label: count for label, count in records.classes.items() if label not in classes} if classes else {}
     private = stored_rows(home, name)
@@ -156,6 +149,27 @@ def init(name: str, options: Options) -> Output:
         } | dataset.seen_by_owner(records, view)
         text = described(value)
     return Output(public_part(value), lambda _: text)
+
+
+def _new_files(name: str) -> dict[str, Path]:
+    """Return the files to write by their kind; ConfigError if one exists."""
+    files = {kind: Path(f"{name}{ending}") for kind, ending in FILES.items()}
+    for file in files.values():
+        if file.exists():
+            raise ConfigError(f"{file}: this file exists. Choose another NAME, or remove it first.")
+    return files
+
+
+def _survey(zone: Zone, options: Options) -> tuple[DatasetView, Survey, list[str]]:
+    """Return the view, what its owner sees of the records, and notices; a proposed person column is read, too."""
+    view = _view(options)
+    records = survey_view(zone, view, options.class_names)
+    person, notice = _person(options, view, records)
+    if person != view.person:
+        dataset.check_columns(view.text, view.label, person)
+        view = view.model_copy(update={"person": person})
+        records = survey_view(zone, view, options.class_names)
+    return view, records, notice
 
 
 def converse(name: str | None, options: Options) -> tuple[str, Options]:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from connectors.interfaces.counts import duration
 from connectors.interfaces.money import format_dollars
 from flows.engine.text import cap_text, epsilon, table
-from tasks.reporting.text import duration
 
 
 def plan(value: dict[str, Any]) -> str:

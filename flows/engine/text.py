@@ -5,12 +5,11 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from connectors.interfaces.counts import counted
+from connectors.interfaces.counts import counted, duration
 from connectors.interfaces.errors import default_cap_advice
 from connectors.interfaces.money import format_dollars, of_which_estimated
 from flows.engine.run_summary import RunSummary
 from tasks.reporting.run_record import STUBS
-from tasks.reporting.text import duration
 
 
 def table(rows: Sequence[Sequence[object]], heads: Sequence[str]) -> str:

@@ -70,8 +70,7 @@ def export_run(
         **_measured(home, manifest, rows, card),
     )
     if approve is not None:
-        facts = replace(facts, approved=(who(), approve(facts)), made=now())
-        gate.require_sound_ledger(home, manifest["dataset"])  # the approval can take days
+        facts = _approve(facts, approve, home)
     if overlap_check:  # last: its answer has no noise
         overlap = gate.search(home, artifacts, manifest, rows)
         facts = replace(facts, overlap=overlap, unsearched="" if overlap else "this run opened no private row")
@@ -95,6 +94,13 @@ def export_run(
         _register_student(home, manifest, card)
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return {"run_id": manifest["run_id"], "folder": str(folder), "files": files} | _checks(facts)
+
+
+def _approve(facts: BundleFacts, approve: Callable[[BundleFacts], "Approval"], home: Path) -> BundleFacts:
+    """Return the facts with their approval, which can take days: the ledger is verified again after it."""
+    approved = replace(facts, approved=(who(), approve(facts)), made=now())
+    gate.require_sound_ledger(home, facts.book["dataset"])
+    return approved
 
 
 def _require_empty(folder: Path) -> None:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from connectors.interfaces.counts import duration
 from flows.runtime.library_output import terminal
-from tasks.reporting.text import duration
 
 EVERY_SECONDS = 5.0
 DELIVERY_SECONDS = 1.0

@@ -10,9 +10,6 @@ from tasks.reporting.run_record import RunRecord
 
 ABSENT = "not measured"
 NOT_RECORDED = "not recorded"
-_SHORT = 10
-_MINUTE = 60
-_HOUR = 3600
 _EXAMPLE_PRIOR = 0.01
 _ROUNDING = 1e-9
 _TRAINING_DATA = "the training data of the language models, which the models may repeat"
@@ -81,18 +78,6 @@ def charged(report: RunRecord) -> str:
     if report.releases_charged is None:
         return NOT_RECORDED
     return f"{report.releases_charged} charged, {report.releases - report.releases_charged} reused"
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in s, min or h, to the whole second from ten seconds on."""
-    if seconds < _SHORT:
-        return f"{seconds:.1f} s"
-    seconds = round(seconds)
-    if seconds < _MINUTE:
-        return f"{seconds} s"
-    if seconds < _HOUR:
-        return f"{seconds // _MINUTE} min {seconds % _MINUTE} s"
-    return f"{seconds // _HOUR} h {seconds % _HOUR // _MINUTE} min"
 
 
 REASONS: Final = {

@@ -87,7 +87,7 @@ class DensityRelease(SumRelease):
 
 
 def wasp_sections(run: Run) -> tuple[Section, ...]:
-    """Return the sections of the report: the decision of `auto` with its forecast, from what was known before the run."""
+    """Return the sections of the report: the decision of `auto` with its forecast before the run."""
     opening = cast("WaspConfig", run.prepared.asked).opening
     if opening is None:
         return ()
