@@ -22,7 +22,7 @@ from flows.config.models import Plm
 from flows.config.paths import model_spec, rows_ref, terms_ref, vocabulary_of
 from flows.config.rows import PrivateRows, VocabularyChoice
 from flows.config.task_files import load_task
-from flows.engine.datasets import private_ref, require_apart, require_classes, require_person, require_unit
+from flows.engine.datasets import private_ref, require_apart, require_classes, require_person
 from flows.engine.server import require_addresses
 from flows.runtime.deployment_runs import require_deployment
 from flows.runtime.stores import open_ledger
@@ -104,7 +104,6 @@ def _source_checks(config: AnyConfig, home: Path) -> Iterator[Check]:
     if private is not None:
         protects = getattr(config.privacy, "protects", "record")
         yield partial(_check_private, private, root, protects, home, config.task)
-        yield partial(require_unit, config, home)
     for field, rows in config.open_rows.items():
         where = rows_ref(rows, root)
         yield partial(_check_public, field, where, config.task)

@@ -18,7 +18,7 @@ from flows.config.paths import dataset_of
 from flows.config.task_files import load_task
 from flows.engine import text
 from flows.engine.checks import problems_of, raise_problems
-from flows.engine.datasets import with_declared_rows
+from flows.engine.datasets import require_unit, with_declared_rows
 from flows.engine.federation import federation_of, parties_planned, planned_lines
 from flows.engine.method import Releases
 from flows.engine.prepare import check_numbers, releases_of
@@ -94,6 +94,7 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     plan = plan_of(config, card, releases, lengths)
     budget = None
     if plan["events"] and config.parties is None:
+        require_unit(config, state_folder())
         name, is_public = dataset_of(config)
         budget = open_ledger(state_folder()).outlook(name, plan["events"], plan["delta"], is_public)
         budget["repeats"] = _repeated_run(config, budget["repeatable"])
