@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from connectors.interfaces.counts import counted
+from connectors.interfaces.counts import duration as duration  # the pages name it words.duration
 from connectors.interfaces.models import Usage
 from tasks.reporting.run_record import RunRecord
 

@@ -6,9 +6,9 @@ import logging
 import pytest
 from rich.console import Console
 
+from connectors.interfaces.counts import duration
 from flows.runtime import terminal_progress
 from flows.runtime.terminal_progress import ENDING_ITERATIONS, Bars, Display, Work, connector_messages, show
-from tasks.reporting.text import duration
 
 
 class Clock:
