@@ -107,11 +107,12 @@ def init(name: str, options: Options) -> Output:
     home = state_folder()
     zone = open_zone(home)
     view, records, notice = _survey(zone, options)
-    person = view.person
     classes = propose_classes(records.classes, options.class_names, fewest=2) if view.label else []
     left_out = {label: count for label, count in records.classes.items() if label not in classes} if classes else {}
     private = stored_rows(home, name)
     written = [*files.values(), *([private] if options.test_share is not None else [])]
+    person = view.person
+    protects = "person" if person else "record"
     with _undone_on_failure(name, written):
         if options.test_share is not None:
             records = split_view(zone, view, options.test_share, classes or [NO_CLASS], (private, files["test"]))
@@ -120,14 +121,11 @@ def init(name: str, options: Options) -> Output:
         view = view.model_copy(update={"declared_rows": declared, "declared_classes": classes or None})
         task_values = _task_values(name, options, classes, language)
         values = _run_values(files, name, options, models, classes)
-        values["privacy"] |= {"protects": "person"} if person else {}
+        if protects == "person":
+            values["privacy"]["protects"] = protects
         _check(values, files, task_values)
-        schemas = write_schemas(home)
-        better = "A description and typical words of each class improve" if classes else "An exact item improves"
-        title = f"Task of {name}. {better} the texts."
-        _write(files["task"], title, name, schemas[1], task_values)
-        _write(files["config"], f"WASP on the registered dataset {name}", name, schemas[0], values)
-        registered = dataset.register(name, view, options.cap, "person" if person else "record")
+        _write_files(name, files, values, task_values)
+        registered = dataset.register(name, view, options.cap, protects)
         value = {
             "name": name,
             "config": str(files["config"]),
@@ -158,6 +156,15 @@ def _new_files(name: str) -> dict[str, Path]:
         if file.exists():
             raise ConfigError(f"{file}: this file exists. Choose another NAME, or remove it first.")
     return files
+
+
+def _write_files(name: str, files: Mapping[str, Path], values: dict[str, Any], task_values: dict[str, Any]) -> None:
+    """Write configuration and task file."""
+    config_schema, task_schema = write_schemas(state_folder())
+    has_classes = "labels" in task_values
+    better = "A description and typical words of each class improve" if has_classes else "An exact item improves"
+    _write(files["task"], f"Task of {name}. {better} the texts.", name, task_schema, task_values)
+    _write(files["config"], f"WASP on the registered dataset {name}", name, config_schema, values)
 
 
 def _survey(zone: Zone, options: Options) -> tuple[DatasetView, Survey, list[str]]:

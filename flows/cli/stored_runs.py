@@ -229,7 +229,7 @@ def read_summary(artifacts: Artifacts, manifest: dict[str, Any]) -> dict[str, An
         raise ArtifactError(
             f"{artifacts.where(path)}: file is damaged ({error}). Write it again with: wasp resume {run_id}"
         ) from None
-    return with_locations(artifacts, value)
+    return with_locations(artifacts, run_id, value)
 
 
 def _state(home: Path, manifest: dict[str, Any]) -> str:

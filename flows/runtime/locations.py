@@ -26,7 +26,7 @@ def located(artifacts: Artifacts, run_id: str, values: Mapping[str, str]) -> dic
     return {name: artifacts.where(inside[name]) if inside[name] != text else text for name, text in texts.items()}
 
 
-def with_locations(artifacts: Artifacts, summary: Mapping[str, Any]) -> dict[str, Any]:
+def with_locations(artifacts: Artifacts, run_id: str, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the stored summary of a run with the locations of its files as they are now."""
     shown = {name: summary[name] for name in SHOWN if isinstance(summary.get(name), str)}
-    return {**summary, **located(artifacts, str(summary["run_id"]), shown)}
+    return {**summary, **located(artifacts, run_id, shown)}

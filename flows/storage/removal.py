@@ -125,7 +125,7 @@ def standing(artifacts: Artifacts, run_id: str, respend: bool) -> dict[str, Any]
         note = f"{losses}. The run stays finished. To generate them again: wasp resume {run_id} --respend"
         display().say(note)
         values: dict[str, Any] = json.loads(summary)
-        return with_locations(artifacts, values) | {"removed": note}
+        return with_locations(artifacts, run_id, values) | {"removed": note}
     if losses.texts:
         raise LostArtifactsError(
             f"Run {run_id} is not finished, and {losses}. To resume, the models must generate the texts again. They "

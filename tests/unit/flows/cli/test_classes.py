@@ -12,7 +12,11 @@ import pytest
 import yaml
 
 import wasp as python_interface
+from connectors.interfaces.errors import ConfigError
 from flows.cli.main import main
+from flows.config.files import load_config
+from flows.engine.prepare import prepare
+from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
 
 FAST = (
@@ -157,12 +161,12 @@ def test_a_task_with_another_class_is_refused_before_a_record_is_opened(
     monkeypatch.setattr("flows.engine.prepare.identify", None)
     path.unlink()
     path.mkdir()  # any attempt to read it fails
-    for command in ("plan", "run"):
-        refused = wasp(command, "triage", *FAST)
-        assert refused.code == 2
-        assert "the records have no class 'pian': the owner of 'triage' declared pain, skin. Did you mean 'pain'?" in (
-            " ".join((refused.out + refused.err).split())
-        )
+    message = "the records have no class 'pian': the owner of 'triage' declared pain, skin. Did you mean 'pain'?"
+    planned = wasp("plan", "triage", *FAST)
+    assert (planned.code, message in " ".join((planned.out + planned.err).split())) == (2, True)
+    config = load_config(WaspConfig, Path("triage.yaml"), [word for word in FAST if word != "--set"])
+    with pytest.raises(ConfigError, match="no class 'pian'"):
+        prepare("wasp", config, Path("home").resolve())
     assert open_ledger(Path("home").resolve()).status("triage").spent == 0
 
 

@@ -28,7 +28,7 @@ PLAIN = {
         *("RowsRef.text", "RowsRef.label", "RowsRef.person"),
     },
     "read with the path of their table, which is no database on a server": {"Rows.query", "RowsRef.query"},
-    "classes and prefixes of codes": {"Rows.classes", "RowsRef.classes"},
+    "classes and prefixes of codes": {"Rows.classes", "RowsRef.classes", "RowsRef.names"},
     "names in the privacy ledger, only compared": {
         *("PrivateRows.dataset", "PrivateRows.group", "RunName.dataset", "RunName.fingerprint"),
         *("SharedStores.book", "SharedStores.key"),

@@ -37,7 +37,7 @@ def test_what_was_not_measured_is_left_out(fid: float | None) -> None:
 def test_a_privacy_loss_names_its_unit(protects: str, unit: str) -> None:
     run = RunSummary(run_id="r", dataset="d", epsilon_spent=4.0, delta=1e-5, protects=protects, releases=1)
     run = replace(run, iterations=[iteration(0)], stubs=["clerk"])
-    assert f"epsilon 4.0000 at delta 1e-05{unit} releases" in words.outcome(run)
+    assert f"epsilon 4.0000 at delta 1e-05{unit} release" in words.outcome(run)
     assert "Written by stubs (clerk): not for use" in words.summary(run.to_json())
 
 

@@ -107,7 +107,8 @@ def test_the_summary_is_the_same_after_reading_and_early_ones_open() -> None:
 
 def test_tracked_numbers_have_a_group_and_costs_and_failures_of_zero_are_left_out() -> None:
     plain = one_iteration(0, usage={"gpt-4o": Usage(40, 9000, 5200, 0.0)}, shortfall={"gpt-4o": 0}).metrics()
-    assert {name.partition("/")[0] for name in plain} == {"privacy", "texts", "weight", "new"}
+    groups = {name.partition("/")[0] for name in plain}
+    assert groups == {"privacy", "texts", "weight", "new", "left_out_duplicate", "left_out_refused"}
     assert plain["texts/probe_accuracy"] == pytest.approx(0.52)
     assert "texts/accuracy" not in plain, "accuracy is the student's alone"
     costly = one_iteration(0, usage={"gpt-4o": Usage(40, 9000, 5200, 0.5)}, down={"claude": "dead"}).metrics()
