@@ -59,6 +59,8 @@ def planned(config: AnyConfig) -> dict[str, Any]:
         raise_problems(list({str(problem): problem for problem in (error, *problems)}.values()))
         raise
     embedding = None if problems else measured_embedding(config)
+    # Here and not in `numbers_of`, which forms on a server reach too: it connects to the endpoints.
+    numbers["warnings"] += refused_endpoints(RunTools(config, state_folder()))
     return numbers | {"problems": [str(problem) for problem in problems], "embedding": embedding}
 
 
@@ -98,9 +100,8 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
         name, is_public = dataset_of(config)
         budget = open_ledger(state_folder()).outlook(name, plan["events"], plan["delta"], is_public)
         budget["repeats"] = _repeated_run(config, budget["repeatable"])
-    warnings = [*warnings_of(config, card, releases), *refused_endpoints(RunTools(config, state_folder()))]
     forecast = opening.to_json() if opening is not None else None
-    return plan | {"warnings": warnings, "budget": budget, "opening": forecast}
+    return plan | {"warnings": warnings_of(config, card, releases), "budget": budget, "opening": forecast}
 
 
 def _repeated_run(config: AnyConfig, candidates: Sequence[str]) -> str:
