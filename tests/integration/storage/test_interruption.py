@@ -19,9 +19,11 @@ def hang():
     while True:
         time.sleep(0.1)
 
+paying = threading.Event()
+
 def pay():
     with cancellation.paid_calls():
-        print("started", flush=True)
+        paying.set()
         end = time.monotonic() + float(sys.argv[1])
         while time.monotonic() < end and not cancellation.is_cancelled():
             time.sleep(0.05)
@@ -30,6 +32,8 @@ with interruptible_command(), described(lambda: ["Interrupted. Resume with: wasp
     threading.Thread(target=hang).start()  # as a library's thread that nobody ends
     threading.Thread(target=pay).start()
     try:
+        paying.wait()
+        print("started", flush=True)
         hang()
     finally:
         hang()  # as a client that repeats its calls
