@@ -13,7 +13,7 @@ from connectors.interfaces.money import format_dollars
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline, last_json
 from tests.support.servers.vendor import VendorServer
-from tests.support.servers.vendor_messages import failure, ok, with_usage
+from tests.support.servers.vendor_messages import failure, ok, prompt_tokens, with_usage
 
 KEY = "sk-planted-7h3k3y-must-not-appear"
 PAID = {"price": {"input": 1000.0, "output": 1000.0, "date": "2026-11-01"}, "options": {"tries": 2}}
@@ -27,6 +27,11 @@ ENOUGH = {"method": {"iterations": 2, "samples": 96}}
 @pytest.fixture
 def pipeline(api: str, tmp_path: Path) -> Pipeline:
     return Pipeline(tmp_path / "home", api, {"VENDOR_KEY": KEY})
+
+
+def dollars_of(server: VendorServer) -> float:
+    """Return the price of all calls that a server answered, each with 7 tokens."""
+    return sum(prompt_tokens(request) + 7 for request in server.requests) / 1000
 
 
 def test_two_vendors_write_and_everything_is_paid_once(pipeline: Pipeline) -> None:
@@ -59,7 +64,7 @@ def test_the_money_cap_stops_before_the_call_that_would_pass_it(pipeline: Pipeli
         assert "limits.max_dollars" in stopped.stderr
         first = server.count
         assert 0 < first < 24
-        assert first * 7 / 1000 <= 1.1
+        assert dollars_of(server) <= 1.1
         done = pipeline.run(plms=plms, limits={"max_dollars": 500.0}, **SHORT)
         assert done["n_synthetic"] == 24
         assert server.count == 24, "what was paid before the stop was not asked again"
@@ -121,7 +126,7 @@ def test_preview_and_doctor_ask_a_model_and_tell_what_it_cost(pipeline: Pipeline
         config = str(pipeline.config(plms=[server.plm(**PAID)], **SHORT))
         shown = pipeline.answer("preview", "--config", config, "--rows", "2")
         assert shown["calls"] == server.count == 12
-        assert shown["dollars"] > 12 * 7 / 1000, "answers of 7 tokens, and their prompts"
+        assert shown["dollars"] == pytest.approx(dollars_of(server))
         plan = pipeline.answer("plan", "wasp", "--config", config)
         assert plan["measured"] == ["gpt"]
         assert plan["tokens_out"] == 24 * 7

@@ -59,12 +59,14 @@ def text_for(request: Request) -> str:
     return f"A text numbered {mark} with some words."
 
 
-def ok(request: Request, text: str | None = "", finish: str = "stop", tokens: tuple[int, int] | None = None) -> Reply:
-    """Return an answer in the format of the request's API. `text` '': one made of the prompt; None: null.
+def prompt_tokens(request: Request) -> int:
+    """Return the tokens of a prompt: a short one has 11, a longer one a token for four bytes."""
+    return max(11, len(request.prompt.encode()) // 4)
 
-    A short prompt has 11 tokens, a longer one a token for four bytes.
-    """
-    tokens = tokens or (max(11, len(request.prompt.encode()) // 4), 7)
+
+def ok(request: Request, text: str | None = "", finish: str = "stop", tokens: tuple[int, int] | None = None) -> Reply:
+    """Return an answer in the format of the request's API. `text` '': one made of the prompt; None: null."""
+    tokens = tokens or (prompt_tokens(request), 7)
     text = text_for(request) if text == "" else text
     if request.anthropic:
         return Reply(body=message(request, text, finish, tokens))
