@@ -177,7 +177,8 @@ class VendorModel(ABC, Generic[Options]):
 
         Sends nothing. A host behind a proxy, or one that does not respond at once, is not in the list.
         """
-        own = [address for address in self.options.endpoints if address.url != self.url]
+        vendor = self.vendor_of(self.model).url
+        own = [address for address in self.options.endpoints if address.url != vendor]
         return list(dict.fromkeys(address.host for address in own if address.refuses_connection()))
 
     def worst_dollars(self, body: dict[str, Any]) -> float:

@@ -10,7 +10,9 @@ import yaml
 
 from flows.cli import start
 from flows.config.extends import SHIPPED
+from flows.config.files import check_config
 from flows.config.task_files import SHIPPED as TASKS
+from flows.runtime.server_policy import ServerPolicy
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline
 
@@ -49,11 +51,15 @@ SETTINGS = [
 def test_the_settings_of_a_guide_are_accepted_by_the_plan(
     settings: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    values = yaml.safe_load(settings)
+    if values.keys() <= ServerPolicy.model_fields.keys():
+        check_config(ServerPolicy, values, "server.yaml")
+        return
     monkeypatch.chdir(tmp_path)
     for name in ("notes.csv", "held_out.csv"):
         (tmp_path / name).write_text("note,category,patient\nmy bill is wrong,billing_question,p1\n")
     (tmp_path / "triage.yaml").write_text((TASKS / "support_desk.yaml").read_text())
-    demo, values = (SHIPPED / "demo.yaml").read_text(), yaml.safe_load(settings)
+    demo = (SHIPPED / "demo.yaml").read_text()
     (tmp_path / "mine.yaml").write_text(demo)
     values = values if "extends" in values else yaml.safe_load(demo) | values
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))

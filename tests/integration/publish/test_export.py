@@ -24,6 +24,7 @@ from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
 from flows.publish.bundle import format_verification, verify_bundle
 from flows.publish.export import check_student
+from tasks.private.data.overlap import SHORTEST, passages
 from tasks.students.train import load_student
 from tests.support.models.tiny import save_roberta
 from tests.support.paths import DESK
@@ -75,11 +76,12 @@ def plant(pipeline: Pipeline, run_id: str, words: str) -> None:
 
 
 def own_words(count: int) -> str:
-    """Return the first words of a private row that no test row begins with or holds."""
+    """Return the first words of a private row that share no standard sentence with a test row."""
     public = pd.read_parquet(DESK / "test.parquet")["text"].tolist()
+    standard = {passage for text in public for passage in passages(text, SHORTEST)}
     private = (text.split() for text in pd.read_parquet(DESK / "private.parquet")["text"])
     begun = (" ".join(words[:count]) for words in private if len(words) > count)
-    return next(words for words in begun if not any(words in text for text in public))
+    return next(words for words in begun if standard.isdisjoint(passages(words, SHORTEST)))
 
 
 def test_the_card_is_one_that_the_hub_reads_and_states_the_promise(bundle: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_moved_state_folder_states_where_its_files_are_now(tmp_path: Path) -> 
     _, run_id = runs_of(state)
     summary = json.loads((state / "runs" / run_id / "summary.json").read_text(encoding="utf-8"))
     assert summary["folder"] == f"/srv/wasp/state/runs/{run_id}"
-    now = with_locations(open_artifacts(state), summary)
+    now = with_locations(open_artifacts(state), run_id, summary)
     assert (now["folder"], now["report"]) == (f"{state}/runs/{run_id}", f"{state}/runs/{run_id}/report.html")
     assert f"sqlite:///{state}/mlflow.db" in now["mlflow"]
     assert "/srv/wasp" not in json.dumps(now)

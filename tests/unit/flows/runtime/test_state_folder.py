@@ -50,7 +50,7 @@ def test_on_a_mounted_volume_the_private_folder_alone_must_be_closed(
         check_closed(shared_machine)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
 def test_the_closed_state_folder_of_another_user_is_refused(
     shared_machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +63,7 @@ def test_the_closed_state_folder_of_another_user_is_refused(
         return [str(refused.value)]
 
     assert state_folder() == shared_machine
+    os.chown(shared_machine, 65534, 65534)
     assert as_nobody(refusal) == [
         f"The state folder {shared_machine} belongs to another user and is closed. Set WASP_HOME to your own"
     ]
