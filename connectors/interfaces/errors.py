@@ -84,6 +84,10 @@ class NoRowsError(InputError):
     """A readable source that has no rows."""
 
 
+class NoFittingRowsError(ConfigError):
+    """Rows of which none has a text and a class of the task."""
+
+
 class PlaceError(InputError):
     """An unreachable source of rows.
 

@@ -284,8 +284,19 @@ def _run_flow(flow: str, config: Any, resumes: str | None = None) -> Output:
         require_server()
         if entry.continued:
             display.say("Checking data, models and privacy budget ...")
+        _require_fitting_records(flow, config, home)
         summary: Any = entry.flow()(config, **({"resumes": resumes} if resumes else {}))
     return Output(summary, entry.text().summary)
+
+
+def _require_fitting_records(flow: str, config: Any, home: Path) -> None:
+    from flows.compare.cells import cells_of
+    from flows.engine.prepare import require_fitting_records
+
+    configs = [cell.config for cell in cells_of(config)] if flow == "compare" else [config]
+    by_records = {str((run.private, run.task)): run for run in configs if getattr(run, "private", None)}
+    for config_of_records in by_records.values():
+        require_fitting_records(config_of_records, home)
 
 
 def _plan_flow(flow: str, config: Any) -> Output:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.interfaces.content_keys import digest
-from connectors.interfaces.errors import ConfigError
+from connectors.interfaces.errors import ConfigError, NoFittingRowsError
 from connectors.interfaces.ledger import BudgetPlan, Marks
 from connectors.ledger.groups import AUTOMATIC
 from connectors.ledger.ledger import PrivacyLedger
@@ -20,7 +20,7 @@ from flows.config.paths import dataset_of
 from flows.config.rows import PrivateRows, Rows
 from flows.config.task_files import load_task
 from flows.engine.checks import problems_of, raise_problems
-from flows.engine.datasets import notify_owner, with_declared_rows
+from flows.engine.datasets import notify_owner, view_of, with_declared_rows
 from flows.engine.federation import federation_of, identify_parties
 from flows.engine.method import Releases
 from flows.engine.run_identity import (
@@ -37,6 +37,7 @@ from flows.engine.tools import RunName, RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.manifest import Approval, begun, read_book, written_by
 from flows.runtime.state_folder import who
+from flows.runtime.stores import open_ledger
 from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.accounting.votes import Noise
 from tasks.core.refs import Reference
@@ -126,6 +127,26 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, re
     return Prepared(
         tools.named(run_name), parts, releases, plan, test, public, warnings, approval, asked, shown, federation
     )
+
+
+def require_fitting_records(config: AnyConfig, home: Path) -> None:
+    """Raise ConfigError if no private record has a class of the task; for their owner's command, before a run starts.
+
+    Records of declared classes are not read: `require_classes` compares the declaration. The answer has no noise. The
+    owner has the records, so the command alone shows it and nothing stores it; a run asks this of public rows only.
+    """
+    config = with_declared_rows(config, home).without_rows()
+    card, private = load_task(config.task), config.private
+    if private is None or not card.has_classes or dataset_of(config)[1]:
+        return
+    tools = RunTools(config, home)
+    try:
+        if private.dataset is None or view_of(open_ledger(home), private.dataset).public_classes is None:
+            require_rows_of(tools.zone, tools.private, card.label_names)
+    except NoFittingRowsError as error:
+        raise ConfigError(f"{error}. Nothing was charged; this answer has no noise, so it is not private") from None
+    except ConfigError:  # the checks of the run state it, with all other problems
+        return
 
 
 def public_texts(tools: RunTools) -> list[str]:

@@ -20,9 +20,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import (
-    ConfigError,
     InputError,
     MissingPackageError,
+    NoFittingRowsError,
     NoRowsError,
     PlaceError,
     PrivateInputError,
@@ -127,7 +127,7 @@ def identify(zone: Zone, private: PrivateRef, labels: Sequence[str] | None, publ
 
 
 def require_rows_of(zone: Zone, private: PrivateRef, labels: Sequence[str]) -> None:
-    """Raise ConfigError if no row has a text and one of `labels`.
+    """Raise NoFittingRowsError if no row has a text and one of `labels`.
 
     Only for public rows, and for the owner of private rows outside a run: the answer has no noise.
     """
@@ -135,7 +135,7 @@ def require_rows_of(zone: Zone, private: PrivateRef, labels: Sequence[str]) -> N
         where = replace(private.where, names=tuple(labels))
         frame, _ = read_all(zone, replace(private, where=where))
         if not frame["label"][usable_rows(frame)].isin(list(labels)).any():
-            raise ConfigError(
+            raise NoFittingRowsError(
                 f"private: no row of {redact(where.path)} has a text and one of the classes {', '.join(labels)}. "
                 "Correct the columns, or the labels of the task"
             )

@@ -207,6 +207,41 @@ def test_a_dataset_of_an_earlier_version_stays_valid_and_plan_names_the_command(
     assert "wasp dataset declare triage" in " ".join(planned.out.split())
 
 
+LOCATED = (
+    "flow: wasp\nextends: own_data\ntask: task.yaml\nprivate: {path: notes.parquet, declared_rows: 60}\ntest: null\n"
+)
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_records_of_other_classes_are_refused_to_their_owner_and_never_charged(wasp: Wasp, command: str) -> None:
+    write(["Pain", "Skin"])
+    Path("task.yaml").write_text("name: t\nitem: note\nlabels: [pain, skin]\n")
+    Path("mine.yaml").write_text(LOCATED)
+    Path("table.yaml").write_text(
+        "flow: compare\ntitle: t\nrows: [{name: a, config: mine.yaml, set: {method.guidance: kernel}}]\n"
+    )
+    refused = wasp(command, "mine" if command == "run" else "table", *(FAST if command == "run" else ()))
+    said = " ".join(refused.err.split())
+    assert (refused.code, "no row of notes.parquet has a text and one of the classes pain, skin" in said) == (2, True)
+    assert "Nothing was charged; this answer has no noise, so it is not private" in said
+    assert open_ledger(Path("home").resolve()).datasets() == []
+    assert not list(Path("home").glob("runs/*"))
+
+
+def test_records_of_an_earlier_registration_are_looked_at_before_their_owners_run(wasp: Wasp) -> None:
+    write(["Pain", "Skin"])
+    assert wasp("dataset", "add", "triage", "--path", "notes.parquet", "--class", "Pain", "--class", "Skin").code == 0
+    home = Path("home").resolve()
+    view = open_ledger(home).views()["triage"][1]
+    del view["declared_classes"]
+    open_ledger(home).set_view("triage", view, "an earlier version")
+    Path("task.yaml").write_text("name: t\nitem: note\nlabels: [pain, skin]\n")
+    Path("mine.yaml").write_text("flow: wasp\nextends: own_data\ntask: task.yaml\nprivate: triage\ntest: null\n")
+    refused = wasp("run", "mine", *FAST)
+    assert (refused.code, "one of the classes pain, skin" in " ".join(refused.err.split())) == (2, True)
+    assert open_ledger(home).status("triage").spent == 0
+
+
 def test_codes_declare_their_classes(wasp: Wasp) -> None:
     write(["250.10", "401.9"], "notes.csv")
     codes = ("--classes", "sugar=250", "--classes", "heart=401")
