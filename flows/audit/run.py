@@ -20,7 +20,7 @@ from flows.audit.config import AuditConfig
 from flows.audit.whole_run import attack_whole_run, plan_whole_run, whole_run_config
 from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import with_declared_rows
-from flows.engine.prepare import releases_of
+from flows.engine.prepare import guarantee_of
 from flows.runtime.failure import Story, told
 from flows.runtime.flow_runs import reported_end
 from flows.runtime.manifest import RunBook, now, recorded
@@ -44,7 +44,7 @@ def audit_name() -> str:
 def attacks_of(config: AuditConfig) -> list[Attack]:
     """Return the attacks on the releases of the audited run; ConfigError if there is none."""
     run = with_declared_rows(config.audited(), state_folder())
-    cases = [case for release in releases_of(run).items for case in release.audits()]
+    cases = [case for release in guarantee_of(run).releases for case in release.audits()]
     attacks = [case.attack() for case in cases if case.attack is not None]
     if not attacks:
         raise ConfigError(

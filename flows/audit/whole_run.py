@@ -24,12 +24,12 @@ from flows.audit.config import AuditConfig, PipelineAttack
 from flows.config.files import check_config
 from flows.config.task_files import load_task
 from flows.engine.plan import numbers_of
-from flows.engine.prepare import check_numbers, releases_of
+from flows.engine.prepare import check_numbers, guarantee_of
 from flows.engine.tools import RunTools
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.state_folder import DEFAULTS
 from flows.runtime.stores import load_secret
-from tasks.accounting.votes import Noise
+from tasks.accounting.votes import VoteNoise
 from tasks.audit.attacks import claims_of
 from tasks.audit.bounds import one_run_bound
 from tasks.audit.canaries import Canary, Evidence, attack_run, make_canaries
@@ -67,7 +67,7 @@ def whole_run_config(config: AuditConfig, rows: str = ROWS) -> WaspConfig:
     values["execution"] |= {"approval": False, "task_runner": "threads", "cluster": None}
     attacked = check_config(WaspConfig, values, "the run that is attacked")
     check_numbers(attacked, load_task(attacked.task))
-    noise = releases_of(attacked).noise
+    noise = vote_noise_of(attacked)
     if noise.releases == 0 or noise.non_private:
         raise ConfigError(
             "pipeline: the configuration releases no noisy vote, so there is nothing to attack. Remove pipeline."
@@ -75,10 +75,17 @@ def whole_run_config(config: AuditConfig, rows: str = ROWS) -> WaspConfig:
     return attacked
 
 
+def vote_noise_of(wasp: WaspConfig) -> VoteNoise:
+    """Return the noise of the votes of a run of `wasp` that votes."""
+    noise = guarantee_of(wasp).noise_of(VoteNoise)
+    assert noise is not None, "whole_run_config refuses other runs"
+    return noise
+
+
 def plan_whole_run(config: AuditConfig, attack: PipelineAttack) -> dict[str, Any]:
     """Return size, claims and cost of the attack on a whole run."""
     wasp = whole_run_config(config)
-    plan, claims = numbers_of(wasp), _claims(attack, releases_of(wasp).noise)
+    plan, claims = numbers_of(wasp), _claims(attack, vote_noise_of(wasp))
     return claims | {name: plan[name] for name in ("samples", "dollars_about", "models")}
 
 
@@ -98,7 +105,7 @@ def attack_whole_run(config: AuditConfig, attack: PipelineAttack, home: Path) ->
         canaries = make_canaries(others, attack.canaries)
         rows = write_rows(others, canaries, folder)
         run = folder / "home" / "runs" / _execute(whole_run_config(config, rows), folder)
-        noise = releases_of(wasp).noise
+        noise = vote_noise_of(wasp)
         names = ("synthetic.parquet", *(f"iteration={number}/release.parquet" for number in range(noise.releases)))
         texts, *releases = (pd.read_parquet(run / name, partitioning=None) for name in names)
         evidence = Evidence(texts, releases, canaries, others, tools.embedder, noise, fit_likelihood)
@@ -150,7 +157,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return passed | DEFAULTS | own
 
 
-def _claims(attack: PipelineAttack, noise: Noise) -> dict[str, Any]:
+def _claims(attack: PipelineAttack, noise: VoteNoise) -> dict[str, Any]:
     """Return the claims of the run; `epsilon_most`: the bound if every guess is correct, which none exceeds."""
     most = one_run_bound(attack.canaries, attack.guesses, attack.guesses, noise.delta, CONFIDENCE_EACH)
     sizes = {"canaries": attack.canaries, "guesses": attack.guesses, "confidence": CONFIDENCE}

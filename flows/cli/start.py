@@ -195,10 +195,9 @@ def advise(  # noqa: PLR0913 - the options of the command
     home = state_folder()  # Prefect, which the next imports load, needs it
     from flows.engine.datasets import with_declared_rows
     from flows.engine.plan import numbers_of
-    from flows.methods.wasp.releases import calibrated
+    from flows.methods.wasp.releases import density_noise, release_if_opened
     from flows.releases.opening import LEVELS, Opening, advice_text, range_text
-    from tasks.accounting.density import calibrate_density
-    from tasks.accounting.sensitivity import VotePrivacy
+    from tasks.accounting.promise import Promise
 
     if range_:
         changes = [[*(set_ or []), f"privacy.epsilon={level}"] for level in LEVELS]
@@ -208,7 +207,8 @@ def advise(  # noqa: PLR0913 - the options of the command
     budget = None
     if file is not None:
         loaded = with_declared_rows(_load("wasp", file, set_), home)
-        rows, classes, epsilon, noise = loaded.declared_rows, loaded.classes, loaded.privacy.epsilon, calibrated(loaded)
+        rows, classes, epsilon = loaded.declared_rows, loaded.classes, loaded.privacy.epsilon
+        noise = release_if_opened(loaded).noise
         protects = loaded.privacy.protects
         budget = numbers_of(loaded)["budget"]
     else:
@@ -216,10 +216,10 @@ def advise(  # noqa: PLR0913 - the options of the command
         _positive(delta=delta)
         if classes < 2:
             raise ConfigError(f"--classes: {classes:g} is too small. Write the number of classes, at least 2.")
-        noise = calibrate_density(VotePrivacy(epsilon, delta, 1))
+        noise = density_noise(Promise(epsilon, delta))
         protects = "record"
     opening = Opening(rows, classes, noise.sigma, protects=protects)
-    needed = None if opening.opens else opening.needed_epsilon(epsilon, noise)
+    needed = None if opening.opens else opening.needed_epsilon(epsilon, noise.delta, noise.sensitivity)
     value = opening.to_json() | {"epsilon": epsilon, "needed_epsilon": needed, "budget": budget}
     return Output(value, advice_text)
 

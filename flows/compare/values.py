@@ -13,7 +13,7 @@ from flows.engine.plan import numbers_of
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.composition import epsilon_of
-from tasks.accounting.no_noise import finite
+from tasks.accounting.guarantee import finite
 from tasks.reporting.compare_report import Comparison, claims
 
 ADDED = ("calls", "tokens_in", "tokens_out", "dollars_about")

@@ -13,7 +13,7 @@ from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ApprovalError, ConfigError
 from flows.config.base import AnyConfig
 from flows.config.execution import PACE
-from flows.engine.method import Releases
+from flows.engine.method import Release
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.text import plan as format_plan
 from flows.engine.tools import RunTools
@@ -22,6 +22,7 @@ from flows.runtime.pausing import ask_in_prefect
 from flows.runtime.state_folder import state_folder, who
 from flows.runtime.stores import open_artifacts
 from flows.runtime.terminal_progress import display
+from tasks.accounting.guarantee import Guarantee
 from tasks.text.prompts import TaskCard
 
 NOTHING = "Nothing was spent and no private data was opened."
@@ -35,7 +36,12 @@ def contract_of(flow: str, config: AnyConfig, card: TaskCard) -> str:
 
 
 def ask(
-    config: AnyConfig, resumes: str | None, tools: RunTools, card: TaskCard, releases: Releases, warnings: Sequence[str]
+    config: AnyConfig,
+    resumes: str | None,
+    tools: RunTools,
+    card: TaskCard,
+    guarantee: Guarantee[Release],
+    warnings: Sequence[str],
 ) -> Approval:
     """Return the approval of a plan; request it unless the run to resume already has it.
 
@@ -46,7 +52,7 @@ def ask(
     if earlier is not None:
         return earlier
     dataset = tools.private.name if tools.config.private else ""
-    plan = format_plan(plan_of(tools.config, card, releases, measured_lengths(tools)) | {"warnings": list(warnings)})
+    plan = format_plan(plan_of(tools.config, card, guarantee, measured_lengths(tools)) | {"warnings": list(warnings)})
     question = f"Open the private rows of '{dataset}'?" if dataset else "Run this plan?"
     is_approved = display().confirm(f"{plan}\n\n{question}")
     if is_approved is not None:

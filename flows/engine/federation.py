@@ -17,7 +17,7 @@ from flows.config.models import NAME
 from flows.config.paths import place
 from flows.config.yaml_files import parse_yaml
 from tasks.accounting.federated import Parties, SharedNoise, guarantees
-from tasks.accounting.votes import Noise
+from tasks.accounting.votes import VoteNoise
 from tasks.federation.rounds import COORDINATOR, ROUNDS
 from tasks.steps.federation.coordinator import Federation, end_run, name_some
 from tasks.steps.federation.party import registry_digest
@@ -81,9 +81,9 @@ def notify_ended(values: Mapping[str, Any], run_id: str) -> None:
     end_run(RemoteFiles(exchange, ROUNDS), run_id)
 
 
-def parties_planned(federation: Federation | None, noise: Noise) -> dict[str, Any] | None:
-    """Return the part of a plan about the parties; None without parties."""
-    if federation is None:
+def parties_planned(federation: Federation | None, noise: VoteNoise | None) -> dict[str, Any] | None:
+    """Return the part of a plan about the parties and the `noise` of their votes; None without parties."""
+    if federation is None or noise is None:
         return None
     shared = SharedNoise(noise, federation.parties)
     return asdict(federation.parties) | {

@@ -18,6 +18,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.tracking.address import redact
 from flows.catalog import find_method
 from flows.engine.federation import parties_happened
+from flows.engine.method import audits_of
 from flows.engine.run import Run, RunResults
 from flows.engine.run_page import result_line, show_result
 from flows.engine.summary import elapsed, outgoing, summary
@@ -29,7 +30,7 @@ from flows.runtime.manifest import Approval, now, versions
 from flows.runtime.stores import tracking_store
 from flows.runtime.terminal_progress import display
 from flows.storage.audit_findings import audits_of_releases, describe_audits
-from tasks.accounting.no_noise import finite
+from tasks.accounting.guarantee import finite
 from tasks.core.refs import Written
 from tasks.metrics.answer_counts import AnswerCounts, count_answers, describe_problems
 from tasks.reporting.plots import balance_plot, confusion_plot, fid_accuracy_plot, weights_plot
@@ -163,7 +164,7 @@ def _report(run: Run, results: RunResults) -> RunRecord:
             *((Section("Discriminator", run.discriminator.sentence),) if run.discriminator else ()),
         ),
         discriminator=run.discriminator,
-        audited=describe_audits(*audits_of_releases(run.tools.artifacts, run.prepared.releases.audits)),
+        audited=describe_audits(*audits_of_releases(run.tools.artifacts, audits_of(run.prepared.guarantee))),
         budget=_budget(run),
         stubs=tuple(model.name for model in run.config.models if model.is_stub),
         answers=answers,
@@ -181,7 +182,7 @@ def _budget(run: Run) -> dict[str, Any] | None:
     """Return what the dataset has spent of its cap now; None without private records or cap."""
     dataset = run.tools.called.dataset
     status = run.tools.ledger.status(dataset) if dataset else None
-    if status is None or status.cap is None or not math.isfinite(status.cap) or run.prepared.noise.non_private:
+    if status is None or status.cap is None or not math.isfinite(status.cap) or run.prepared.guarantee.non_private:
         return None
     values = {"cap": status.cap, "delta": status.delta or 0.0, "spent": status.spent}
     return {"dataset": run.dataset} | {name: round(value, 9) for name, value in values.items()}
@@ -206,17 +207,18 @@ def _mlflow(run: Run) -> str:
 
 
 def _planned(run: Run) -> dict[str, Any]:
-    noise, config = run.prepared.noise, run.config
-    released = tuple(release.outcome() for release in run.prepared.releases.items)
+    guarantee, config = run.prepared.guarantee, run.config
+    noise = guarantee.shown_noise
+    released = tuple(release.outcome() for release in run.prepared.guarantee.releases)
     return {
-        "epsilon": noise.epsilon_stated,
-        "epsilon_exact": noise.epsilon_exact,
-        "delta": noise.delta,
-        "sigma": noise.sigma,
-        "sensitivity": noise.sensitivity,
-        "calibration": noise.calibration,
-        "protects": noise.privacy.protects,
-        "adjacency": noise.privacy.adjacency,
+        "epsilon": guarantee.promise.epsilon,
+        "epsilon_exact": guarantee.epsilon_exact,
+        "delta": guarantee.promise.delta,
+        "sigma": noise["sigma"],
+        "sensitivity": noise["sensitivity"],
+        "calibration": noise["calibration"],
+        "protects": guarantee.promise.protects,
+        "adjacency": guarantee.promise.adjacency,
         "released": released,
         "touched": tuple(exposed for outcome in released for exposed in outcome.unnoised),
         "public_rows": config.private.public_rows if config.private else "",
@@ -307,7 +309,7 @@ def _track(run: Run, report: RunRecord, synthetic: ArtifactRef | None, note: str
         run.tools.artifacts.fetch(synthetic.path)
         table = PurePosixPath(synthetic.path).name
         results["synthetic"] = {"path": table, "name": f"{report.task}-synthetic", "sha256": synthetic.sha256}
-        files += [] if run.prepared.noise.non_private else [table]
+        files += [] if run.prepared.guarantee.non_private else [table]
         files += [*_write_pictures(run, report), "report.html"]
         if run.prepared.card.has_classes:
             run.tools.artifacts.fetch(f"runs/{report.run_id}/student")

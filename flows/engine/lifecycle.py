@@ -211,7 +211,7 @@ def _tag(run: Run) -> None:
         return
     config = run.config
     tags = [run.prepared.card.name, f"epsilon {config.epsilon:g}", f"seed {config.execution.seed}"]
-    tags += ["NOT PRIVATE"] if run.prepared.noise.non_private else []
+    tags += ["NOT PRIVATE"] if run.prepared.guarantee.non_private else []
     with get_client(sync_client=True) as client:
         present = client.read_flow_run(UUID(str(flow_run_id))).tags  # of the deployment, or of a person
         client.update_flow_run(UUID(str(flow_run_id)), tags=sorted({*present, *tags}))
@@ -219,7 +219,7 @@ def _tag(run: Run) -> None:
 
 def _announce(run: Run) -> None:
     prepared, book = run.prepared, run.book
-    plan = plan_of(run.config, prepared.card, prepared.releases, measured_lengths(run.tools))
+    plan = plan_of(run.config, prepared.card, prepared.guarantee, measured_lengths(run.tools))
     plan |= {"warnings": list(prepared.warnings)}
     page.later(lambda: _tag(run))
     earlier = book.values["prefect_run_id"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from connectors.interfaces.ledger import Charge
-    from tasks.accounting.votes import Noise
+    from tasks.accounting.guarantee import Guarantee, ReleaseNoise
     from tasks.audit.attacks import Attack
     from tasks.reporting.run_record import Released, Section
     from tasks.text.keyphrase_prompts import Seeding
@@ -89,6 +89,12 @@ class Release(Protocol):
     def name(self) -> str:
         """Name of the release, unique in a run."""
 
+    if TYPE_CHECKING:  # a dataclass would take a property that it inherits for the default of its field
+
+        @property
+        def noise(self) -> ReleaseNoise | None:
+            """The calibrated noise; None for an exposure without noise, and for rows that stay closed."""
+
     def charges(self) -> tuple[Charge, ...]:
         """Return the charges in the privacy ledger, in order, with sensitivity and scale as fields."""
 
@@ -107,22 +113,9 @@ class Release(Protocol):
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Releases:
-    """The calibrated releases of a run, in the order of the ledger; `noise` describes all of them."""
-
-    noise: Noise
-    items: tuple[Release, ...] = ()
-
-    @property
-    def charges(self) -> tuple[Charge, ...]:
-        """All charges of a run in the privacy ledger, in order."""
-        return tuple(charge for release in self.items for charge in release.charges())
-
-    @property
-    def audits(self) -> dict[str, tuple[AuditCase, ...]]:
-        """The audits of each charged release, by its name."""
-        return {release.name: release.audits() for release in self.items if release.charges()}
+def audits_of(guarantee: Guarantee[Release]) -> dict[str, tuple[AuditCase, ...]]:
+    """Return the audits of each charged release of a run, by its name."""
+    return {release.name: release.audits() for release in guarantee.releases if release.charges()}
 
 
 def empty(*_: Any) -> tuple[()]:
@@ -140,7 +133,7 @@ class Method(FlowEntry):
     more sections of the report.
     """
 
-    releases: Callable[[Any], Releases]
+    releases: Callable[[Any], Guarantee[Release]]
     needs_classes: bool = False
     contents: Callable[[Any], Sequence[str]] = empty
     preview_phrases: Callable[[Any, TaskCard], Seeding] | None = None

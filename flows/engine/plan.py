@@ -20,15 +20,15 @@ from flows.engine import text
 from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import require_unit, with_declared_rows
 from flows.engine.federation import federation_of, parties_planned, planned_lines
-from flows.engine.method import Releases
-from flows.engine.prepare import check_numbers, releases_of
+from flows.engine.method import Release
+from flows.engine.prepare import check_numbers, guarantee_of
 from flows.engine.tools import RunTools
 from flows.engine.warnings import warnings_of
 from flows.runtime.manifest import read_book
 from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
-from tasks.accounting.no_noise import finite
-from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.guarantee import Guarantee, finite
+from tasks.accounting.votes import VoteNoise
 from tasks.text.prompts import TaskCard, contrastive, zero_shot
 
 EMBEDDING_FLOWS = ("wasp", "aug_pe", "pre_text")
@@ -90,10 +90,11 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
     config = with_declared_rows(config, state_folder())
     card = load_task(config.task)
     check_numbers(config, card)
-    releases, opening = releases_of(config), getattr(config, "opening", None)
+    guarantee = guarantee_of(config)
+    opening = getattr(config, "opening", None)
     config = config.without_rows()
     lengths = measured_lengths(RunTools(config, state_folder()))
-    plan = plan_of(config, card, releases, lengths)
+    plan = plan_of(config, card, guarantee, lengths)
     budget = None
     if plan["events"] and config.parties is None:
         require_unit(config, state_folder())
@@ -101,7 +102,7 @@ def numbers_of(config: AnyConfig) -> dict[str, Any]:
         budget = open_ledger(state_folder()).outlook(name, plan["events"], plan["delta"], is_public)
         budget["repeats"] = _repeated_run(config, budget["repeatable"])
     forecast = opening.to_json() if opening is not None else None
-    return plan | {"warnings": warnings_of(config, card, releases), "budget": budget, "opening": forecast}
+    return plan | {"warnings": warnings_of(config, card, guarantee), "budget": budget, "opening": forecast}
 
 
 def _repeated_run(config: AnyConfig, candidates: Sequence[str]) -> str:
@@ -129,7 +130,10 @@ def _compared(config: AnyConfig) -> dict[str, Any]:
 
 
 def plan_of(
-    config: AnyConfig, card: TaskCard, releases: Releases, lengths: Mapping[str, Lengths] | None = None
+    config: AnyConfig,
+    card: TaskCard,
+    guarantee: Guarantee[Release],
+    lengths: Mapping[str, Lengths] | None = None,
 ) -> dict[str, Any]:
     """Return the plan of a configuration as JSON values; no model is called.
 
@@ -143,7 +147,7 @@ def plan_of(
     cached = lengths or {}
     tokens = {plm.name: _tokens(config, card, plm.name, cached.get(plm.name)) for plm in config.models}
     minutes = [_calls(config, name) * lengths.seconds / 60 for name, lengths in cached.items() if lengths.seconds > 0]
-    noise, parties = releases.noise, parties_planned(federation_of(config), releases.noise)
+    promise = guarantee.promise
     plan: dict[str, Any] = {
         "task": card.name,
         "models": [plm.name for plm in config.models],
@@ -157,27 +161,24 @@ def plan_of(
         "measured": sorted(cached),
         "minutes_of_writing": max(minutes, default=0.0) if len(minutes) == len(config.models) else None,
         "max_dollars": config.limits.max_dollars,
-        "releases": len(releases.charges),
-        "events": [dict(charge.event) for charge in releases.charges],
-        "sensitivity": noise.sensitivity,
-        "calibration": noise.calibration,
-        "sigma": noise.sigma,
-        "noise_multiplier": noise.noise_multiplier,
-        "epsilon_stated": finite(noise.epsilon_stated),
-        "epsilon_exact": finite(noise.epsilon_exact),
-        "delta": noise.delta,
-        "adjacency": noise.privacy.adjacency,
-        "protects": protected(noise.privacy),
+        "releases": len(guarantee.charges),
+        "events": [dict(charge.event) for charge in guarantee.charges],
+        **guarantee.shown_noise,
+        "epsilon_stated": finite(promise.epsilon),
+        "epsilon_exact": finite(guarantee.epsilon_exact),
+        "delta": promise.delta,
+        "adjacency": promise.adjacency,
+        "protects": promise.unit,
         "dataset": config.private.dataset if config.private else None,
         "group": config.private.group if config.private else None,
         "public_rows": config.private.public_rows if config.private else "",
-        "private": not noise.non_private,
+        "private": not guarantee.non_private,
         "opens_rows": config.opens_rows,
-        "parties": parties,
+        "parties": parties_planned(federation_of(config), guarantee.noise_of(VoteNoise)),
         "export_approval": config.export.approval,
         "approval": config.execution.approval,
     }
-    return plan | {"lines": _privacy_lines(plan, [line for release in releases.items for line in release.plan()])}
+    return plan | {"lines": _privacy_lines(plan, [line for release in guarantee.releases for line in release.plan()])}
 
 
 def _privacy_lines(plan: Mapping[str, Any], release_lines: Sequence[str]) -> list[str]:
@@ -232,13 +233,6 @@ def _characters(card: TaskCard, asks: Asks) -> int:
     good = (text,) * (shows - shows // 2)
     prompt = contrastive(card, label, "", good, bad, 0) if shows else zero_shot(card, label, "", 0)
     return len(prompt.text) + (EXAMPLE_CHARACTERS if asks.varies else 0)
-
-
-def protected(privacy: VotePrivacy) -> str:
-    """Return the protected unit: a record, or a person with number of rows and aggregation."""
-    if privacy.protects == "record":
-        return "record"
-    return f"person (at most {privacy.rows_per_person} rows of each, joined by {privacy.aggregation})"
 
 
 MIN_COMPLETIONS = 5

@@ -22,7 +22,7 @@ from flows.config.task_files import load_task
 from flows.engine.checks import problems_of, raise_problems
 from flows.engine.datasets import notify_owner, view_of, with_declared_rows
 from flows.engine.federation import federation_of, identify_parties
-from flows.engine.method import Releases
+from flows.engine.method import Release
 from flows.engine.run_identity import (
     RunParts,
     changed_parts,
@@ -39,7 +39,8 @@ from flows.runtime.manifest import Approval, begun, read_book, written_by
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
 from tasks.accounting.federated import SharedNoise, shared_charge
-from tasks.accounting.votes import Noise
+from tasks.accounting.guarantee import Guarantee
+from tasks.accounting.votes import VoteNoise
 from tasks.core.refs import Reference
 from tasks.federation.rounds import ROUNDS
 from tasks.private.data.rows import Identity, identify, require_rows_of
@@ -47,12 +48,12 @@ from tasks.steps.federation.coordinator import Federation
 from tasks.text.prompts import TaskCard
 from tasks.text.usable_texts import AT_LEAST
 
-Ask = Callable[[RunTools, TaskCard, Releases, Sequence[str]], Approval]
+Ask = Callable[[RunTools, TaskCard, Guarantee[Release], Sequence[str]], Approval]
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run that is ready to start: tools, task, releases, references to rows, plan and warnings.
+    """A run that is ready to start: tools, task, guarantee, references to rows, plan and warnings.
 
     `asked`: the configuration as written; that of the tools lacks private rows that stay closed. `parts`: what the
     run's id is a digest of.
@@ -60,7 +61,7 @@ class Prepared:
 
     tools: RunTools
     parts: RunParts
-    releases: Releases
+    guarantee: Guarantee[Release]
     plan: BudgetPlan
     test: Reference | None
     public: Reference | None
@@ -74,11 +75,6 @@ class Prepared:
     def card(self) -> TaskCard:
         """The task."""
         return self.parts.card
-
-    @property
-    def noise(self) -> Noise:
-        """The noise of all releases together."""
-        return self.releases.noise
 
 
 def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, resumes: str | None = None) -> Prepared:
@@ -95,7 +91,7 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, re
     method = find_method(config.flow_name)
     check_numbers(config, card)
     check_metric_names()
-    releases = method.releases(config)
+    guarantee = method.releases(config)
     config = config.without_rows()
     raise_problems(problems_of(config, home))
     tools = RunTools(config, home)
@@ -107,11 +103,13 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, re
     test, public, shown = (references.get(field) for field in ("test", "public", "few_shot"))
     federation = federation_of(config)
     if federation is not None:
-        shared = SharedNoise(releases.noise, federation.parties)
+        votes = guarantee.noise_of(VoteNoise)
+        assert votes is not None, "only methods that vote have parties"
+        shared = SharedNoise(votes, federation.parties)
         of_parties = identify_parties(config, federation, tools.coordinator_key)
         tools.exchange.below(ROUNDS)
-    warnings = tuple(warnings_of(config, card, releases))
-    approval = ask(tools, card, releases, warnings) if ask is not None else None
+    warnings = tuple(warnings_of(config, card, guarantee))
+    approval = ask(tools, card, guarantee, warnings) if ask is not None else None
     identity = identify(tools.zone, tools.private, card.label_names, public_texts(tools)) if config.private else None
     if config.private and dataset_of(config)[1]:
         require_rows_of(tools.zone, tools.private, card.label_names)
@@ -120,12 +118,12 @@ def prepare(flow: str, config: AnyConfig, home: Path, ask: Ask | None = None, re
     contents = [reference.content if reference else None for reference in (test, public)]
     contents += [*([shown.content] if shown else []), *own]
     run_name, parts = _name(tools, flow, card, identity, contents, resumes)
-    charges = releases.charges
+    charges = guarantee.charges
     if federation is not None:
         charges = (shared_charge(shared),) * len(charges)
-    plan = BudgetPlan(run_name.run_id, flow, releases.noise.delta, charges)
+    plan = BudgetPlan(run_name.run_id, flow, guarantee.promise.delta, charges)
     return Prepared(
-        tools.named(run_name), parts, releases, plan, test, public, warnings, approval, asked, shown, federation
+        tools.named(run_name), parts, guarantee, plan, test, public, warnings, approval, asked, shown, federation
     )
 
 
@@ -155,9 +153,10 @@ def public_texts(tools: RunTools) -> list[str]:
     return [text for table in tables for text in table["text"].tolist()]
 
 
-def releases_of(config: AnyConfig) -> Releases:
-    """Return the calibrated releases of a configuration."""
-    return find_method(config.flow_name).releases(config)
+def guarantee_of(config: AnyConfig) -> Guarantee[Release]:
+    """Return the promise of a configuration with its calibrated releases."""
+    guarantee: Guarantee[Release] = find_method(config.flow_name).releases(config)
+    return guarantee
 
 
 def check_numbers(config: AnyConfig, card: TaskCard) -> None:

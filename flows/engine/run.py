@@ -20,7 +20,8 @@ from flows.engine.tools import RunTools
 from flows.runtime.manifest import RunBook
 from flows.runtime.terminal_progress import display
 from tasks.accounting.composition import epsilon_of
-from tasks.accounting.no_noise import finite
+from tasks.accounting.guarantee import finite
+from tasks.accounting.votes import VoteNoise
 from tasks.core.allocation import LEAST_SHARE, allocate
 from tasks.core.refs import Payer, Weights, Written
 from tasks.metrics.iteration_record import Facts, facts_of, line
@@ -229,9 +230,16 @@ class Run:
         name = self.tools.called
         return Payer(name.dataset, name.fingerprint, self.config.privacy.respends)
 
+    @property
+    def vote_noise(self) -> VoteNoise:
+        """The calibrated noise of the run's votes."""
+        noise = self.prepared.guarantee.noise_of(VoteNoise)
+        assert noise is not None, "a method without votes asks for one"
+        return noise
+
     def vote_spec(self, iteration: int) -> VoteSpec:
         """Return the specification of one iteration's vote."""
-        return VoteSpec(iteration, self.payer, self.prepared.noise, self.vote_scope, self.needed)
+        return VoteSpec(iteration, self.payer, self.vote_noise, self.vote_scope, self.needed)
 
     def vote(self, iteration: int, votable: Sequence[Written]) -> ArtifactRef:
         """Return the noisy votes of the private records, of this run or of several parties, on texts."""
@@ -274,7 +282,7 @@ class Run:
 
     def loss(self, entries: Sequence[Entry]) -> float:
         """Return the composed epsilon of these entries; 0 without entries."""
-        return epsilon_of([entry.event for entry in entries], self.prepared.noise.delta) if entries else 0.0
+        return epsilon_of([entry.event for entry in entries], self.prepared.guarantee.promise.delta) if entries else 0.0
 
     def record(
         self, iteration: int, written: Sequence[Written], measured: dict[str, Any], weights: Weights | None = None

@@ -13,7 +13,7 @@ from flows.engine.run import Run
 from flows.engine.tools import RunName
 from flows.runtime.manifest import code_commit, versions
 from flows.runtime.state_folder import who
-from tasks.accounting.no_noise import finite
+from tasks.accounting.guarantee import finite
 
 PLACES = dict.fromkeys(("data_root", "private", "parties", "test", "public", "tracking", "export"), True)
 """Fields with places of data and files, which MLflow does not get."""
@@ -82,9 +82,10 @@ def tracked_parameters(run: Run) -> dict[str, Any]:
             flat |= {f"{name}.{key}": item for key, item in value.items()}
         elif name not in ("plms", "plms_used"):
             flat[name] = value
-    noise = run.prepared.noise
+    guarantee = run.prepared.guarantee
+    noise = guarantee.shown_noise
     return flat | {
-        "sigma": noise.sigma,
-        "sensitivity": noise.sensitivity,
-        "epsilon_exact": finite(noise.epsilon_exact),
+        "sigma": noise["sigma"],
+        "sensitivity": noise["sensitivity"],
+        "epsilon_exact": finite(guarantee.epsilon_exact),
     }

@@ -9,17 +9,18 @@ from flows.config.paths import rows_ref
 from flows.config.privacy import Privacy
 from flows.config.rows import PrivateRows
 from flows.engine.datasets import view_of
-from flows.engine.method import Releases
+from flows.engine.method import Release
 from flows.runtime.state_folder import open_to_others, state_folder
 from flows.runtime.stores import open_ledger
+from tasks.accounting.guarantee import Guarantee
 from tasks.text.prompts import TaskCard
 
 
-def warnings_of(config: AnyConfig, card: TaskCard, releases: Releases) -> list[str]:
+def warnings_of(config: AnyConfig, card: TaskCard, guarantee: Guarantee[Release]) -> list[str]:
     """Return the warnings to show before the run starts; they contain public numbers only."""
     warnings = _about_path(config.private, config) if config.private and config.private.path else []
     warnings += _about_classes(config.private, card) if config.private and card.has_classes else []
-    if releases.noise.non_private:
+    if guarantee.non_private:
         warnings.append("privacy.epsilon is infinite: NO NOISE is added, results of this run must not be shared")
     warnings += [
         f"model '{plm.name}': counted with the shipped price of {listed.price.date}, {listed.price.input:g} and "
@@ -32,7 +33,7 @@ def warnings_of(config: AnyConfig, card: TaskCard, releases: Releases) -> list[s
         warnings.append("no test rows: accuracy and FID are not measured")
     if config.guarantee is not None:
         warnings += _about_privacy(config, config.guarantee)
-    return warnings + [warning for release in releases.items for warning in release.warnings(card)]
+    return warnings + [warning for release in guarantee.releases for warning in release.warnings(card)]
 
 
 def _about_models(config: AnyConfig) -> list[str]:

@@ -22,7 +22,8 @@ from flows.catalog import find_flow
 from flows.config.files import read_stored
 from flows.config.paths import terms_ref, vocabulary_of
 from flows.config.task_files import load_task
-from flows.engine.prepare import public_texts, releases_of
+from flows.engine.method import audits_of
+from flows.engine.prepare import guarantee_of, public_texts
 from flows.engine.run_summary import RunSummary
 from flows.engine.spending import RELEASES
 from flows.engine.tools import RunName, RunTools
@@ -86,7 +87,7 @@ def require_no_red_audit(
     Raises AuditError if one of them failed.
     """
     config: Any = read_stored(find_flow(manifest["flow"]).config, manifest)
-    audits, never = audits_of_releases(artifacts, releases_of(config).audits)
+    audits, never = audits_of_releases(artifacts, audits_of(guarantee_of(config)))
     for audit in audits:
         if not audit.passed:
             raise AuditError(

@@ -18,7 +18,6 @@ from connectors.interfaces.ledger import Charge
 from flows.engine.method import Release
 from flows.engine.text import table
 from tasks.accounting.composition import gaussian_sigma
-from tasks.accounting.votes import Noise
 from tasks.reporting.run_record import Released
 from tasks.reporting.text import certainty
 
@@ -135,11 +134,15 @@ class Opening:
         fewer = range(self.classes - 1, 1, -1)
         return next((number for number in fewer if Opening(self.rows, number, self.sigma).opens), None)
 
-    def needed_epsilon(self, start: float, noise: Noise) -> float | None:
-        """Return the least epsilon above `start` that opens the rows, rounded up to a tenth; None above 64."""
-        tenths, most = math.floor(start * 10) + 1, self.rows / (self.classes * least_index(self.classes))
+    def needed_epsilon(self, start: float, delta: float, sensitivity: float) -> float | None:
+        """Return the least epsilon above `start` that opens the rows, rounded up to a tenth; None above 64.
+
+        `delta`, `sensitivity`: those of the release that opened rows would get.
+        """
+        tenths = math.floor(start * 10) + 1
+        most = self.rows / (self.classes * least_index(self.classes))
         while tenths <= 10 * MOST_EPSILON:
-            if gaussian_sigma(tenths / 10, noise.delta, noise.sensitivity) * (1 + 1e-5) <= most:
+            if gaussian_sigma(tenths / 10, delta, sensitivity) * (1 + 1e-5) <= most:
                 return tenths / 10
             tenths += 1 if tenths < 100 else 10
         return None
@@ -294,13 +297,15 @@ def range_text(levels: Sequence[dict[str, Any]]) -> str:
 class ClosedRows(Release):
     """A decision against any release: no private row is opened and no budget is spent.
 
-    `epsilon`: of the privacy settings. `noise`: the noise that a release would have had.
+    `epsilon`: of the privacy settings. `delta`, `sensitivity`: those that a release would have had.
     """
 
     opening: Opening
     epsilon: float
-    noise: Noise
+    delta: float
+    sensitivity: float
     name: ClassVar[str] = "closed"
+    noise: ClassVar[None] = None
 
     def charges(self) -> tuple[Charge, ...]:
         """Return no charge."""
@@ -308,7 +313,7 @@ class ClosedRows(Release):
 
     def plan(self) -> Sequence[str]:
         """Return the reason and the changes that would open the rows."""
-        epsilon = self.opening.needed_epsilon(self.epsilon, self.noise)
+        epsilon = self.opening.needed_epsilon(self.epsilon, self.delta, self.sensitivity)
         return (*opening_lines(self.opening), remedy_line(self.opening, epsilon))
 
     def outcome(self) -> Released:

@@ -11,7 +11,7 @@ from connectors.interfaces.errors import ConfigError
 from flows.config.paths import terms_ref, vocabulary_of
 from flows.engine.method import AuditCase, Release
 from flows.engine.text import epsilon
-from tasks.accounting.no_noise import finite
+from tasks.accounting.guarantee import finite
 from tasks.accounting.sums import SumNoise
 from tasks.audit.parts import KINDS, SumKind, part_attack
 from tasks.reporting.run_record import Released, Touched
@@ -92,12 +92,18 @@ class SumRelease(Release):
         return () if self.noise.kind == "none" else (AuditCase(self.kind.audited, self.noise.charge, attack=attack),)
 
 
+@dataclass(frozen=True, slots=True)
+class VocabularyRelease(SumRelease):
+    """The noisy numbers of private records with each public term."""
+
+
 def vocabulary_spec(run: Run, count: int, threshold: float) -> VocabularySpec:
     """Return the specification of a vocabulary release; ConfigError without a public vocabulary."""
-    choice, noise = vocabulary_of(run.config), run.prepared.noise.part("vocabulary")
-    if choice is None or noise is None:
+    choice = vocabulary_of(run.config)
+    release = run.prepared.guarantee.of(VocabularyRelease)
+    if choice is None or release is None:
         raise ConfigError("vocabulary: not set. Set vocabulary.path to a public vocabulary.")
-    return VocabularySpec(run.payer, noise, terms_ref(choice, run.config.data_root), count, threshold)
+    return VocabularySpec(run.payer, release.noise, terms_ref(choice, run.config.data_root), count, threshold)
 
 
 def vocabulary_content(tools: RunTools, needed: int = 1) -> list[str]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from flows.engine.method import AuditCase, Release, Releases
+from flows.engine.method import AuditCase, Release
 from tasks.accounting.dp_sgd import TrainingNoise, calibrate_training, describe_training
+from tasks.accounting.guarantee import Guarantee
+from tasks.accounting.promise import Promise
 from tasks.audit.training import TrainingAttack
 from tasks.core.refs import Payer
 from tasks.reporting.run_record import Released, Touched
@@ -81,19 +83,13 @@ class TrainingRelease(Release):
 
 def paid_training(run: Run, steps: DpSteps) -> PaidTraining:
     """Return the training that a run makes with its noise and these steps."""
-    noise = run.prepared.noise
-    assert isinstance(noise, TrainingNoise)
-    return steps.paid(run.payer, noise)
+    release = run.prepared.guarantee.of(TrainingRelease)
+    assert release is not None
+    return steps.paid(run.payer, release.noise)
 
 
-def training_noise(config: RunConfig) -> TrainingNoise:
-    """Return the noise of the training of a configuration."""
-    training, privacy = config.method.tuning, config.privacy
-    assert training is not None
-    return calibrate_training(training, privacy.epsilon, privacy.delta)
-
-
-def training_releases(config: RunConfig, steps: DpSteps, trained: Trained) -> Releases:
-    """Return the release of a method that trains on private records by DP-SGD."""
-    noise = training_noise(config)
-    return Releases(noise, (TrainingRelease(noise, steps, trained),))
+def training_releases(config: RunConfig, steps: DpSteps, trained: Trained) -> Guarantee[Release]:
+    """Return the guarantee of a method whose only release is a training on private records by DP-SGD."""
+    privacy = config.privacy
+    noise = calibrate_training(steps.tuning, privacy.epsilon, privacy.delta)
+    return Guarantee(Promise(privacy.epsilon, privacy.delta), (TrainingRelease(noise, steps, trained),))

@@ -7,9 +7,11 @@ from typing import ClassVar
 from connectors.interfaces.ledger import Charge
 from flows.config.base import RunConfig
 from flows.engine.federation import federation_of
-from flows.engine.method import AuditCase, Release, Releases
+from flows.engine.method import AuditCase, Release
+from tasks.accounting.guarantee import Guarantee
+from tasks.accounting.promise import Promise
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import Noise, calibrate, signal_index
+from tasks.accounting.votes import VoteNoise, calibrate, signal_index
 from tasks.audit.attacks import Attack, claims_of, vote_attack
 from tasks.reporting.run_record import Released, Touched
 from tasks.text.prompts import TaskCard
@@ -20,12 +22,12 @@ class VotesRelease(Release):
     """All noisy votes of a run."""
 
     config: RunConfig
-    noise: Noise
+    noise: VoteNoise
     name: ClassVar[str] = "votes"
 
     def charges(self) -> tuple[Charge, ...]:
         """Return one charge for each vote."""
-        return self.noise.charges
+        return (self.noise.charge,) * self.noise.releases if self.noise.releases else ()
 
     def plan(self) -> Sequence[str]:
         """Return the number of votes and their noise."""
@@ -79,32 +81,31 @@ class VotesRelease(Release):
         return vote_attack(self.noise, federation.parties if federation else None)
 
 
-def vote_privacy_of(config: RunConfig) -> VotePrivacy:
-    """Return the privacy parameters of a configuration's votes.
+def promise_of(config: RunConfig) -> Promise:
+    """Return the promise of a configuration.
 
     If exactly `rows` of a larger source are used, another row replaces a removed one. The noise then covers
     replacement, even if the configuration says add/remove.
     """
-    promise = config.privacy
-    return VotePrivacy(
-        promise.epsilon,
-        promise.delta,
-        **asdict(config.method.casting),
-        adjacency=promise.neighbours(config.private),
-        protects=promise.protects,
-        rows_per_person=promise.rows_per_person if promise.protects == "person" else 1,
-        aggregation=promise.joined_by or ("mean" if config.method.releases_density else "max"),
-        calibration=promise.calibration,
-        paper=config.paper,
+    privacy = config.privacy
+    return Promise(
+        privacy.epsilon,
+        privacy.delta,
+        adjacency=privacy.neighbours(config.private),
+        protects=privacy.protects,
+        rows_per_person=privacy.rows_per_person if privacy.protects == "person" else 1,
+        aggregation=privacy.joined_by or ("mean" if config.method.releases_density else "max"),
     )
 
 
-def vote_noise(config: RunConfig) -> Noise:
-    """Return the noise of the votes of a configuration."""
-    return calibrate(vote_privacy_of(config))
+def vote_noise(config: RunConfig, promise: Promise) -> VoteNoise:
+    """Return the least noise of a configuration's votes that keeps a promise."""
+    casting = asdict(config.method.casting)
+    privacy = VotePrivacy(**asdict(promise), **casting, calibration=config.privacy.calibration, paper=config.paper)
+    return calibrate(privacy)
 
 
-def vote_releases(config: RunConfig) -> Releases:
-    """Return the releases of a method whose private records vote."""
-    noise = vote_noise(config)
-    return Releases(noise, (VotesRelease(config, noise),))
+def vote_releases(config: RunConfig) -> Guarantee[Release]:
+    """Return the guarantee of a method whose private records vote."""
+    promise = promise_of(config)
+    return Guarantee(promise, (VotesRelease(config, vote_noise(config, promise)),))

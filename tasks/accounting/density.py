@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tasks.accounting.composition import Adjacency
-from tasks.accounting.sensitivity import Protects, VotePrivacy, need
-from tasks.accounting.sums import Kind, calibrate_sums
-from tasks.accounting.votes import Noise, noise_of_sums
+from tasks.accounting.promise import Protects
+from tasks.accounting.sums import Kind, check_promise
 from tasks.core.refs import GUIDANCE
 
 COUNTING: Final = 0.1
@@ -38,6 +37,9 @@ class DensityPrivacy:
     printed_scale: ClassVar = None
     limits: ClassVar = {"protects": ("record", "person")}
     sizes: ClassVar = ("rows_per_person",)
+
+    def __post_init__(self) -> None:
+        check_promise(self)
 
     @property
     def kind(self) -> Kind:
@@ -72,16 +74,3 @@ class DensityPrivacy:
             return f"{what}: no longer than 1 (L2)"
         moved = "replacing it moves as much again" if self.protects == "person" else "the constants of two rows cancel"
         return f"{what}: no longer than 1 (L2); {moved}: {self.sensitivity:.4f}"
-
-
-def calibrate_density(privacy: VotePrivacy) -> Noise:
-    """Return the noise of a run with the promise of `privacy` and one density, its only own release.
-
-    Infinite epsilon: no noise, marked non-private. Raises ConfigError for numbers that promise nothing, for any
-    calibration other than "tight", and where persons' rows are not averaged.
-    """
-    need(privacy.calibration == "tight", "calibration", "tight: no paper releases this density", privacy.calibration)
-    averaged = privacy.protects == "record" or privacy.aggregation == "mean"
-    need(averaged, "joined_by", "mean: a person adds the average of their rows", privacy.aggregation)
-    of_density = (privacy.epsilon, privacy.delta, privacy.adjacency, privacy.protects, privacy.rows_per_person)
-    return noise_of_sums(privacy, calibrate_sums(DensityPrivacy(*of_density)))

@@ -6,15 +6,13 @@ accountant assumes that every step is seen, which covers checkpoints as well.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import Event, dp_sgd_event, epsilon_of, gaussian_sigma, non_private_event
-from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import Noise
 
 Clipping = Literal["hooks", "ghost"]
 
@@ -51,23 +49,38 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingNoise(Noise):
+class TrainingNoise:
     """The noise of a training.
 
-    `sigma`: in units of a gradient, `multiplier` in units of the clipping norm, the `sensitivity`. `epsilon_prv`: the
-    result of the second accountant, None without noise. `own`: epsilon and delta of the training alone, where the run
-    has further releases.
+    `noise_multiplier`: in units of the clipping norm, which is the `sensitivity`; as the accountants were asked for.
+    `epsilon_stated`: the requested epsilon. `epsilon_exact`: the larger result of two accountants. `epsilon_prv`: the
+    result of the second one, None without noise.
     """
 
-    training: Training = field(kw_only=True)
-    multiplier: float = field(kw_only=True)
+    training: Training
+    noise_multiplier: float
+    epsilon_stated: float
+    epsilon_exact: float
+    delta: float
     epsilon_prv: float | None = None
-    own: tuple[float, float] | None = None
+    kind: ClassVar[str] = "gaussian"
+    calibration: ClassVar[str] = "tight"
+    releases: ClassVar[int] = 1
 
     @property
-    def noise_multiplier(self) -> float:
-        """The multiplier that the accountants were asked for, without a rounding by the clipping norm."""
-        return self.multiplier
+    def sensitivity(self) -> float:
+        """The largest L2 norm of one row's gradient, the clipping norm."""
+        return self.training.clip
+
+    @property
+    def sigma(self) -> float:
+        """Sigma of the noise on a sum of gradients."""
+        return self.noise_multiplier * self.training.clip
+
+    @property
+    def non_private(self) -> bool:
+        """True if the run gave up protection explicitly (epsilon is infinite)."""
+        return math.isinf(self.epsilon_stated)
 
     @property
     def event(self) -> Event:
@@ -75,8 +88,7 @@ class TrainingNoise(Noise):
         if self.non_private:
             return non_private_event()
         plan = self.training
-        epsilon, delta = self.own or (self.epsilon_exact, self.delta)
-        return dp_sgd_event(self.noise_multiplier, plan.sample_rate, plan.steps, epsilon, delta)
+        return dp_sgd_event(self.noise_multiplier, plan.sample_rate, plan.steps, self.epsilon_exact, self.delta)
 
     @property
     def charge(self) -> Charge:
@@ -86,7 +98,8 @@ class TrainingNoise(Noise):
             f"a row's gradient has an L2 norm of at most {plan.clip:g}; it takes part in each of {plan.steps} steps "
             f"with chance {plan.sample_rate:.6g} ({plan.batch_rows} of {plan.declared_rows} declared rows)"
         )
-        return self.charge_as("dp_sgd", self.event, reason)
+        mechanism = "none" if self.non_private else "dp_sgd"
+        return Charge(mechanism, self.event, self.sensitivity, reason, self.sigma, "record", "add_remove")
 
 
 def calibrate_training(training: Training, epsilon: float, delta: float) -> TrainingNoise:
@@ -98,10 +111,10 @@ def calibrate_training(training: Training, epsilon: float, delta: float) -> Trai
     """
     _check(training, epsilon, delta)
     if epsilon == float("inf"):
-        return _noise(training, (epsilon, delta), 0.0, float("inf"), None)
+        return TrainingNoise(training, 0.0, epsilon, math.inf, delta)
     multiplier = _multiplier(training.sample_rate, training.steps, epsilon, delta)
     first, second = accounted(training.sample_rate, training.steps, multiplier, delta)
-    return _noise(training, (epsilon, delta), multiplier, max(first, second), second)
+    return TrainingNoise(training, multiplier, epsilon, max(first, second), delta, second)
 
 
 def describe_training(noise: TrainingNoise) -> str:
@@ -192,25 +205,6 @@ def _multiplier(sample_rate: float, steps: int, epsilon: float, delta: float) ->
     raise ConfigError(
         f"privacy.epsilon: {epsilon:g} is out of reach in {steps} steps at rate {sample_rate:.4g}; no noise multiplier "
         f"from {LEAST_SIGMA:g} to {MOST_SIGMA:g} costs that much. Change method.steps or method.batch_rows."
-    )
-
-
-def _noise(
-    training: Training, promise: tuple[float, float], multiplier: float, exact: float, second: float | None
-) -> TrainingNoise:
-    epsilon, delta = promise
-    privacy = VotePrivacy(epsilon, delta, releases=1, votes=1, sides=1)
-    return TrainingNoise(
-        privacy,
-        sigma=multiplier * training.clip,
-        scale=0,
-        sensitivity=training.clip,
-        epsilon_stated=epsilon,
-        epsilon_exact=exact,
-        delta=delta,
-        training=training,
-        multiplier=multiplier,
-        epsilon_prv=second,
     )
 
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import ABOUT, Charge
 from tasks.accounting.composition import discrete_gaussian_event, epsilon_of
-from tasks.accounting.no_noise import finite
-from tasks.accounting.votes import Noise
+from tasks.accounting.guarantee import finite
+from tasks.accounting.votes import VoteNoise
 
 SUM_OF: Final = "; the sum of "
 """Continuation of a charge's reason where several parties share the noise."""
@@ -61,7 +61,7 @@ class SharedNoise:
     from `LEAST_SHARE_INT` on. Hence `total.event` describes the release of a sum, to the digit.
     """
 
-    total: Noise
+    total: VoteNoise
     parties: Parties
 
     def __post_init__(self) -> None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
 from tasks.accounting.composition import Adjacency, gaussian_epsilon, mu_of
-from tasks.accounting.sensitivity import Protects, need
-from tasks.accounting.sums import Kind
+from tasks.accounting.promise import Protects, require
+from tasks.accounting.sums import Kind, check_promise
 
 Part = Literal["vocabulary", "density"]
 Setting = Literal["gaussian", "pure", "paper"]
@@ -48,6 +48,9 @@ class PartPrivacy:
     protects: ClassVar[Protects] = "record"
     limits: ClassVar = {"part": ("vocabulary", "density"), "setting": ("gaussian", "pure", "paper")}
     sizes: ClassVar = ("terms", "keyphrases", "frequencies", "members")
+
+    def __post_init__(self) -> None:
+        check_promise(self)
 
     @property
     def kind(self) -> Kind:
@@ -135,7 +138,7 @@ def split_epsilon(epsilon: float, delta: float, setting: Setting, vocabulary: fl
     if vocabulary is None:
         half = gaussian_epsilon(mu_of(epsilon, delta) * math.sqrt(0.5), delta) if gaussian else epsilon / 2
         return half, half
-    need(0 < vocabulary < epsilon, "vocabulary_epsilon", f"a number between 0 and {epsilon:g}", vocabulary)
+    require(0 < vocabulary < epsilon, "vocabulary_epsilon", f"a number between 0 and {epsilon:g}", vocabulary)
     if not gaussian:
         return vocabulary, epsilon - vocabulary
     rest = mu_of(epsilon, delta) ** 2 - mu_of(vocabulary, delta) ** 2

@@ -1,14 +1,12 @@
-"""Sensitivity and scale of a release of votes, for a row or a person, with proofs."""
+"""The promise of votes: their sensitivity and scale, for a row or a person, with proofs."""
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import Adjacency
+from tasks.accounting.promise import Aggregation, Protects, require
 
-Aggregation = Literal["sum", "max", "mean"]
-Protects = Literal["record", "person"]
 Calibration = Literal["tight", "paper"]
 Paper = Literal["wasp", "pre_text"]
 
@@ -21,12 +19,12 @@ MOST_ROWS_PER_PERSON: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class VotePrivacy:
-    """The privacy promise of a run for its votes; every number is public.
+    """The privacy promise of all votes of a run; every number is public.
 
-    `epsilon`, `delta`: for the whole run; infinite epsilon means no protection. `releases`: number of votes, T-1.
+    `epsilon`, `delta`: for all votes together; infinite epsilon means no protection. `releases`: number of votes, T-1.
     `votes`: Q, candidates each row votes for on each side. `sides`: 2 for near and far, 1 for near only.
     `protects`: one record (row), or one person with at most `rows_per_person` rows joined by `aggregation`.
-    `paper`: the paper whose noise the calibration "paper" uses.
+    `paper`: the paper whose noise the calibration "paper" uses. Raises ConfigError for numbers that promise nothing.
     """
 
     epsilon: float
@@ -41,6 +39,18 @@ class VotePrivacy:
     calibration: Calibration = "tight"
     paper: Paper = "wasp"
 
+    def __post_init__(self) -> None:
+        require(self.epsilon > 0, "epsilon", "a positive number, or inf", self.epsilon)
+        require(0 < self.delta < 1, "delta", "a number between 0 and 1", self.delta)
+        require(self.releases >= 0, "releases", "a whole number from 0", self.releases)
+        require(self.calibration in ("tight", "paper"), "calibration", "tight or paper", self.calibration)
+        require(self.protects in ("record", "person"), "protects", "record or person", self.protects)
+        one_row = self.protects == "person" or self.rows_per_person == 1
+        require(one_row, "rows_per_person", "1, or set protects to person", self.rows_per_person)
+        most = self.rows_per_person <= MOST_ROWS_PER_PERSON
+        require(most, "rows_per_person", f"at most {MOST_ROWS_PER_PERSON}", self.rows_per_person)
+        total_sensitivity(self)  # refuses votes, sides, neighbours and aggregations that no proof covers
+
 
 def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_remove") -> float:
     """Return by how much one row can move the released votes.
@@ -50,9 +60,9 @@ def vote_sensitivity(votes: int, sides: int = 2, adjacency: Adjacency = "add_rem
     costs sqrt(2) times as much, not twice: votes are never negative, and the old and the new ones cannot point in
     opposite directions.
     """
-    need(1 <= votes <= MOST_VOTES, "votes", f"a whole number from 1 to {MOST_VOTES}", votes)
-    need(sides in (1, 2), "sides", "1 (near) or 2 (near and far)", sides)
-    need(adjacency in ("add_remove", "replace_one"), "adjacency", "add_remove or replace_one", adjacency)
+    require(1 <= votes <= MOST_VOTES, "votes", f"a whole number from 1 to {MOST_VOTES}", votes)
+    require(sides in (1, 2), "sides", "1 (near) or 2 (near and far)", sides)
+    require(adjacency in ("add_remove", "replace_one"), "adjacency", "add_remove or replace_one", adjacency)
     one_row = math.sqrt(sides * (4.0**votes - 1) * 4 / (3 * 4.0**votes))
     return one_row * (math.sqrt(2) if adjacency == "replace_one" else 1.0)
 
@@ -63,9 +73,9 @@ def person_factor(rows_per_person: int, aggregation: Aggregation) -> float:
     sum: m, reached by m equal rows. max: sqrt(m), because per bin max(a_j)^2 <= sum of a_j^2. mean: 1, because an
     average is no longer than the longest row, and rounding it down to whole steps only shortens it.
     """
-    need(rows_per_person >= 1, "rows_per_person", "a whole number from 1", rows_per_person)
+    require(rows_per_person >= 1, "rows_per_person", "a whole number from 1", rows_per_person)
     factors = {"sum": float(rows_per_person), "max": math.sqrt(rows_per_person), "mean": 1.0}
-    need(aggregation in factors, "aggregation", "sum, max or mean", aggregation)
+    require(aggregation in factors, "aggregation", "sum, max or mean", aggregation)
     return factors[aggregation]
 
 
@@ -92,9 +102,3 @@ def scale_of(privacy: VotePrivacy) -> int:
     """Return the integer steps of one vote in a run."""
     averaged = privacy.rows_per_person if privacy.aggregation == "mean" else 1
     return vote_scale(privacy.votes, averaged)
-
-
-def need(holds: bool, field: str, expected: str, got: Any) -> None:
-    """Raise ConfigError for a field of `privacy`, with what to write, unless `holds`."""
-    if not holds:
-        raise ConfigError(f"privacy.{field}: {got!r} is not allowed. Write {expected}.")

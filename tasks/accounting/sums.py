@@ -5,15 +5,14 @@ integers, and the sums of all records get integer noise once. A `SumPrivacy` sta
 record moves the sums; its proof is in the docstring of `sensitivity`. Votes share `least_noise`.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
 from connectors.interfaces.ledger import Charge
 from tasks.accounting.composition import (
+    Adjacency,
     Event,
     discrete_gaussian_event,
     discrete_laplace_event,
@@ -21,13 +20,7 @@ from tasks.accounting.composition import (
     gaussian_sigma,
     non_private_event,
 )
-from tasks.accounting.sensitivity import need
-
-if TYPE_CHECKING:
-    from tasks.accounting.density import DensityPrivacy
-    from tasks.accounting.keyphrases import PartPrivacy
-    from tasks.accounting.teachers import TeacherPrivacy
-    from tasks.accounting.votes import Noise
+from tasks.accounting.promise import Protects, require
 
 Kind = Literal["gaussian", "laplace", "none"]
 
@@ -37,19 +30,88 @@ SMALLEST_EPSILON: Final = 1e-9
 """Where the search for the largest epsilon begins."""
 
 
-SumPrivacy: TypeAlias = "DensityPrivacy | PartPrivacy | TeacherPrivacy"
-"""The promise of one release of sums; every number is public. A further kind has the same members:
+class SumPrivacy(Protocol):
+    """The promise of one release of sums; every number is public. Its `__post_init__` calls `check_promise`."""
 
-- `part`: name of the release, its slot in the ledger; `calibration`: "tight", or a setting of a paper
-- `epsilon`, `delta` of the release (Laplace noise does not use delta), `adjacency`, `protects`
-- `kind`: Gaussian or Laplace noise, or none: NOT PRIVATE; `steps`: integer steps of one count or feature
-- `sensitivity`: by how much one record moves all sums together (L2 norm, or L1 norm for Laplace noise); `reason`: why
-- `printed_scale`: the noise of a paper, None for the least noise
-- `limits`: allowed values of further fields; `sizes`: fields that are whole numbers from 1
-"""
+    @property
+    def part(self) -> str:
+        """Name of the release, its slot in the ledger."""
 
-AnyPrivacy = TypeVar("AnyPrivacy", bound="SumPrivacy")
-AnyNoise = TypeVar("AnyNoise", "Noise", "SumNoise[Any]")
+    @property
+    def epsilon(self) -> float:
+        """Requested epsilon of the release; infinite without noise."""
+
+    @property
+    def delta(self) -> float:
+        """Delta of the release; Laplace noise does not use it."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Neighbouring datasets: one record is added or removed, or replaced."""
+
+    @property
+    def protects(self) -> Protects:
+        """The protected unit."""
+
+    @property
+    def calibration(self) -> str:
+        """The rule that chooses the scale: "tight", or a setting of a paper."""
+
+    @property
+    def kind(self) -> Kind:
+        """Gaussian or Laplace noise, or none: NOT PRIVATE."""
+
+    @property
+    def steps(self) -> int:
+        """Integer steps of one count or feature."""
+
+    @property
+    def sensitivity(self) -> float:
+        """By how much one record moves all sums together: the L2 norm, or the L1 norm for Laplace noise."""
+
+    @property
+    def reason(self) -> str:
+        """Why one record moves the sums no further."""
+
+    @property
+    def printed_scale(self) -> float | None:
+        """The noise of a paper; None for the least noise."""
+
+    @property
+    def limits(self) -> Mapping[str, Sequence[str]]:
+        """Allowed values of further fields."""
+
+    @property
+    def sizes(self) -> Sequence[str]:
+        """Fields that are whole numbers from 1."""
+
+
+AnyPrivacy = TypeVar("AnyPrivacy", bound=SumPrivacy)
+
+
+class HasExactEpsilon(Protocol):
+    """Noise whose exact cost is known."""
+
+    @property
+    def epsilon_exact(self) -> float:
+        """The exact cost."""
+
+
+AnyNoise = TypeVar("AnyNoise", bound=HasExactEpsilon)
+
+
+def check_promise(privacy: SumPrivacy) -> None:
+    """Raise ConfigError for a promise of sums whose numbers promise nothing."""
+    limits: dict[str, Sequence[str]] = {**privacy.limits, "adjacency": ("add_remove", "replace_one")}
+    for field, values in limits.items():
+        value = getattr(privacy, field)
+        require(value in values, field, " or ".join(values), value)
+    finite = 0 < privacy.epsilon < math.inf or privacy.kind == "none"
+    require(finite, "epsilon", "a positive number", privacy.epsilon)
+    require(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
+    for field in privacy.sizes:
+        value = getattr(privacy, field)
+        require(isinstance(value, int) and value >= 1, field, "a whole number from 1", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +143,21 @@ class SumNoise(Generic[AnyPrivacy]):
         return self.privacy.sensitivity
 
     @property
+    def sigma(self) -> float:
+        """The scale, by the name that all kinds of noise share."""
+        return self.scale
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The scale over the sensitivity."""
+        return self.scale / self.sensitivity
+
+    @property
+    def calibration(self) -> str:
+        """The rule that chose the scale."""
+        return self.privacy.calibration
+
+    @property
     def epsilon_stated(self) -> float:
         """The requested epsilon; infinite without noise."""
         return math.inf if self.kind == "none" else self.privacy.epsilon
@@ -102,17 +179,17 @@ class SumNoise(Generic[AnyPrivacy]):
     @property
     def charge(self) -> Charge:
         """The release as a ledger charge."""
-        unit, mechanism = self.privacy, "none" if self.kind == "none" else f"discrete_{self.kind}"
-        move, reason = self.sensitivity, self.privacy.reason
-        return Charge(mechanism, self.event, move, reason, self.scale, unit.protects, unit.adjacency)
+        privacy = self.privacy
+        mechanism = "none" if self.kind == "none" else f"discrete_{self.kind}"
+        unit = (privacy.protects, privacy.adjacency)
+        return Charge(mechanism, self.event, self.sensitivity, privacy.reason, self.scale, *unit)
 
 
 def calibrate_sums(privacy: AnyPrivacy) -> SumNoise[AnyPrivacy]:
     """Return the least noise that keeps the promise of a release, or the printed noise of a paper, and its exact cost.
 
-    Kind none: no noise, marked non-private. Raises ConfigError for numbers that promise nothing.
+    Kind none: no noise, marked non-private. Raises ConfigError if the noise has only a few integer values.
     """
-    _check(privacy)
     if privacy.kind == "none":
         return SumNoise(privacy, 0.0, math.inf)
     scale = _least_scale(privacy)
@@ -144,7 +221,7 @@ def refuse_epsilon(privacy: Any, scale_of: Callable[[Any], float], otherwise: st
         is_wide = scale_of(replace(privacy, epsilon=middle)) >= LEAST_SCALE_INT
         low, high = (middle, high) if is_wide else (low, middle)
     unit = 10.0 ** (math.floor(math.log10(low)) - 1)  # two digits, rounded down
-    need(False, "epsilon", f"at most {math.floor(low / unit) * unit:g}{otherwise}", privacy.epsilon)
+    require(False, "epsilon", f"at most {math.floor(low / unit) * unit:g}{otherwise}", privacy.epsilon)
 
 
 def _sums_noise(privacy: AnyPrivacy, scale: float) -> SumNoise[AnyPrivacy]:
@@ -172,16 +249,3 @@ def least_noise(least: float, epsilon: float, noise_of: Callable[[float], AnyNoi
         if noise.epsilon_exact <= epsilon:
             return noise
         widening *= 2
-
-
-def _check(privacy: SumPrivacy) -> None:
-    adjacencies = {"adjacency": ("add_remove", "replace_one")}
-    for field, values in {**privacy.limits, **adjacencies}.items():
-        value = getattr(privacy, field)
-        need(value in values, field, " or ".join(values), value)
-    finite = 0 < privacy.epsilon < math.inf or privacy.kind == "none"
-    need(finite, "epsilon", "a positive number", privacy.epsilon)
-    need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
-    for field in privacy.sizes:
-        value = getattr(privacy, field)
-        need(isinstance(value, int) and value >= 1, field, "a whole number from 1", value)

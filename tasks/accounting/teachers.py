@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, get_args
 
 from tasks.accounting.composition import Adjacency, gaussian_epsilon, gaussian_sigma, mu_of
-from tasks.accounting.sensitivity import Protects, need
-from tasks.accounting.sums import Kind, SumNoise
+from tasks.accounting.promise import Protects, require
+from tasks.accounting.sums import Kind, SumNoise, check_promise
 
 Part = Literal["labels", "answers"]
 
@@ -47,6 +47,9 @@ class TeacherPrivacy:
     calibration: ClassVar = "tight"
     limits: ClassVar = {"part": get_args(Part), "kind": ("gaussian", "laplace", "none")}
     sizes: ClassVar = ("numbers",)
+
+    def __post_init__(self) -> None:
+        check_promise(self)
 
     @property
     def steps(self) -> int:
@@ -121,10 +124,11 @@ def remaining_epsilon(epsilon: float, delta: float, spent: Sequence[float], pure
         return epsilon
     rest = epsilon - sum(spent)
     if pure:
-        need(rest > 0, "epsilon", f"more than {sum(spent):g}, which its other releases take", epsilon)
+        require(rest > 0, "epsilon", f"more than {sum(spent):g}, which its other releases take", epsilon)
         return rest
     total = mu_of(epsilon, delta) ** 2 - sum(mu_of(part, delta) ** 2 for part in spent)
-    need(total > 0, "epsilon", f"more than {', '.join(f'{part:g}' for part in spent)} of its other releases", epsilon)
+    others = ", ".join(f"{part:g}" for part in spent)
+    require(total > 0, "epsilon", f"more than {others} of its other releases", epsilon)
     return gaussian_epsilon(math.sqrt(total), delta) if spent else epsilon
 
 

@@ -1,4 +1,4 @@
-"""Noise of a vote: sigma and the charge for the ledger.
+"""Noise of votes: sigma and the charge for the ledger.
 
 tasks/accounting/sensitivity.py bounds how far votes move. tasks/accounting/composition.py adds up the cost of releases
 (events, `epsilon_of`, the gate's `filter_epsilon`).
@@ -18,16 +18,15 @@ from tasks.accounting.composition import (
     gaussian_sigma,
     non_private_event,
 )
+from tasks.accounting.promise import require
 from tasks.accounting.sensitivity import (
-    MOST_ROWS_PER_PERSON,
     VotePrivacy,
-    need,
     person_factor,
     scale_of,
     total_sensitivity,
     vote_sensitivity,
 )
-from tasks.accounting.sums import LEAST_SCALE_INT, SumNoise, least_noise, refuse_epsilon
+from tasks.accounting.sums import LEAST_SCALE_INT, least_noise, refuse_epsilon
 
 PAPER_L1_PER_SIDE: Final = 2.0
 """The paper takes the L1 norm of one row's votes, 2 per histogram, where the L2 norm is correct (Theorem D.2)."""
@@ -37,25 +36,18 @@ PRE_TEXT_EXCESS: Final = 1.541 * math.sqrt(2)
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """The noise of every release of a run.
+class VoteNoise:
+    """The noise of all votes of a run.
 
-    `sigma` in votes (the largest single vote is 1); `scale` integer steps are one vote. `epsilon_stated`: the
-    requested epsilon. `epsilon_exact`: the exact joint cost of all releases at `delta`. `sums`: the releases of a
-    method that does not vote; the fields above describe the last of them. `beside`: label counts and a vocabulary
-    before, and teachers' answers after, the releases of the method. Each of them has its own noise.
+    `sigma` in votes (the largest single vote is 1); `scale` integer steps are one vote. `sensitivity`: the L2 distance,
+    in votes, by which one record or person moves a release. `epsilon_exact`: the exact joint cost of all votes.
     """
 
     privacy: VotePrivacy
     sigma: float
     scale: int
     sensitivity: float
-    epsilon_stated: float
     epsilon_exact: float
-    delta: float
-    calibration: str = "tight"
-    sums: tuple[SumNoise[Any], ...] = ()
-    beside: tuple[SumNoise[Any], ...] = ()
     kind: ClassVar[str] = "gaussian"
 
     @property
@@ -65,13 +57,28 @@ class Noise:
 
     @property
     def noise_multiplier(self) -> float:
-        """Sigma over the sensitivity; 0 for a run that moves nothing."""
-        return self.sigma / self.sensitivity if self.sensitivity else 0.0
+        """Sigma over the sensitivity."""
+        return self.sigma / self.sensitivity
 
     @property
     def releases(self) -> int:
-        """The number of releases of the method."""
-        return len(self.sums) or self.privacy.releases
+        """The number of votes."""
+        return self.privacy.releases
+
+    @property
+    def epsilon_stated(self) -> float:
+        """The requested epsilon."""
+        return self.privacy.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Delta of the exact cost."""
+        return self.privacy.delta
+
+    @property
+    def calibration(self) -> str:
+        """The rule that chose sigma: "tight" or "paper"."""
+        return self.privacy.calibration
 
     @property
     def non_private(self) -> bool:
@@ -88,50 +95,30 @@ class Noise:
     @property
     def charge(self) -> Charge:
         """One vote as a ledger charge; ConfigError if the run has no release."""
-        need(self.releases > 0, "releases", "at least 1 to charge for one", self.releases)
-        event = {**self.event, ABOUT: {"sides": self.privacy.sides}}
-        return self.charge_as("discrete_gaussian", event, _reason(self.privacy))
-
-    def charge_as(self, mechanism: str, event: Event, reason: str) -> Charge:
-        """Return one release as a charge for a mechanism, an event and the reason of the sensitivity."""
-        kind, unit = "none" if self.non_private else mechanism, self.privacy
-        return Charge(kind, event, self.sensitivity, reason, self.sigma, unit.protects, unit.adjacency)
-
-    def part(self, name: str) -> SumNoise[Any] | None:
-        """Return the noise of a release of sums by its name; None if the run does not make it."""
-        return next((release for release in (*self.sums, *self.beside) if release.privacy.part == name), None)
-
-    @property
-    def charges(self) -> tuple[Charge, ...]:
-        """The releases of the method itself, in order."""
-        if self.sums or not self.releases:
-            return tuple(release.charge for release in self.sums)
-        return (self.charge,) * self.releases
+        privacy = self.privacy
+        require(self.releases > 0, "releases", "at least 1 to charge for one", self.releases)
+        event = {**self.event, ABOUT: {"sides": privacy.sides}}
+        mechanism = "none" if self.non_private else "discrete_gaussian"
+        reason = _reason(privacy)
+        return Charge(mechanism, event, self.sensitivity, reason, self.sigma, privacy.protects, privacy.adjacency)
 
 
 # --- noise
-def calibrate(privacy: VotePrivacy) -> Noise:
+def calibrate(privacy: VotePrivacy) -> VoteNoise:
     """Return the least noise that keeps the promise, and its exact cost.
 
     "tight": the exact Gaussian closed form, widened by a millionth for the integer grid. "paper": the noise of the
     paper's own formula or code (see `_paper_sigma`). No release: epsilon 0, no noise. Infinite epsilon: no noise,
-    marked non-private. Raises ConfigError for numbers that promise nothing.
+    marked non-private. Raises ConfigError if the noise has only a few integer values.
     """
-    _check(privacy)
     if privacy.releases == 0 or math.isinf(privacy.epsilon):
         return _noise(privacy, 0.0)
     if privacy.calibration == "paper":
         noise = _noise(privacy, _least_sigma(privacy))
-        need(noise.epsilon_exact <= privacy.epsilon, "calibration", "tight: the paper's formula fails here", "paper")
+        is_enough = noise.epsilon_exact <= privacy.epsilon
+        require(is_enough, "calibration", "tight: the paper's formula fails here", "paper")
         return noise
     return least_noise(_least_sigma(privacy), privacy.epsilon, lambda sigma: _noise(privacy, sigma))
-
-
-def noise_of_sums(privacy: VotePrivacy, *sums: SumNoise[Any]) -> Noise:
-    """Return the noise of a run with the promise `privacy` whose method makes the releases `sums`."""
-    last, exact = sums[-1], epsilon_of([release.event for release in sums], privacy.delta)
-    promise, kind = (privacy.epsilon, exact, privacy.delta), last.privacy.calibration
-    return Noise(privacy, last.scale, last.privacy.steps, last.sensitivity, *promise, kind, sums)
 
 
 def signal_index(declared_rows: int, sigma: float, candidates_per_class: int, share: float = 0.03) -> float:
@@ -159,8 +146,9 @@ def sides_of(event: Mapping[str, Any], reason: str) -> int:
 
 
 # --- inside
-def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
-    sensitivity, scale = total_sensitivity(privacy), scale_of(privacy)
+def _noise(privacy: VotePrivacy, sigma: float) -> VoteNoise:
+    sensitivity = total_sensitivity(privacy)
+    scale = scale_of(privacy)
     if sigma > 0:
         if sigma * scale < LEAST_SCALE_INT:
             or_inf = ", or inf for no protection"
@@ -169,8 +157,7 @@ def _noise(privacy: VotePrivacy, sigma: float) -> Noise:
         epsilon = epsilon_of([event], privacy.delta)
     else:
         epsilon = math.inf if privacy.releases else 0.0
-    promise = privacy.epsilon, epsilon, privacy.delta
-    return Noise(privacy, sigma, scale, sensitivity, *promise, privacy.calibration)
+    return VoteNoise(privacy, sigma, scale, sensitivity, epsilon)
 
 
 def _least_sigma(privacy: VotePrivacy) -> float:
@@ -207,16 +194,3 @@ def _reason(privacy: VotePrivacy) -> str:
         rows, factor = privacy.rows_per_person, person_factor(privacy.rows_per_person, privacy.aggregation)
         sentence += f"; times {factor:.6g} for a person's {rows} row(s) joined by {privacy.aggregation}"
     return sentence
-
-
-def _check(privacy: VotePrivacy) -> None:
-    need(privacy.epsilon > 0, "epsilon", "a positive number, or inf", privacy.epsilon)
-    need(0 < privacy.delta < 1, "delta", "a number between 0 and 1", privacy.delta)
-    need(privacy.releases >= 0, "releases", "a whole number from 0", privacy.releases)
-    need(privacy.calibration in ("tight", "paper"), "calibration", "tight or paper", privacy.calibration)
-    need(privacy.protects in ("record", "person"), "protects", "record or person", privacy.protects)
-    one_row = privacy.protects == "person" or privacy.rows_per_person == 1
-    need(one_row, "rows_per_person", "1, or set protects to person", privacy.rows_per_person)
-    most = privacy.rows_per_person <= MOST_ROWS_PER_PERSON
-    need(most, "rows_per_person", f"at most {MOST_ROWS_PER_PERSON}", privacy.rows_per_person)
-    need(privacy.aggregation in ("sum", "max", "mean"), "aggregation", "max, sum or mean", privacy.aggregation)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.progress import Advance
 from tasks.accounting.federated import Parties
-from tasks.accounting.votes import Noise
+from tasks.accounting.votes import VoteNoise
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
@@ -104,7 +104,7 @@ def claims_of(name: str, noise: Any) -> dict[str, Any]:
         "sensitivity": charge.sensitivity,
         "epsilon_stated": noise.epsilon_stated,
         "epsilon_claimed": noise.epsilon_exact,
-        "calibration": noise.privacy.calibration,
+        "calibration": noise.calibration,
         "protects": charge.protects,
         "noise": noise.kind,
         "noise_scale": charge.noise_scale,
@@ -231,7 +231,7 @@ class SumsAttack(Attack):
         return best[1]
 
 
-def vote_attack(noise: Noise, parties: Parties | None = None) -> SumsAttack:
+def vote_attack(noise: VoteNoise, parties: Parties | None = None) -> SumsAttack:
     """Return the attack on the votes of a run for the canary's candidates; a run is as many releases as planned."""
     candidates, others, both = canary_election(noise)
     votes = VotesRun(candidates, noise) if parties is None else FederatedRun(candidates, noise, parties)
@@ -250,7 +250,7 @@ def vote_attack(noise: Noise, parties: Parties | None = None) -> SumsAttack:
     )
 
 
-def canary_election(noise: Noise) -> tuple[Candidates, Ballot, Ballot]:
+def canary_election(noise: VoteNoise) -> tuple[Candidates, Ballot, Ballot]:
     """Return candidates, the ballot without the canary, and the ballot with it.
 
     The canary moves the votes furthest. One record: all its votes, Q on each side, go to different candidates. A person
@@ -285,7 +285,7 @@ class VotesRun:
     """All releases of one owner's votes."""
 
     candidates: Candidates
-    noise: Noise
+    noise: VoteNoise
 
     def __call__(self, ballot: Ballot) -> list[Ints]:
         """Return each release: the counts of all bins, near, then far."""
@@ -308,7 +308,7 @@ class FederatedRun:
     """
 
     candidates: Candidates
-    noise: Noise
+    noise: VoteNoise
     parties: Parties
 
     def __call__(self, ballot: Ballot) -> list[Ints]:

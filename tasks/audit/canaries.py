@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from connectors.interfaces.embedding import Embedder
-from tasks.accounting.votes import Noise
+from tasks.accounting.votes import VoteNoise
 from tasks.audit.bounds import one_run_bound, right_guesses
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import clean_votes
@@ -85,7 +85,7 @@ class Evidence:
     canaries: Sequence[Canary]
     others: Sequence[tuple[str, str]]
     embedder: Embedder
-    noise: Noise
+    noise: VoteNoise
     fit: Callable[[Sequence[str]], Callable[[str], float]]
 
 

@@ -107,17 +107,20 @@ def trained_once(
 
 def _public_facts(spec: PaidTraining, steps: Mapping[str, int]) -> dict[str, object]:
     """Return the public facts: step counts and epsilon, but never a training loss."""
-    noise, training, begun = spec.noise, spec.recipe.training, steps["steps_begun"]
-    rate, sigma = training.sample_rate, noise.noise_multiplier
-    delta = noise.own[1] if noise.own else noise.delta
+    noise = spec.noise
+    training = spec.recipe.training
+    epsilon_of_begun = None
+    if not noise.non_private:
+        sizes = (training.sample_rate, steps["steps_begun"], noise.noise_multiplier, noise.delta)
+        epsilon_of_begun = max(accounted(*sizes))
     return {
         "steps_planned": training.steps,
         **steps,
-        "sample_rate": rate,
-        "noise_multiplier": sigma,
+        "sample_rate": training.sample_rate,
+        "noise_multiplier": noise.noise_multiplier,
         "clip": training.clip,
-        "delta": delta,
-        "epsilon_of_begun": None if noise.non_private else max(accounted(rate, begun, sigma, delta)),
+        "delta": noise.delta,
+        "epsilon_of_begun": epsilon_of_begun,
     }
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.ledger import StoredRelease
-from tasks.accounting.votes import Noise
+from tasks.accounting.votes import VoteNoise
 from tasks.core.refs import Payer, Written
 from tasks.core.release import write_release
 from tasks.core.reuse import step_key
@@ -36,7 +36,7 @@ class VoteSpec:
 
     iteration: int
     payer: Payer
-    noise: Noise
+    noise: VoteNoise
     scope: str
     needed: Mapping[str, int] = field(default_factory=dict)
 

@@ -4,6 +4,8 @@ A package announces a method, a metric or a connector by an entry point of the g
 `wasp.connectors`. The names of runs and steps are imported on first use, because they load Prefect.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +18,9 @@ from connectors.models.base.options import read_options
 from flows.config.base import AnyConfig, OwnRowsConfig, RunConfig
 from flows.config.files import Changes
 from flows.config.method import AnyMethod, Casting, RoundsMethod
-from flows.engine.method import Method, Releases
+from flows.engine.method import Method
 from flows.releases.votes import vote_releases
-from tasks.accounting.no_noise import no_release
+from tasks.accounting.guarantee import Guarantee, no_release
 from tasks.core.refs import Written
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput
 from tasks.reporting.run_record import Section
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from tasks.prefect.writing import embedded, generate
     from tasks.steps.students.evaluation import measure_iteration
 
-__all__ = ["AnyConfig", "AnyMethod", "ArtifactRef", "Casting", "Changes", "ConfigError", "Method", "OwnRowsConfig"]
+__all__ = ["Guarantee"]
+__all__ += ["AnyConfig", "AnyMethod", "ArtifactRef", "Casting", "Changes", "ConfigError", "Method", "OwnRowsConfig"]
 __all__ += ["Releases", "RoundsMethod", "RunConfig", "Section", "WaspError", "Written", "no_release", "vote_releases"]
 __all__ += ["Completion", "LanguageModel", "MissingPackageError", "ModelSpec", "Prompt", "keep_nothing"]
 __all__ += ["Host", "PublicFile"]
@@ -45,6 +48,11 @@ _MODULES = {
     "method_flow": "flows.engine.lifecycle",
     "run_step": "tasks.prefect.runtime",
 }
+
+
+def Releases(guarantee: Guarantee[Any], releases: Sequence[Any] = ()) -> Guarantee[Any]:
+    """Return a guarantee with these releases: the name that methods of earlier versions use."""
+    return replace(guarantee, releases=(*guarantee.releases, *releases))
 
 
 def __getattr__(name: str) -> Any:

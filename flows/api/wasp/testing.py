@@ -15,8 +15,9 @@ from connectors.interfaces.models import Completion, LanguageModel
 from connectors.interfaces.prompts import Prompt
 from flows.config.base import RunConfig
 from flows.config.files import load_config
-from flows.engine.method import Method, Releases
+from flows.engine.method import Method, Release
 from tasks.accounting.composition import epsilon_of
+from tasks.accounting.guarantee import Guarantee
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput
 
 FINISH_REASONS = {"stop", "length", "refused", "error", "exhausted"}
@@ -40,7 +41,7 @@ class MethodContract:
         return load_config(method.config, config)
 
     @pytest.fixture
-    def releases(self, method: Method, loaded: RunConfig) -> Releases:
+    def guarantee(self, method: Method, loaded: RunConfig) -> Guarantee[Release]:
         return method.releases(loaded)
 
     def test_the_flow_and_the_configuration_have_the_name_of_the_method(self, method: Method) -> None:
@@ -48,13 +49,13 @@ class MethodContract:
         assert flow.name == method.name == getattr(method.config, "flow_name", "")
         assert {"config", "resumes"} <= set(flow.parameters.properties)
 
-    def test_all_releases_together_cost_at_most_epsilon(self, releases: Releases, loaded: RunConfig) -> None:
-        events = [charge.event for charge in releases.charges]
+    def test_all_releases_together_cost_at_most_epsilon(self, guarantee: Guarantee[Release], loaded: RunConfig) -> None:
+        events = [charge.event for charge in guarantee.charges]
         assert not events or epsilon_of(events, loaded.privacy.delta) <= loaded.privacy.epsilon * (1 + 1e-4)
-        assert len({release.name for release in releases.items}) == len(releases.items)
+        assert len({release.name for release in guarantee.releases}) == len(guarantee.releases)
 
-    def test_an_attack_proves_no_more_than_a_release_claims(self, releases: Releases) -> None:
-        attacks = [case.attack() for item in releases.items for case in item.audits() if case.attack]
+    def test_an_attack_proves_no_more_than_a_release_claims(self, guarantee: Guarantee[Release]) -> None:
+        attacks = [case.attack() for release in guarantee.releases for case in release.audits() if case.attack]
         assert [attack.name for attack in attacks if not attack.run(400, 0.9999)["passed"]] == []
 
 

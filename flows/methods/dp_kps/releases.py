@@ -12,12 +12,12 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.ledger import MOST_BYTES
 from flows.config.paths import terms_ref
 from flows.config.task_files import load_task
-from flows.engine.method import Releases
-from flows.releases.sums import SumRelease, vocabulary_content
+from flows.engine.method import Release
+from flows.releases.sums import SumRelease, VocabularyRelease, vocabulary_content
+from tasks.accounting.guarantee import Guarantee
 from tasks.accounting.keyphrases import split_epsilon
-from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.promise import Promise
 from tasks.accounting.sums import calibrate_sums
-from tasks.accounting.votes import noise_of_sums
 from tasks.steps.keyphrases import public_vocabulary
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS, Seeding
 
@@ -54,16 +54,16 @@ class PhrasesRelease(SumRelease):
         return (*super(PhrasesRelease, self).plan(), f"sequences     {self.sequences}")
 
 
-def keyphrase_releases(config: DpKpsConfig) -> Releases:
-    """Return the releases of a DP-KPS run; ConfigError if they are too large for the ledger."""
+def keyphrase_releases(config: DpKpsConfig) -> Guarantee[Release]:
+    """Return the guarantee of a DP-KPS run; ConfigError if they are too large for the ledger."""
     check_sizes(config, load_task(config.task))
     privacy = config.privacy
     first, second = split_epsilon(privacy.epsilon, privacy.delta, privacy.setting, privacy.vocabulary_epsilon)
     vocabulary = calibrate_sums(config.part("vocabulary", first))
     density = calibrate_sums(config.part("density", second))
-    promise = VotePrivacy(privacy.epsilon, privacy.delta, 2, adjacency=density.privacy.adjacency)
+    promise = Promise(privacy.epsilon, privacy.delta, adjacency=density.privacy.adjacency)
     phrases = PhrasesRelease(density, config.method.sampling_text)
-    return Releases(noise_of_sums(promise, vocabulary, density), (SumRelease(vocabulary), phrases))
+    return Guarantee(promise, (VocabularyRelease(vocabulary), phrases))
 
 
 def check_sizes(config: DpKpsConfig, card: TaskCard) -> None:

@@ -6,6 +6,7 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.content_keys import digest
 from flows.engine.run import Run
 from flows.methods.dp_kps.config import DpKpsConfig
+from flows.methods.dp_kps.releases import PhrasesRelease
 from flows.releases.sums import vocabulary_spec
 from tasks.core.allocation import per_class
 from tasks.core.refs import Reference, Written
@@ -31,10 +32,13 @@ class DpKpsRun(Run):
     @property
     def density_spec(self) -> DensitySpec:
         """Specification of the density release and of the sampling of sequences."""
-        method, labels, noise = self.config.method, self.prepared.card.label_names, self.prepared.noise.sums[1]
+        method = self.config.method
+        labels = self.prepared.card.label_names
+        phrases = self.prepared.guarantee.of(PhrasesRelease)
+        assert phrases is not None
         count = max(per_class(method.samples, labels).values())
         seed = self.config.execution.seed
-        return DensitySpec(self.payer, noise, self.config.shape, method.choice, labels, count, seed)
+        return DensitySpec(self.payer, phrases.noise, self.config.shape, method.choice, labels, count, seed)
 
     @property
     def examples_per_prompt(self) -> int:

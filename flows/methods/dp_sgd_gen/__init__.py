@@ -1,12 +1,13 @@
 """DP-SGD + generation: trains a language model on private records, then writes (Yue et al. 2023)."""
 
-from flows.engine.method import Method, Releases
+from flows.engine.method import Method, Release
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.trainable import checked_model
 from flows.releases.training import training_releases
+from tasks.accounting.guarantee import Guarantee
 
 
-def writer_releases(config: DpSgdGenConfig) -> Releases:
+def writer_releases(config: DpSgdGenConfig) -> Guarantee[Release]:
     """Return the release of the language model's training."""
     return training_releases(config, config.method, "writer")
 

@@ -1,11 +1,12 @@
 """DP-SGD of the student itself, with ghost clipping or gradient hooks (Song et al. 2024)."""
 
-from flows.engine.method import Method, Releases
+from flows.engine.method import Method, Release
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
 from flows.releases.training import training_releases
+from tasks.accounting.guarantee import Guarantee
 
 
-def student_releases(config: DpSgdStudentConfig) -> Releases:
+def student_releases(config: DpSgdStudentConfig) -> Guarantee[Release]:
     """Return the release of the student's training."""
     return training_releases(config, config.method.training, config.student.kind)
 

@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from flows.engine.method import Method, Releases
+from flows.engine.method import Method, Release
 from flows.methods.fusegen.config import FuseGenConfig
-from tasks.accounting.no_noise import no_release
+from tasks.accounting.guarantee import Guarantee, no_release
 
 
-def no_releases(config: Any) -> Releases:  # noqa: ARG001
-    """Return no releases: FuseGen uses no private data."""
-    return Releases(no_release())
+def nothing_released(config: Any) -> Guarantee[Release]:  # noqa: ARG001
+    """Return the guarantee of a run without a release: FuseGen uses no private data."""
+    return no_release()
 
 
 METHOD = Method(
     name="fusegen",
     config=FuseGenConfig,
     summary="language models write without private data; students trained on their texts select the next examples",
-    releases=no_releases,
+    releases=nothing_released,
     needs_classes=True,
 )

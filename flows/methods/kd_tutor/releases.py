@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flows.engine.method import Releases
+from flows.engine.method import Release
 from flows.releases.sums import SumRelease
-from flows.releases.training import TrainingRelease, training_noise
-from flows.releases.votes import vote_noise
-from tasks.accounting.composition import epsilon_of
-from tasks.accounting.dp_sgd import TrainingNoise
-from tasks.accounting.sums import SumNoise, calibrate_sums
+from flows.releases.training import TrainingRelease
+from flows.releases.votes import promise_of
+from tasks.accounting.dp_sgd import calibrate_training
+from tasks.accounting.guarantee import Guarantee
+from tasks.accounting.sums import Kind, SumNoise, calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy, affordable_answers, remaining_epsilon, survival
 from tasks.students.recipe import Trained
 
 if TYPE_CHECKING:
     from flows.methods.kd_tutor.config import Discriminator, KdTutorConfig
-    from tasks.accounting.votes import Noise
     from tasks.text.prompts import TaskCard
 
 TUTOR_EPSILON = 0.4
@@ -67,41 +66,56 @@ class TeacherAnswersRelease(SumRelease):
         ]
 
 
-def kd_releases(config: KdTutorConfig) -> Releases:
-    """Return the releases of a kd_tutor run; a classifier trained next to label counts has half of delta."""
-    privacy, choice, trained = config.privacy, config.filtering, config.method.tuning is not None
+@dataclass(frozen=True, slots=True)
+class LabelCountsRelease(SumRelease):
+    """The noisy numbers of private records of each class: the tutor."""
+
+
+def kd_releases(config: KdTutorConfig) -> Guarantee[Release]:
+    """Return the guarantee of a kd_tutor run; a classifier trained next to label counts has half of delta."""
+    privacy = config.privacy
+    trains = config.method.training is not None
     counts_labels = config.class_balance != "balanced"
-    delta = privacy.delta / 2 if trained and counts_labels else privacy.delta
-    part = privacy.tutor_epsilon or min(TUTOR_EPSILON, privacy.epsilon / 10)
-    counts = TeacherPrivacy("labels", part if math.isfinite(privacy.epsilon) else math.inf, delta, 1)
-    labels = [_calibrated(config, counts, math.isinf(config.epsilon))] if counts_labels else []
-    spent = [part.epsilon_stated for part in labels if part.kind != "none"]
-    adds_up = trained or (choice is not None and choice.noise == "laplace")  # basic composition
+    # The delta of a training is its own; without this the deltas of both releases would add up to more than promised.
+    delta = privacy.delta / 2 if trains and counts_labels else privacy.delta
+    labels = [_label_counts(config, delta)] if counts_labels else []
+    spent = [release.noise.epsilon_stated for release in labels if release.noise.kind != "none"]
+    adds_up = trains or (config.filtering is not None and config.filtering.noise == "laplace")  # basic composition
     left = remaining_epsilon(privacy.epsilon, delta, spent, adds_up)
-    promises = [TeacherPrivacy("answers", left, delta, choice.queries, choice.noise)] if choice else []
-    answers = [_calibrated(config, promise, math.isinf(left)) for promise in promises]
-
-    rest = config.model_copy(update={"privacy": privacy.model_copy(update={"epsilon": left, "delta": delta})})
-    noise: Noise = training_noise(rest) if trained else vote_noise(config)  # of no vote
-    if labels or answers:
-        if isinstance(noise, TrainingNoise) and not noise.non_private:
-            noise = replace(noise, own=(noise.epsilon_exact, delta))
-        noise = replace(noise, beside=(*labels, *answers), delta=privacy.delta, epsilon_stated=config.epsilon)
-        charges = [*(part.charge for part in noise.beside), *noise.charges]
-        exact = epsilon_of([charge.event for charge in charges], privacy.delta)
-        is_error = config.epsilon < exact <= config.epsilon * (1 + 1e-6)  # of the numerical composition
-        noise = replace(noise, epsilon_exact=config.epsilon if is_error else exact)
-    training: list[TrainingRelease] = []
-    if config.method.training is not None:
-        assert isinstance(noise, TrainingNoise)
-        model: Trained = "finetune" if config.discriminator.kind == "finetune" else "linear"
-        training.append(TrainingRelease(noise, config.method.training, model))
-    teaching = [TeacherAnswersRelease(part, choice, config.public is not None) for part in answers if choice]
-    return Releases(noise, (*map(SumRelease, labels), *training, *teaching))
+    selecting = [*_training(config, left, delta), *_teacher_answers(config, left, delta)]
+    promise = replace(promise_of(config), epsilon=config.epsilon)
+    return Guarantee(promise, (*labels, *selecting))
 
 
-def _calibrated(config: KdTutorConfig, promise: TeacherPrivacy, is_exact: bool) -> SumNoise[TeacherPrivacy]:
-    promise = replace(promise, adjacency=config.privacy.neighbours(config.private))
-    if is_exact:
-        return calibrate_sums(replace(promise, kind="none"))
-    return calibrate_sums(replace(promise, printed=config.privacy.calibration == "paper"))
+def _label_counts(config: KdTutorConfig, delta: float) -> LabelCountsRelease:
+    """Return the release of label counts; exact counts have no noise."""
+    privacy = config.privacy
+    epsilon = privacy.tutor_epsilon or min(TUTOR_EPSILON, privacy.epsilon / 10)
+    kind: Kind = "none" if math.isinf(config.epsilon) else "gaussian"
+    return LabelCountsRelease(_calibrated(config, TeacherPrivacy("labels", epsilon, delta, 1, kind)))
+
+
+def _teacher_answers(config: KdTutorConfig, epsilon: float, delta: float) -> list[TeacherAnswersRelease]:
+    """Return the release of teachers' answers, if they select texts."""
+    choice = config.filtering
+    if choice is None:
+        return []
+    kind: Kind = "none" if math.isinf(epsilon) else choice.noise
+    noise = _calibrated(config, TeacherPrivacy("answers", epsilon, delta, choice.queries, kind))
+    return [TeacherAnswersRelease(noise, choice, config.public is not None)]
+
+
+def _training(config: KdTutorConfig, epsilon: float, delta: float) -> list[TrainingRelease]:
+    """Return the release of a classifier trained by DP-SGD, if it selects texts."""
+    steps = config.method.training
+    if steps is None:
+        return []
+    model: Trained = "finetune" if config.discriminator.kind == "finetune" else "linear"
+    return [TrainingRelease(calibrate_training(steps.tuning, epsilon, delta), steps, model)]
+
+
+def _calibrated(config: KdTutorConfig, promise: TeacherPrivacy) -> SumNoise[TeacherPrivacy]:
+    """Return the least noise of a release between the neighbours of a configuration, or the paper's noise."""
+    adjacency = config.privacy.neighbours(config.private)
+    printed = config.privacy.calibration == "paper" and promise.kind != "none"
+    return calibrate_sums(replace(promise, adjacency=adjacency, printed=printed))

@@ -6,6 +6,7 @@ from typing import cast
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.kd_tutor.config import KdTutorConfig
+from flows.methods.kd_tutor.releases import LabelCountsRelease, TeacherAnswersRelease
 from flows.releases.training import paid_training
 from tasks.core.refs import Written
 from tasks.metrics.usefulness import Accuracy, DiscriminatorTest
@@ -31,10 +32,11 @@ class KdRun(Run):
 
     def release_labels(self) -> None:
         """Release label counts and set the class proportions of the texts, unless they are balanced."""
-        noise = self.prepared.noise.part("labels")
-        if noise is not None:
-            release = self.release(count_labels, self.payer, noise, self.prepared.card.label_names)
-            self.shares, self.shares_are_noisy = read_shares(self.tools, release), noise.kind != "none"
+        counts = self.prepared.guarantee.of(LabelCountsRelease)
+        if counts is not None:
+            release = self.release(count_labels, self.payer, counts.noise, self.prepared.card.label_names)
+            self.shares = read_shares(self.tools, release)
+            self.shares_are_noisy = counts.noise.kind != "none"
 
     def distil(self, written: Sequence[Written]) -> ArtifactRef | None:
         """Return the model that detects private texts, once it is measured; None for random selection.
@@ -66,11 +68,12 @@ class KdRun(Run):
 
     def teacher_spec(self) -> TeacherSpec:
         """Return the specification of the teachers and of their answers."""
-        choice, answers = self.config.discriminator, self.prepared.noise.part("answers")
+        choice = self.config.discriminator
+        answers = self.prepared.guarantee.of(TeacherAnswersRelease)
         assert answers is not None
         negatives = max(1, min(NEGATIVES, (self.config.method.written - choice.queries) // choice.teachers))
         student = choice.student(self.config.execution.seed)
-        return TeacherSpec(self.payer, answers, student, choice.teachers, negatives, self.prepared.public)
+        return TeacherSpec(self.payer, answers.noise, student, choice.teachers, negatives, self.prepared.public)
 
     def select(self, written: Sequence[Written], discriminator: ArtifactRef | None) -> list[Written]:
         """Select texts that look private, or random ones, in the proportions of the classes; return them embedded."""

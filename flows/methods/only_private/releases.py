@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from flows.engine.method import Release, Releases
+from connectors.interfaces.ledger import Charge
+from flows.engine.method import Release
 from tasks.accounting.composition import non_private_event
-from tasks.accounting.no_noise import no_noise
+from tasks.accounting.guarantee import Guarantee
+from tasks.accounting.promise import Promise
 from tasks.reporting.run_record import Released, Touched
 
 if TYPE_CHECKING:
-    from connectors.interfaces.ledger import Charge
     from flows.methods.only_private.config import OnlyPrivateConfig
 
 REASON = "a student trained on the private rows as they are: nothing bounds what one row changes"
@@ -23,10 +25,11 @@ class ExposureRelease(Release):
     """A student trained on private records without noise."""
 
     name: ClassVar[str] = "exposure"
+    noise: ClassVar[None] = None
 
     def charges(self) -> tuple[Charge, ...]:
         """Return the charge that marks the dataset as exposed."""
-        return (no_noise().charge_as("none", non_private_event(), REASON),)
+        return (Charge("none", non_private_event(), 0.0, REASON, 0.0, "record", "add_remove"),)
 
     def plan(self) -> Sequence[str]:
         """Return lines that mark the run as NOT PRIVATE."""
@@ -43,6 +46,10 @@ class ExposureRelease(Release):
         return Released(self.name, "exposure", unnoised=(exposed,))
 
 
-def exposure(config: OnlyPrivateConfig) -> Releases:  # noqa: ARG001
-    """Return the exposure of a run."""
-    return Releases(no_noise(), (ExposureRelease(),))
+LEDGER_DELTA = 1e-5
+"""Delta at which the ledger adds up the costs of the dataset; no epsilon describes the run."""
+
+
+def exposure(config: OnlyPrivateConfig) -> Guarantee[Release]:  # noqa: ARG001
+    """Return the exposure of a run, which promises nothing."""
+    return Guarantee(Promise(math.inf, LEDGER_DELTA), (ExposureRelease(),))

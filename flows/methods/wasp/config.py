@@ -66,14 +66,14 @@ class WaspConfig(RunConfig):
 
         Raises ConfigError if the number of rows is not declared.
         """
-        from flows.methods.wasp.releases import calibrated
+        from flows.methods.wasp.releases import release_if_opened
 
         if self.method.guidance != "auto":
             return None
         if self.private is None:
             self._refuse_idle_settings("there are no private rows")
             return None
-        sigma = calibrated(self).sigma
+        sigma = release_if_opened(self).noise.sigma
         opening = Opening(self.declared_rows, self.classes, sigma, protects=self.privacy.protects)
         if not opening.opens:
             self._refuse_idle_settings(

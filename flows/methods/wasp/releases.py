@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from flows.engine.method import Releases
+from flows.engine.method import Release
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.opening import LABEL_WIDTH, ClosedRows, opening_lines
 from flows.releases.sums import SumRelease
-from flows.releases.votes import VotesRelease, vote_noise, vote_privacy_of
-from tasks.accounting.density import calibrate_density
-from tasks.accounting.no_noise import no_release
+from flows.releases.votes import VotesRelease, promise_of, vote_noise
+from tasks.accounting.density import DensityPrivacy
+from tasks.accounting.guarantee import Guarantee, no_release
+from tasks.accounting.promise import Promise, require
+from tasks.accounting.sums import SumNoise, calibrate_sums
 from tasks.reporting.run_record import Section
 
 if TYPE_CHECKING:
     from flows.engine.run import Run
-    from tasks.accounting.votes import Noise
     from tasks.text.prompts import TaskCard
 
 
@@ -103,18 +104,30 @@ def _worth(lines: Sequence[str]) -> Section:
     return Section("Worth of the private records", "", ("", "expected before the run"), tuple(rows))
 
 
-def wasp_releases(config: WaspConfig) -> Releases:
-    """Return the releases of a WASP run; without any charge if `auto` keeps the rows closed."""
-    if not config.opens_rows:
-        opening, epsilon = config.opening, config.privacy.epsilon
-        closed = (ClosedRows(opening, epsilon, calibrated(config)),) if opening is not None else ()
-        return Releases(no_release(), closed)
-    noise = calibrated(config)
-    return Releases(noise, (DensityRelease(noise.sums[0], config) if noise.sums else VotesRelease(config, noise),))
+def wasp_releases(config: WaspConfig) -> Guarantee[Release]:
+    """Return the guarantee of a WASP run; without any charge if `auto` keeps the rows closed."""
+    release = release_if_opened(config)
+    if config.opens_rows:
+        return Guarantee(promise_of(config), (release,))
+    if config.opening is None:
+        return no_release()
+    closed = ClosedRows(config.opening, config.privacy.epsilon, release.noise.delta, release.noise.sensitivity)
+    return replace(no_release(), releases=(closed,))
 
 
-def calibrated(config: WaspConfig) -> Noise:
-    """Return the noise of the release as if `auto` opened the rows."""
-    if config.method.releases_density:
-        return calibrate_density(vote_privacy_of(config))
-    return vote_noise(config)
+def release_if_opened(config: WaspConfig) -> DensityRelease | VotesRelease:
+    """Return the release of a run that opens its rows, which `auto` may decide against."""
+    promise = promise_of(config)
+    if not config.method.releases_density:
+        return VotesRelease(config, vote_noise(config, promise))
+    calibration = config.privacy.calibration
+    require(calibration == "tight", "calibration", "tight: no paper releases this density", calibration)
+    return DensityRelease(density_noise(promise), config)
+
+
+def density_noise(promise: Promise) -> SumNoise[DensityPrivacy]:
+    """Return the least noise of a density that keeps a promise; ConfigError where persons' rows are not averaged."""
+    averaged = promise.protects == "record" or promise.aggregation == "mean"
+    require(averaged, "joined_by", "mean: a person adds the average of their rows", promise.aggregation)
+    unit = (promise.adjacency, promise.protects, promise.rows_per_person)
+    return calibrate_sums(DensityPrivacy(promise.epsilon, promise.delta, *unit))

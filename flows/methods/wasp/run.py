@@ -6,6 +6,7 @@ from dataclasses import replace
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.engine.run import Run
 from flows.methods.wasp.config import WaspConfig
+from flows.methods.wasp.releases import DensityRelease
 from tasks.core.refs import Weights, Written
 from tasks.steps.density import WeighJob, estimate_density
 from tasks.steps.generate import WriteJob
@@ -40,7 +41,9 @@ class WaspRun(Run):
         if not self.config.method.releases_density:
             return self.vote(iteration, votable)
         if self.density is None:
-            self.density = self.release(estimate_density, self.payer, self.prepared.noise.sums[0], self.needed, votable)
+            density = self.prepared.guarantee.of(DensityRelease)
+            assert density is not None
+            self.density = self.release(estimate_density, self.payer, density.noise, self.needed, votable)
         return self.density
 
     @property

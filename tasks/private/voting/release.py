@@ -16,7 +16,7 @@ from connectors.interfaces.artifacts import StepKey
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.ledger import StoredRelease
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import Noise
+from tasks.accounting.votes import VoteNoise
 from tasks.core.refs import Payer
 from tasks.core.tools import RowTools, Tools
 from tasks.private.data.quarantine import sealed, write_error_for_owner
@@ -29,7 +29,7 @@ PROBE = "text"
 
 
 def release_votes(
-    tools: Tools, payer: Payer, slot: str, key: StepKey, noise: Noise, candidates: Candidates
+    tools: Tools, payer: Payer, slot: str, key: StepKey, noise: VoteNoise, candidates: Candidates
 ) -> StoredRelease:
     """Return the noisy votes on `candidates`, drawn now or read from the ledger.
 

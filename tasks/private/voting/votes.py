@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
-from tasks.accounting.votes import Noise
+from tasks.accounting.votes import VoteNoise
 from tasks.private.data.quarantine import Unprintable
 from tasks.private.nearest.search import rank
 from tasks.private.noise.discrete import add_discrete_gaussian
@@ -95,7 +95,7 @@ class NoisyVotes:
         return hash(self.to_bytes())
 
 
-def noisy_votes(ballot: Ballot, candidates: Candidates, noise: Noise) -> NoisyVotes:
+def noisy_votes(ballot: Ballot, candidates: Candidates, noise: VoteNoise) -> NoisyVotes:
     """Return the noisy votes on `candidates`.
 
     Draws fresh noise once, on every bin of each side. Nothing in `ballot` can make it
@@ -106,14 +106,14 @@ def noisy_votes(ballot: Ballot, candidates: Candidates, noise: Noise) -> NoisyVo
     return add_noise(clean_votes(ballot, candidates, noise), candidates, noise)
 
 
-def add_noise(raw: RawVotes, candidates: Candidates, noise: Noise) -> NoisyVotes:
+def add_noise(raw: RawVotes, candidates: Candidates, noise: VoteNoise) -> NoisyVotes:
     """Return votes with fresh noise on every bin of each side; no noise if not private."""
     counts = add_discrete_gaussian(raw.counts, noise.sigma_int, non_private=noise.non_private)
     near, *far = (np.ascontiguousarray(side) for side in counts.T)
     return NoisyVotes(candidates.ids, near, far[0] if far else None, noise.scale, noise.sigma_int)
 
 
-def clean_votes(ballot: Ballot, candidates: Candidates, noise: Noise) -> RawVotes:
+def clean_votes(ballot: Ballot, candidates: Candidates, noise: VoteNoise) -> RawVotes:
     """Return the votes without noise, counts (n, sides) in the order of `candidates`.
 
     `noise` contains the scale and the protection of persons. A row votes only within its class, for up to Q candidates.
@@ -151,7 +151,7 @@ class _Bins:
 
 
 def _add(
-    counts: Ints, ballot: Ballot, noise: Noise, selected: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]
+    counts: Ints, ballot: Ballot, noise: VoteNoise, selected: NDArray[np.bool_], votes: tuple[Ints, Ints, Ints]
 ) -> None:
     """Add votes (rows, bins, weights) to `counts`, combining a person's votes per bin."""
     rows, bins, weights = votes
@@ -162,7 +162,7 @@ def _add(
     np.add.at(counts, bins, weights)
 
 
-def require_fitting(ballot: Ballot, noise: Noise) -> None:
+def require_fitting(ballot: Ballot, noise: VoteNoise) -> None:
     """Raise ConfigError unless the noise fits the votes and persons of this ballot."""
     if noise.releases < 1:
         raise ConfigError("This run planned no vote (releases is 0); raise method.iterations.")

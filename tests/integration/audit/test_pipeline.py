@@ -17,7 +17,7 @@ from flows.audit.config import AuditConfig, PipelineAttack
 from flows.audit.whole_run import attack_whole_run, plan_whole_run, whole_run_config
 from flows.cli import start
 from flows.config.files import load_config
-from flows.engine.prepare import releases_of
+from flows.engine.prepare import guarantee_of
 from flows.methods.wasp.config import WaspConfig
 from tests.support.paths import DESK, ROOT
 from tests.support.runs.pipeline import SMALL, Pipeline, written
@@ -120,7 +120,7 @@ def test_the_noise_is_that_of_the_configuration(tmp_path: Path, protects: str) -
     values = SMALL | {"private": SMALL["private"] | sample, "privacy": {"protects": protects, "epsilon": 3.0}}
     config = config_of(tmp_path, values)
     assert (
-        releases_of(whole_run_config(config)).noise == releases_of(load_config(WaspConfig, Path(config.config))).noise
+        guarantee_of(whole_run_config(config)).noise == guarantee_of(load_config(WaspConfig, Path(config.config))).noise
     )
 
 

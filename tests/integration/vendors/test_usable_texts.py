@@ -63,7 +63,8 @@ def release(run: Run, written: list[Written]) -> str:
     if isinstance(run, KdRun):
         return teach(run.tools, run.teacher_spec(), 0, written)[1]
     if isinstance(run, WaspRun) and run.config.releases_density:
-        return estimate_density(run.tools, run.payer, run.prepared.noise.sums[0], run.needed, written)[1]
+        (density,) = run.prepared.guarantee.releases
+        return estimate_density(run.tools, run.payer, density.noise, run.needed, written)[1]
     return vote(run.tools, run.vote_spec(0), written)[1]
 
 

@@ -7,12 +7,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import Noise, calibrate
+from tasks.accounting.votes import VoteNoise, calibrate
 from tasks.private.voting.ballot import Ballot, Candidates
 from tasks.private.voting.votes import clean_votes
 
 
-def noise_for(votes: int, **privacy: Any) -> Noise:
+def noise_for(votes: int, **privacy: Any) -> VoteNoise:
     return calibrate(VotePrivacy(4, 1e-5, 4, votes=votes, **privacy))
 
 

@@ -14,7 +14,7 @@ from flows.audit.run import attacks_of
 from flows.audit.whole_run import whole_run_config
 from flows.cli import start, stored_runs
 from flows.config.files import check_config, load_config
-from flows.engine.prepare import releases_of
+from flows.engine.prepare import guarantee_of
 from flows.methods.wasp.config import WaspConfig
 from tests.support.paths import ROOT
 from tests.support.runs.pipeline import Pipeline, last_json
@@ -109,7 +109,7 @@ def test_the_attacked_noise_is_that_of_the_run(home: Path, tmp_path: Path) -> No
     (tmp_path / "person_here.yaml").write_text((CONFIGS / "person_here.yaml").read_text())
     (tmp_path / "audit.yaml").write_text("config: person_here.yaml\nchanges: [privacy.epsilon=2]\n")
     config = load_config(AuditConfig, tmp_path / "audit.yaml")
-    expected = releases_of(load_config(WaspConfig, CONFIGS / "person_here.yaml", ["privacy.epsilon=2"])).noise
+    expected = guarantee_of(load_config(WaspConfig, CONFIGS / "person_here.yaml", ["privacy.epsilon=2"])).noise
     assert [attack.noise for attack in attacks_of(config)] == [expected]
 
 

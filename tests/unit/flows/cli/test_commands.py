@@ -14,7 +14,7 @@ from flows.cli import budget, start, stored_runs
 from flows.config.files import check_config, load_config
 from flows.config.task_files import load_task
 from flows.engine.plan import plan_of
-from flows.engine.prepare import releases_of
+from flows.engine.prepare import guarantee_of
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
 from tests.support.runs.pipeline import SMALL
@@ -56,7 +56,7 @@ def test_a_plan_shows_cap_and_rest_and_ends_with_code_3_if_the_cap_refuses(home:
 
     ledger.set_cap("desk", 4.0, 1e-5, "owner", "agreed")
     config = load_config(WaspConfig, tmp_path / "small.yaml", [])
-    charges = releases_of(config).charges
+    charges = guarantee_of(config).charges
     ledger.reserve("desk", BudgetPlan("earlier", "wasp", 1e-5, charges), "me")
     ledger.release_once(ReleaseRequest("desk", "earlier", "guidance", "key", charges[0]), lambda: b"noise")
     ledger.finish("desk", "earlier")
@@ -112,7 +112,7 @@ def test_a_plan_warns_of_an_endpoint_that_refuses_without_a_wait(home: Path, tmp
 def test_a_speed_that_is_not_known_is_not_planned_as_zero() -> None:
     made = check_config(WaspConfig, SMALL, "the test")
     batch = dict.fromkeys(("clerk", "novelist"), Lengths(16, 50.0, 20.0, 0.0, 200.0))
-    planned = plan_of(made, load_task(made.task), releases_of(made), batch)
+    planned = plan_of(made, load_task(made.task), guarantee_of(made), batch)
     assert planned["minutes_of_writing"] is None
     assert planned["measured"] == ["clerk", "novelist"]
 
@@ -122,7 +122,7 @@ def test_planned_tokens_do_not_depend_on_the_examples_in_stored_prompts() -> Non
     card = load_task(made.task)
     bare, long = Lengths(9, 50.0, 20.0, 1.0, 200.0), Lengths(9, 500.0, 20.0, 1.0, 2000.0)
     planned = [
-        plan_of(made, card, releases_of(made), dict.fromkeys(("clerk", "novelist"), lengths))
+        plan_of(made, card, guarantee_of(made), dict.fromkeys(("clerk", "novelist"), lengths))
         for lengths in (bare, long)
     ]
-    assert planned[0]["tokens_in"] == planned[1]["tokens_in"] == plan_of(made, card, releases_of(made))["tokens_in"]
+    assert planned[0]["tokens_in"] == planned[1]["tokens_in"] == plan_of(made, card, guarantee_of(made))["tokens_in"]

@@ -179,7 +179,7 @@ def test_odd_private_rows_are_shown_to_their_owner_alone_and_change_no_plan(
         path.write_text(content) if isinstance(content, str) else table(path, content)
         private = {"path": str(path), "name": "odd", "rows": 500 if name == "few rows" else None}
         prepared = start(home, private=private, test=test)
-        plans.append((prepared.plan.charges, prepared.plan.delta, prepared.noise, prepared.warnings))
+        plans.append((prepared.plan.charges, prepared.plan.delta, prepared.guarantee.noise, prepared.warnings))
     assert plans[0] == plans[1]
     assert {entry.kind for entry in open_ledger(home).history("odd")} <= {"register", "version", "cap"}
     assert PLANTED not in f"{prepared.plan} {prepared.warnings}"

@@ -10,7 +10,7 @@ import yaml
 from flows.config.extends import merge, read_layers
 from flows.engine import text as words
 from flows.engine.plan import planned
-from flows.engine.prepare import releases_of
+from flows.engine.prepare import guarantee_of
 from tasks.private.data.rows import open_rows
 from tests.support.paths import ROOT
 from tests.support.runs.prepared_run import config, start
@@ -48,10 +48,10 @@ def test_private_rows_are_chosen_whatever_the_seed_of_the_run(tmp_path: Path) ->
 
 
 def test_noise_is_that_of_the_drawn_rows_and_a_fixed_number_of_private_ones_costs_more() -> None:
-    every, exact, public = (releases_of(config(private=private)).noise for private in ({}, {"rows": 60}, PUBLIC))
+    every, exact, public = (guarantee_of(config(private=private)).noise for private in ({}, {"rows": 60}, PUBLIC))
     assert exact.sigma == pytest.approx(every.sigma * 2**0.5, rel=1e-3)
     assert public.sigma == every.sigma
-    replaced = releases_of(config(private=PUBLIC, privacy={"adjacency": "replace_one"})).noise
+    replaced = guarantee_of(config(private=PUBLIC, privacy={"adjacency": "replace_one"})).noise
     assert replaced.sigma == exact.sigma
 
 

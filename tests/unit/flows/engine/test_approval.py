@@ -14,7 +14,7 @@ from flows.engine import approval, text
 from flows.engine.approval import ask, contract_of
 from flows.engine.lifecycle import return_reservation
 from flows.engine.plan import planned
-from flows.engine.prepare import prepare, releases_of
+from flows.engine.prepare import guarantee_of, prepare
 from flows.engine.tools import RunTools
 from flows.runtime import pausing
 from tests.support.runs.prepared_run import config
@@ -57,7 +57,7 @@ def test_without_anybody_to_ask_the_run_is_refused(home: Path) -> None:
     chosen = config(execution={"approval": True})
     assert "required before private data is opened" in text.plan(planned(chosen))
     with pytest.raises(ConfigError, match="neither a terminal nor a Prefect server"):
-        ask(chosen, None, RunTools(chosen, home), CARD, releases_of(chosen), [])
+        ask(chosen, None, RunTools(chosen, home), CARD, guarantee_of(chosen), [])
 
 
 def test_a_run_ends_when_nobody_answers_its_form_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def outcome(home: Path, **changes: Any) -> object:
         prepared = start(home, **changes)
     except WaspError as error:
         return type(error).__name__, str(error)
-    return prepared.plan.charges, prepared.noise, prepared.warnings, prepared.tools.called.dataset
+    return prepared.plan.charges, prepared.guarantee.noise, prepared.warnings, prepared.tools.called.dataset
 
 
 @pytest.mark.parametrize("cap", [None, 0.0])

@@ -27,10 +27,10 @@ def test_all_releases_together_cost_at_most_the_stated_epsilon_and_delta(
     changes = [f"class_balance={balance}", f"privacy.epsilon={epsilon:g}", "privacy.tutor_epsilon=null"]
     changes += SELECTIONS[selection]
     config = load_config(KdTutorConfig, ROOT / "deployments" / "configs" / "kd_tutor_here.yaml", changes)
-    releases, delta = kd_releases(config), config.privacy.delta
-    events: list[Any] = [charge.event for release in releases.items for charge in release.charges()]
+    guarantee, delta = kd_releases(config), config.privacy.delta
+    events: list[Any] = [charge.event for charge in guarantee.charges]
     assert len(events) == (balance == "tutor") + (selection != "chance")
-    assert releases.noise.epsilon_exact <= epsilon * (1 + 1e-6)
+    assert guarantee.epsilon_exact <= epsilon * (1 + 1e-6)
     # The ledger adds a training and its delta to the rest; pure epsilons it bounds by a Gaussian.
     cost = epsilon_of if selection == "laplace" else filter_epsilon
     assert cost(events, delta) <= epsilon + 1e-4

@@ -10,9 +10,11 @@ import pytest
 from connectors.interfaces.errors import ConfigError
 from flows.config.files import check_config
 from flows.engine.plan import numbers_of, planned
-from flows.engine.prepare import prepare, releases_of
+from flows.engine.prepare import guarantee_of, prepare
 from flows.methods.wasp.config import WaspConfig
-from flows.methods.wasp.releases import calibrated
+from flows.methods.wasp.releases import density_noise, release_if_opened
+from flows.releases.votes import promise_of
+from tasks.accounting.promise import Promise
 from tests.support.runs.pipeline import SMALL, Pipeline, values
 
 
@@ -38,7 +40,7 @@ def config(rows: int | None, epsilon: float = 4.0, **changes: Any) -> WaspConfig
 def test_rows_epsilon_and_classes_decide_what_is_released(rows: int, epsilon: float, task: str, opens: bool) -> None:
     made = config(rows, epsilon, task=task)
     assert made.opens_rows == opens
-    assert len(releases_of(made).charges) == opens
+    assert len(guarantee_of(made).charges) == opens
     assert numbers_of(made)["epsilon_exact"] == (
         None if epsilon == float("inf") else pytest.approx(epsilon * opens, rel=1e-4)
     )
@@ -53,7 +55,7 @@ def test_auto_is_the_default_and_asks_for_the_number_of_rows() -> None:
 
 
 def test_declared_rows_change_no_noise() -> None:
-    sigmas = {rows: releases_of(config(rows)).noise.sigma for rows in (60, 120, 1000)}
+    sigmas = {rows: guarantee_of(config(rows)).noise.sigma for rows in (60, 120, 1000)}
     assert len(set(sigmas.values())) == 1
 
 
@@ -131,8 +133,17 @@ def test_the_records_of_a_person_are_joined_as_the_release_needs(
     privacy = {"epsilon": 4.0, "protects": "person", "rows_per_person": 3, "joined_by": stated}
     private = {"path": "rows.csv", "person": "who", "declared_rows": 500}
     given = values(private=private, method=SMALL["method"] | {"guidance": "auto"} | method, privacy=privacy)
-    assert calibrated(check_config(WaspConfig, given, "the test")).privacy.aggregation == joined
+    assert promise_of(check_config(WaspConfig, given, "the test")).aggregation == joined
     with pytest.raises(ConfigError, match="averages a person's rows. Write mean"):
         check_config(
             WaspConfig, given | {"method": {"guidance": "auto"}, "privacy": privacy | {"joined_by": "max"}}, "x"
         )
+
+
+def test_a_density_that_no_proof_covers_is_refused() -> None:
+    with pytest.raises(ConfigError, match="joined_by: 'max' is not allowed"):
+        density_noise(Promise(4.0, 1e-5, protects="person", rows_per_person=3, aggregation="max"))
+    made = config(300)
+    paper = made.model_copy(update={"privacy": made.privacy.model_copy(update={"calibration": "paper"})})
+    with pytest.raises(ConfigError, match="calibration: 'paper' is not allowed"):
+        release_if_opened(paper)

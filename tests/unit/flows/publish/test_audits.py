@@ -12,7 +12,7 @@ from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from flows.catalog import find_flow
 from flows.config.files import check_config
 from flows.engine.method import AuditCase
-from flows.engine.prepare import releases_of
+from flows.engine.prepare import guarantee_of
 from flows.engine.tools import open_ledger
 from flows.publish.gate import require_no_red_audit
 from flows.publish.ledger_page import collect, render
@@ -151,7 +151,7 @@ def manifest_of(flow: str) -> dict[str, Any]:
 def attacks_on(manifest: dict[str, Any]) -> list[Attack]:
     """Return what an audit of the run's configuration attacks."""
     config: Any = check_config(find_flow(manifest["flow"]).config, manifest["config"], "the test")
-    cases = [case for release in releases_of(config).items for case in release.audits()]
+    cases = [case for release in guarantee_of(config).releases for case in release.audits()]
     return [case.attack() for case in cases if case.attack]
 
 

@@ -19,8 +19,8 @@ from flows.releases.opening import (
     remedy_line,
     with_zero_shot,
 )
-from tasks.accounting.density import calibrate_density
-from tasks.accounting.sensitivity import VotePrivacy
+from tasks.accounting.density import DensityPrivacy
+from tasks.accounting.sums import calibrate_sums
 
 SIGMA = 3.73
 """Noise of a density at epsilon 1 and delta 1e-5."""
@@ -28,7 +28,7 @@ EVERY = (2, 3, 5, 6, 10, 14, 40)
 
 
 def sigma_of(epsilon: float) -> float:
-    return calibrate_density(VotePrivacy(epsilon, 1e-5, 1)).sigma
+    return calibrate_sums(DensityPrivacy(epsilon, 1e-5)).sigma
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_more_rows_and_a_larger_epsilon_never_lower_the_forecast_or_close_the_ro
 @pytest.mark.parametrize("classes", EVERY)
 def test_remedies_open_the_rows_and_less_does_not(classes: int) -> None:
     assert least_index(classes) >= CLOSED
-    opening, noise = Opening(30, classes, SIGMA), calibrate_density(VotePrivacy(1.0, 1e-5, 1))
+    opening = Opening(30, classes, SIGMA)
     rows, fewer = opening.needed_rows(), opening.most_classes()
     assert Opening(rows, classes, SIGMA).opens
     assert not Opening(rows - 1, classes, SIGMA).opens
     if fewer is not None:
         assert Opening(30, fewer, SIGMA).opens
-    epsilon = opening.needed_epsilon(1.0, noise)
+    epsilon = opening.needed_epsilon(1.0, 1e-5, 1.0)
     if epsilon is not None:
         assert Opening(30, classes, sigma_of(epsilon)).opens
         assert not Opening(30, classes, sigma_of(epsilon - (0.1 if epsilon < 10 else 1.0))).opens

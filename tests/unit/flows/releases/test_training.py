@@ -10,7 +10,7 @@ from flows.catalog import find_method, flow_names
 from flows.config.extends import find_config, flow_of
 from flows.config.files import load_config
 from flows.config.task_files import load_task
-from flows.engine.prepare import releases_of
+from flows.engine.prepare import guarantee_of
 from flows.methods.dp_sgd_gen.run import DpSgdRun
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.training import paid_training
@@ -31,9 +31,9 @@ def training(name: str, *changes: str) -> tuple[Any, PaidTraining, Any]:
     own, paid = METHODS[name]
     path = find_config(Path(name))
     config = load_config(find_method(flow_of(path, flow_names())).config, path, [*own, *changes])
-    releases = releases_of(config)
-    (charge,) = next(release for release in releases.items if release.name == "training").charges()
-    prepared = SimpleNamespace(noise=releases.noise, card=load_task("support_desk"))
+    guarantee = guarantee_of(config)
+    (charge,) = next(release for release in guarantee.releases if release.name == "training").charges()
+    prepared = SimpleNamespace(guarantee=guarantee, card=load_task("support_desk"))
     run: Any = SimpleNamespace(config=config, payer=Payer("notes", "fingerprint"), prepared=prepared, plms=["writer"])
     steps = config.method if name == "dp_sgd_gen_here" else config.method.training
     return steps, paid(run), charge

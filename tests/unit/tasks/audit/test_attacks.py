@@ -16,7 +16,7 @@ from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.sums import calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy
-from tasks.accounting.votes import Noise, calibrate
+from tasks.accounting.votes import VoteNoise, calibrate
 from tasks.audit.attacks import FederatedRun, SumsAttack, canary_election, vote_attack
 from tasks.audit.bounds import epsilon_bound, largest_rate, lower_bound
 from tasks.audit.parts import few_numbers, part_attack
@@ -74,14 +74,14 @@ REPLACED: dict[str, Callable[[], SumsAttack]] = {
 
 
 def narrow(case: SumsAttack, factor: float = 3.0) -> Callable[[Any], list[Any]]:
-    """Noise smaller than claimed."""
+    """VoteNoise smaller than claimed."""
     return lambda side: [
         case.clean(side) + np.rint((sums - case.clean(side)) / factor).astype(np.int64) for sums in case.draw(side)
     ]
 
 
 def reused(case: SumsAttack) -> Callable[[Any], list[Any]]:
-    """Noise that is drawn once and added to the sums of every run."""
+    """VoteNoise that is drawn once and added to the sums of every run."""
     noises = [sums - case.clean(case.sides[0]) for sums in case.draw(case.sides[0])]
     return lambda side: [case.clean(side) + noise for noise in noises]
 
@@ -126,7 +126,7 @@ def test_the_sound_mechanism_passes_and_the_bound_comes_near_the_claim(name: str
 def test_the_canary_moves_the_release_as_far_as_the_promise_allows(name: str) -> None:
     case = CASES[name]()
     moved = np.abs(case.direction).sum() if case.noise.kind == "laplace" else np.linalg.norm(case.direction)
-    scale_int = case.noise.sigma_int if isinstance(case.noise, Noise) else case.noise.scale_int
+    scale_int = case.noise.sigma_int if isinstance(case.noise, VoteNoise) else case.noise.scale_int
     assert math.sqrt(case.noise.releases) * moved / scale_int == pytest.approx(case.claimed, rel=0.02)
 
 
@@ -266,7 +266,7 @@ def one_share_for_all_rounds() -> Share:
     return share
 
 
-MUTANTS: dict[str, tuple[Noise, Callable[[], Share], Parties, int]] = {
+MUTANTS: dict[str, tuple[VoteNoise, Callable[[], Share], Parties, int]] = {
     "one party adds no noise": (LOUD, one_adds_nothing, Parties(3, 3, 1), 700),
     "shares are made as if nobody colluded": (LOUD, nobody_is_thought_to_collude, Parties(4, 4, 2), 700),
     "a share is drawn once for all rounds": (TWICE, one_share_for_all_rounds, Parties(3, 3, 1), 300),

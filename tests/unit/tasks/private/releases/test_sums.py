@@ -19,9 +19,8 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, InputError,
 from connectors.interfaces.ledger import BudgetPlan
 from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
-from tasks.accounting.density import DensityPrivacy, calibrate_density
+from tasks.accounting.density import DensityPrivacy
 from tasks.accounting.keyphrases import PartPrivacy
-from tasks.accounting.sensitivity import VotePrivacy
 from tasks.accounting.sums import LEAST_SCALE_INT, SumNoise, calibrate_sums
 from tasks.accounting.teachers import TeacherPrivacy
 from tasks.core.refs import Payer
@@ -402,13 +401,3 @@ def test_persons_and_their_noise_go_together() -> None:
     rows = Ballot(np.eye(3, dtype=np.float32), LABELS, 1, sides=1)
     with pytest.raises(ConfigError, match="if, and only if"):
         clean_sums(rows, LABELS, noise_of(protects="person", rows_per_person=2))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "what"),
-    [({"calibration": "paper"}, "calibration"), ({"protects": "person", "aggregation": "max"}, "joined_by")],
-    ids=["paper", "max"],
-)
-def test_noise_that_no_proof_covers_is_refused(wrong: dict[str, Any], what: str) -> None:
-    with pytest.raises(ConfigError, match=what):
-        calibrate_density(VotePrivacy(4.0, 1e-5, 1, **wrong))

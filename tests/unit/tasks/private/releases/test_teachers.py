@@ -99,14 +99,15 @@ def test_a_row_more_changes_the_answers_of_one_teacher_alone_bit_for_bit(tmp_pat
 
 def test_answers_and_counts_are_charged_once_and_read_back_ever_after(tmp_path: Path) -> None:
     run = opened(tmp_path)
-    noise = run.prepared.noise
-    counted, _ = teaching.count_labels(run.tools, run.payer, noise.beside[0], run.prepared.card.label_names)
+    guarantee = run.prepared.guarantee
+    counts, _ = guarantee.releases
+    counted, _ = teaching.count_labels(run.tools, run.payer, counts.noise, run.prepared.card.label_names)
     spec, written = taught(run)
     answered, _ = teaching.ask_teachers(run.tools, spec, written)
     entries = [entry for entry in run.tools.ledger.history("desk") if entry.kind == "release"]
     assert [entry.slot for entry in entries] == ["labels", "answers"]
-    assert [entry.event for entry in entries] == [part.event for part in noise.beside]
-    assert noise.epsilon_exact == pytest.approx(4.0, abs=1e-4)
+    assert [entry.event for entry in entries] == [release.noise.event for release in guarantee.releases]
+    assert guarantee.epsilon_exact == pytest.approx(4.0, abs=1e-4)
     found = releases(run)
     assert found["labels"].sums.shape == (1, 6)
     assert found["answers"].sums.shape == (20, 2)
@@ -257,10 +258,10 @@ def test_a_fixed_number_of_rows_needs_the_noise_of_a_replaced_row(tmp_path: Path
 
 
 def test_without_noise_both_releases_are_without_noise(tmp_path: Path) -> None:
-    noise = opened(tmp_path, privacy={"epsilon": "inf"}).prepared.noise
-    assert {one.charge.mechanism for one in noise.beside} == {"none"}
-    assert noise.epsilon_exact == float("inf")
-    assert noise.non_private
+    guarantee = opened(tmp_path, privacy={"epsilon": "inf"}).prepared.guarantee
+    assert {charge.mechanism for charge in guarantee.charges} == {"none"}
+    assert guarantee.epsilon_exact == float("inf")
+    assert guarantee.non_private
 
 
 def test_neither_an_error_nor_a_warning_of_a_teachers_training_quotes_a_row(

@@ -1,0 +1,119 @@
+"""The guarantee of a run: its promise, its releases, and their joint cost."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from connectors.interfaces.ledger import Charge
+from tasks.accounting.composition import epsilon_of
+from tasks.accounting.promise import Promise
+
+ROUNDING: Final = 1e-6
+"""Part of epsilon by which numerical composition may exceed the promise that it divided."""
+
+
+class ReleaseNoise(Protocol):
+    """The noise of one kind of release, as plan, report and MLflow show it."""
+
+    @property
+    def sigma(self) -> float:
+        """The scale of the noise, in the unit of the released values."""
+
+    @property
+    def sensitivity(self) -> float:
+        """By how much one record or person moves the released values."""
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The scale over the sensitivity."""
+
+    @property
+    def calibration(self) -> str:
+        """The rule that chose the scale: "tight", or a setting of a paper."""
+
+    @property
+    def epsilon_exact(self) -> float:
+        """The exact cost of all releases of this kind at their delta."""
+
+
+class Charged(Protocol):
+    """What a guarantee needs to know of a release."""
+
+    @property
+    def noise(self) -> Any:
+        """Its `ReleaseNoise`; None for an exposure without noise, and for rows that stay closed."""
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Return its charges in the privacy ledger, in order."""
+
+
+R = TypeVar("R", bound=Charged, covariant=True)
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee(Generic[R]):
+    """The promise of a run and the calibrated releases that it makes, in the order of the ledger."""
+
+    promise: Promise
+    releases: tuple[R, ...] = ()
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All charges of the run in the privacy ledger, in order."""
+        return tuple(charge for release in self.releases for charge in release.charges())
+
+    @property
+    def non_private(self) -> bool:
+        """True if the run gave up protection explicitly (epsilon is infinite)."""
+        return math.isinf(self.promise.epsilon)
+
+    @property
+    def epsilon_exact(self) -> float:
+        """The exact joint cost of all releases at the delta of the promise; 0 without a charge."""
+        charged = [release for release in self.releases if release.charges()]
+        if len(charged) == 1 and charged[0].noise is not None:
+            return float(charged[0].noise.epsilon_exact)
+        events = [charge.event for charge in self.charges]
+        exact = epsilon_of(events, self.promise.delta) if events else 0.0
+        stated = self.promise.epsilon
+        return stated if stated < exact <= stated * (1 + ROUNDING) else exact
+
+    @property
+    def noise(self) -> ReleaseNoise | None:
+        """The noise of the last release, which plan and MLflow show; None without noise."""
+        noises = [release.noise for release in self.releases if release.noise is not None]
+        shown: ReleaseNoise | None = noises[-1] if noises else None
+        return shown
+
+    @property
+    def shown_noise(self) -> dict[str, Any]:
+        """Scale, sensitivity and calibration of `noise`, by the names of plan and MLflow; zeros without noise."""
+        noise = self.noise
+        if noise is None:
+            return {"sensitivity": 0.0, "calibration": "none", "sigma": 0.0, "noise_multiplier": 0.0}
+        return {
+            "sensitivity": noise.sensitivity,
+            "calibration": noise.calibration,
+            "sigma": noise.sigma,
+            "noise_multiplier": noise.noise_multiplier,
+        }
+
+    def noise_of(self, kind: type[Kind]) -> Kind | None:
+        """Return the noise of a kind; None if no release has it."""
+        noises = (release.noise for release in self.releases)
+        return next((noise for noise in noises if isinstance(noise, kind)), None)
+
+    def of(self, kind: type[Kind]) -> Kind | None:
+        """Return the release of a kind; None if the run does not make it."""
+        return next((release for release in self.releases if isinstance(release, kind)), None)
+
+
+def finite(epsilon: float) -> float | None:
+    """Return an epsilon for JSON: None means no noise at all."""
+    return epsilon if math.isfinite(epsilon) else None
+
+
+def no_release() -> Guarantee[Any]:
+    """Return the guarantee of a run that opens no private record: epsilon and delta are 0."""
+    return Guarantee(Promise(0.0, 0.0))
