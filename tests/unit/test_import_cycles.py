@@ -13,7 +13,6 @@ from tests.support.paths import ROOT
 
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
 PERMITTED = {
-    ("connectors.models.base.claims", "connectors.models.base.completion_store"),
     ("connectors.models.vendors.calls", "connectors.models.vendors.dispatch"),
     ("connectors.rows.databases", "connectors.rows.sources"),
     ("connectors.tracking.logged_model", "connectors.tracking.mlflow_store"),

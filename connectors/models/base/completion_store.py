@@ -23,7 +23,7 @@ from connectors.interfaces.content_keys import canonical, digest
 from connectors.interfaces.errors import ArtifactError
 from connectors.interfaces.models import Completion
 from connectors.interfaces.prompts import Prompt
-from connectors.models.base.claims import is_running
+from connectors.models.base.processes import is_running
 
 DAMAGED = (
     "If it is damaged, move it and its -wal and -shm files to another folder, then resume the run: its completions are "

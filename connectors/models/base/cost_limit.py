@@ -21,7 +21,7 @@ from uuid import uuid4
 from connectors.artifacts.atomic_files import explained
 from connectors.interfaces.errors import MoneyError
 from connectors.interfaces.money import format_dollars, of_which_estimated
-from connectors.models.base.claims import is_running, process_name
+from connectors.models.base.processes import is_running, process_name
 
 ROUNDING = 1e-12
 
