@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import TemporaryError, WaspError
@@ -20,11 +20,9 @@ from connectors.interfaces.prompts import Prompt
 from connectors.interfaces.text_forms import encodable
 from connectors.models.base.claims import Claim
 from connectors.models.base.cost_limit import Hold, Purse
-from connectors.models.vendors.errors import CallFailed, EndpointRefusal, Unconnected, explain
+from connectors.models.vendors.errors import CallFailed, EndpointRefusal, Failure, Unconnected, explain
 from connectors.models.vendors.gate import MOST_DOUBTS, Gate, backoff
-
-if TYPE_CHECKING:
-    from connectors.models.vendors.calls import VendorModel
+from connectors.models.vendors.options import Address, VendorOptions
 
 TICK_SECONDS = 0.05
 """Interval of checks for timeouts, a stop, and for slots and money that other threads and processes free."""
@@ -33,6 +31,47 @@ MOST_FAILURES = {"refused": 31, "doubted": MOST_DOUBTS, "empty": 2}
 """Number of failures of a kind after which a request has failed, whatever its tries. A refusal is no try."""
 
 _log = logging.getLogger(__name__)
+
+
+class Sender(Protocol):
+    """A model whose prompts are dispatched: it sends requests and interprets responses, but decides nothing else."""
+
+    @property
+    def name(self) -> str:
+        """Name of the model, for messages and payments."""
+
+    @property
+    def gates(self) -> Sequence[Gate]:
+        """The gate of each endpoint."""
+
+    @property
+    def options(self) -> VendorOptions:
+        """Concurrency, time limit and tries of calls."""
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """Errors of a call without a completion."""
+
+    def open_client(self, address: Address) -> Any:
+        """Return an async client of an endpoint, with `close` and without retries."""
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the body of a request."""
+
+    def worst_dollars(self, body: dict[str, Any]) -> float:
+        """Return the maximum cost of one call with this body."""
+
+    async def send(self, client: Any, body: dict[str, Any]) -> Completion:
+        """Send one request; return its completion, or raise one of `failures`."""
+
+    def read_failure(self, error: Any) -> Failure:
+        """Return status, body and headers of a failed call."""
+
+    def check_answer(self, prompt: Prompt, completion: Completion, gate: Gate) -> None:
+        """Report a completion that is not as requested."""
+
+    def notice_unconnected(self, address: Address, problem: str) -> None:
+        """Report a host that does not connect."""
 
 
 def run_here(work: Coroutine[Any, Any, None]) -> None:
@@ -79,9 +118,7 @@ class Dispatch:
     they are not late, and a second call would be paid twice.
     """
 
-    def __init__(
-        self, model: VendorModel[Any], prompts: Sequence[Prompt], keep: Keep, claim: Claim, purse: Purse | None
-    ) -> None:
+    def __init__(self, model: Sender, prompts: Sequence[Prompt], keep: Keep, claim: Claim, purse: Purse | None) -> None:
         self.model, self.prompts, self.keep, self.claim, self.purse = model, prompts, keep, claim, purse
         self.keys = [prompt.key for prompt in prompts]
         self.unclaimed = range(len(prompts))
