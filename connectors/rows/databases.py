@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from connectors.interfaces.errors import MissingPackageError, NoRowsError, PlaceError
+from connectors.rows.cells import Columns, decode_any, refuse_repeated
 from connectors.rows.queries import check_query
-from connectors.rows.sources import decode_any, refuse_repeated
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
-
-    from connectors.rows.sources import Columns
 
 _PUBLIC_PREFIXES = (
     "no such table",

@@ -11,12 +11,13 @@ from typing import BinaryIO
 
 from connectors.interfaces.errors import PlaceError, WaspError
 from connectors.interfaces.rows import Header, RowsRef
+from connectors.rows.cells import decode_any
+from connectors.rows.databases import check_database
 from connectors.rows.other_forms import refuse_one_object
 from connectors.rows.sources import (
     address_of,
     column_names,
     csv_form,
-    decode_any,
     display_path,
     ending_of,
     first_line,
@@ -39,8 +40,6 @@ def read_header(where: RowsRef) -> Header | None:
     """
     address = inside_package(address_of(where.path))
     if where.query is not None:
-        from connectors.rows.databases import check_database
-
         check_database(address, display_path(where))
         return None
     system, files, _ = list_files(address, display_path(where))

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from connectors.interfaces.errors import InputError, NoRowsError, nearest
 from connectors.interfaces.rows import NO_CLASS, OTHERS, RowsRef
 from connectors.interfaces.text_forms import cell_form, encodable, label_form, plain_text
+from connectors.rows.cells import Columns
 from connectors.rows.other_forms import ONE_TEXT_PER_ROW, describe_value
-from connectors.rows.sources import Columns, column_names, display_path, open_source
+from connectors.rows.sources import column_names, display_path, open_source
 
 if TYPE_CHECKING:
     import pandas as pd

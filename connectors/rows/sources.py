@@ -1,13 +1,11 @@
 """Sources of rows as columns of plain Python values. Errors never quote a row."""
 
-import codecs
 import csv
 import io
 import json
 import os
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -17,6 +15,8 @@ from connectors.interfaces.counts import counted
 from connectors.interfaces.errors import EncodingError, InputError, PlaceError
 from connectors.interfaces.redaction import redact
 from connectors.interfaces.rows import RowsRef
+from connectors.rows.cells import Columns, decode_any, distinct, refuse_repeated
+from connectors.rows.databases import read_sql
 from connectors.rows.other_forms import (
     KNOWN,
     ONE_TEXT_PER_ROW,
@@ -25,9 +25,6 @@ from connectors.rows.other_forms import (
     explain_suffix,
     refuse_one_object,
 )
-
-Columns = Mapping[str, Sequence[Any]]
-"""Column name -> values, all of the same length."""
 
 DATA = Path(__file__).parents[1] / "data"
 _NO_PYTHON_VALUE = (ValueError, OverflowError, LookupError)
@@ -42,24 +39,6 @@ MOST_DIGITS = 4000
 csv.field_size_limit(2**31 - 1)  # by default the rest of a longer cell would be read as rows of its own
 
 
-def _as_windows(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
-    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
-
-
-codecs.register_error("wasp-windows", _as_windows)
-
-
-def decode_any(data: bytes) -> str:
-    """Return bytes as UTF-8 text; bytes that are not UTF-8 are characters of Windows-1252, as Excel writes.
-
-    The encoding is chosen for each invalid byte, not for the file, so that no row changes how another one is read.
-    Line ends, quotes and separators are the same in both encodings.
-    """
-    return data.decode("utf-8-sig", "wasp-windows")
-
-
 def display_path(where: RowsRef) -> str:
     """Return the location of rows without a password, for messages."""
     return redact(where.path)
@@ -72,8 +51,6 @@ def open_source(where: RowsRef) -> Columns:
     """
     where = replace(where, path=address_of(where.path))
     if where.query is not None:
-        from connectors.rows.databases import read_sql
-
         # A private row is never refused at a run: the owner was told at the registration.
         required = () if where.lenient else [*column_names(where).values()]
         return read_sql(where.path, where.query, display_path(where), where.any_cells, required)
@@ -301,21 +278,6 @@ def is_filled(fields: Sequence[str | None]) -> bool:
 def first_line(text: str) -> str:
     """Return the first line that is not empty; lines end with any of LF, CR LF and CR."""
     return re.split("[\r\n]", text.lstrip("\r\n"), maxsplit=1)[0]
-
-
-def refuse_repeated(names: Sequence[str], required: Sequence[str], name: str) -> None:
-    """Raise InputError if several columns have the name of a required one."""
-    repeated = [column for column in required if names.count(column) > 1]
-    if repeated:
-        raise InputError(f"{name}: has column '{repeated[0]}' more than once. Rename one.")
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """Return the names of columns; several columns of one name get their numbers."""
-    counts = Counter(names)
-    return [
-        f"{column} (column {number})" if counts[column] > 1 else column for number, column in enumerate(names, start=1)
-    ]
 
 
 def _parse_csv(text: str, name: str, ending: str, where: RowsRef) -> Columns:
