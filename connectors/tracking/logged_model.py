@@ -1,6 +1,7 @@
 """The student as a logged MLflow model, with signature and requirements."""
 
 import importlib.metadata
+import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,13 +9,25 @@ from typing import Any
 
 from connectors.artifacts.atomic_files import folder_sha256
 from connectors.interfaces.content_keys import digest
-from connectors.tracking.mlflow_store import MlflowStore, require_file
+from connectors.tracking.address import redact
+from connectors.tracking.mlflow_store import MlflowStore, require_file, server_version
 
 CONTENT_TAG = "wasp.content"
 """Tag of a logged model: the hash of the student's files and of its serving settings."""
 COPIED = ("student/", "privacy/")
 """Groups of metrics that a model shows beside its run."""
+MODELS_SINCE = 3
+"""Major version of the first MLflow server with logged models."""
 _READY = "READY"
+
+
+def send_student(store: MlflowStore, model: Mapping[str, Any], folder: Path) -> None:
+    """Send the student as a model (`log_student`), or its files to an earlier server, which knows no logged models."""
+    if server_version(store.uri) >= MODELS_SINCE:
+        log_student(store, model, folder)
+    elif store.send_folder(model["name"], require_file(folder / model["folder"])):
+        message = "%s: this MLflow is older than version %d, so it has the student's files, but no model to serve."
+        logging.getLogger(__name__).warning(message, redact(store.uri), MODELS_SINCE)
 
 
 def log_student(store: MlflowStore, model: Mapping[str, Any], folder: Path) -> None:

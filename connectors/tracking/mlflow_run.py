@@ -10,7 +10,8 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from connectors.artifacts.atomic_files import write_text_whole
 from connectors.interfaces import cancellation
 from connectors.interfaces.errors import ConfigError, MissingPackageError
 from connectors.tracking.address import PROBE_SECONDS, check_uri, page, reachable, redact, scrub
+from connectors.tracking.logged_model import send_student
 from connectors.tracking.mlflow_store import MlflowStore, clean_name, limited
 
 DESCRIPTION = "mlflow.json"
@@ -160,9 +162,18 @@ class MlflowRun:
         with limited(call_seconds):
             if not succeeds("the run", find):
                 return
-            results = [succeeds(what, part) for what, part in store.parts(self._values, self.folder)]
+            results = [succeeds(what, part) for what, part in self._parts(store)]
         sent = {"uri": redact(self.uri), "run": store.run_id, "experiment": store.experiment, "complete": all(results)}
         self._store_values(sent=sent)
+
+    def _parts(self, store: MlflowStore) -> Iterator[tuple[str, Callable[[], object]]]:
+        """Yield all parts by name, in the order of sending."""
+        values = self._values
+        yield from store.parts(values, self.folder)
+        if "model" in values:  # after the metrics, which it shows beside its own
+            yield "the student", partial(send_student, store, values["model"], self.folder)
+        if values["status"] != "RUNNING":
+            yield "the end", partial(store.end, values["status"], values["ended"])
 
 
 def _now() -> int:

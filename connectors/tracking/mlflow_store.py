@@ -4,7 +4,6 @@ A finished run is reopened only to add content: its status and end time change o
 """
 
 import json
-import logging
 import os
 import re
 import warnings
@@ -19,7 +18,6 @@ from connectors.artifacts.atomic_files import file_sha256, folder_sha256
 from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import MissingPackageError
 from connectors.interfaces.progress import chunks
-from connectors.tracking.address import redact
 
 RUN_TAG = "wasp.run_id"
 FILES_TAG = "wasp.files"
@@ -34,8 +32,6 @@ COLUMNS = (
 VIEW = "wasp"
 VIEW_TAG, VIEW_NAME = f"mlflow.sharedViewState.{VIEW}", "Epsilon, FID, accuracy"
 """Tag of an experiment with a view of its runs that MLflow's menu *Views* lists; the format is MLflow 3's own."""
-MODELS_SINCE = 3
-"""Major version of the first MLflow server with logged models."""
 _SHA_DIGITS = 16
 _BATCH = 100  # MLflow's maximum of parameters and tags per call
 _BEFORE_IMPORT = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
@@ -66,7 +62,7 @@ class MlflowStore:
         self.is_open = True
 
     def parts(self, values: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
-        """Yield the parts of a description by name, in the order of sending; the status is last."""
+        """Yield the parts of a description by name, in the order of sending; not the student, nor the end."""
         yield "the parameters", partial(self._send_params, values["params"])
         yield "the metrics", partial(self._send_metrics, values.get("metrics", {}))
         for name, path in values.get("files", {}).items():
@@ -77,10 +73,6 @@ class MlflowStore:
             yield f"dataset {name}", partial(self._send_dataset, name, role)
         if "synthetic" in values:
             yield "the synthetic table", partial(self._send_synthetic, **values["synthetic"], folder=folder)
-        if "model" in values:
-            yield "the student", partial(self._send_student, values["model"], folder)
-        if values["status"] != "RUNNING":
-            yield "the end", partial(self._send_end, values["status"], values["ended"])
 
     def reopen(self) -> None:
         """Set a finished run to running, with its latest tags, before adding content."""
@@ -132,21 +124,15 @@ class MlflowStore:
             self.client.log_artifact(self.run_id, str(path), str(Path(name).parent) if "/" in name else None)
             self._record(name, sha256)
 
-    def _send_student(self, model: Mapping[str, Any], folder: Path) -> None:
-        """Send the student as a model, or its files to a server of an earlier version, which knows no logged models."""
-        from connectors.tracking.logged_model import log_student
-
-        if server_version(self.uri) >= MODELS_SINCE:
-            log_student(self, model, folder)
-            return
-        student = require_file(folder / model["folder"])
-        sha256 = folder_sha256(student)[:_SHA_DIGITS]
-        if self.files.get(model["name"]) != sha256:
-            self.reopen()
-            self.client.log_artifacts(self.run_id, str(student), model["name"])
-            self._record(model["name"], sha256)
-            message = "%s: this MLflow is older than version %d, so it has the student's files, but no model to serve."
-            logging.getLogger(__name__).warning(message, redact(self.uri), MODELS_SINCE)
+    def send_folder(self, name: str, folder: Path) -> bool:
+        """Send the files of a folder, unless the run has them; return True if they were sent."""
+        sha256 = folder_sha256(folder)[:_SHA_DIGITS]
+        if self.files.get(name) == sha256:
+            return False
+        self.reopen()
+        self.client.log_artifacts(self.run_id, str(folder), name)
+        self._record(name, sha256)
+        return True
 
     def _record(self, name: str, sha256: str) -> None:
         self.files[name] = sha256
@@ -186,7 +172,8 @@ class MlflowStore:
             input_tags = [InputTag(name, value) for name, value in tags.items()]
             self.client.log_inputs(self.run_id, [DatasetInput(dataset, input_tags)])
 
-    def _send_end(self, status: str, ended: int) -> None:
+    def end(self, status: str, ended: int) -> None:
+        """Set the status and the end time of the run. The last part: content would reopen it."""
         if self.status != status:
             self.client.set_terminated(self.run_id, status=status, end_time=ended)
             self.status = status

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 
 from connectors.embedders.registry import HashingEmbedder
 from connectors.interfaces.errors import ConfigError
-from connectors.tracking import mlflow_store
+from connectors.tracking import logged_model, mlflow_store
 from connectors.tracking.mlflow_run import DESCRIPTION
 from tasks.students.heads import save_layers
 from tasks.students.spec import StudentSpec
@@ -212,7 +212,7 @@ def test_a_model_that_was_half_logged_is_logged_whole_and_once(store, tmp_path, 
 
 
 def test_a_server_of_version_2_gets_the_students_files_once_and_push_ends(store, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(mlflow_store, "server_version", lambda uri: 2)
+    monkeypatch.setattr(logged_model, "server_version", lambda uri: 2)
     run = whole_run(run_at(store, tmp_path))
     client, sent = the_run(store)
     assert run.problem is None
