@@ -34,7 +34,9 @@ from flows.runtime.terminal_progress import display
 from tasks.metrics.comparison import CellResult, is_unnoised, mean_of
 from tasks.metrics.usefulness import BESIDE
 from tasks.prefect.runtime import task_step
-from tasks.reporting.compare_report import NOT_PRIVATE, Comparison, drawings, markdown, page
+from tasks.reporting.compare_plots import drawings
+from tasks.reporting.compare_report import markdown, page
+from tasks.reporting.compare_results import NOT_PRIVATE, Comparison
 
 
 def compare_name() -> str:

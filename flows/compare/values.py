@@ -14,7 +14,8 @@ from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import open_artifacts, open_ledger
 from tasks.accounting.composition import epsilon_of
 from tasks.accounting.guarantee import finite
-from tasks.reporting.compare_report import Comparison, claims
+from tasks.reporting.compare_report import claims
+from tasks.reporting.compare_results import Comparison
 
 ADDED = ("calls", "tokens_in", "tokens_out", "dollars_about")
 SHOWN = (*ADDED, "epsilon_stated", "epsilon_exact", "releases")

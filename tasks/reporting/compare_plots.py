@@ -3,12 +3,19 @@
 from typing import Any
 
 from tasks.metrics.comparison import is_unnoised, mean_curve, mean_of, shared_columns
-from tasks.reporting.compare_report import Comparison
+from tasks.reporting.compare_results import Comparison
 from tasks.reporting.plot_style import Form, legend_below, lines_of, look, picture
 
 _SIZE = (6.4, 4.2)
 _WIDTH = 0.8
 """Width of all points of a column, as a share of the column."""
+
+
+def drawings(comparison: Comparison, form: Form) -> dict[str, bytes]:
+    """Return the figures of a comparison by name."""
+    figures = {metric: metric_plot(comparison, metric, form) for metric in comparison.metrics}
+    figures |= {f"{metric}_over_iterations": curves_plot(comparison, metric, form) for metric in comparison.metrics}
+    return {name: picture for name, picture in figures.items() if picture is not None}
 
 
 def metric_plot(comparison: Comparison, metric: str, form: Form = "svg") -> bytes | None:

@@ -1,6 +1,5 @@
 """Tables of a comparison as Markdown and HTML, in the layout of the papers."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,48 +16,14 @@ from tasks.metrics.comparison import (
     verdict,
 )
 from tasks.metrics.registry import find_metric
+from tasks.reporting.compare_plots import drawings
+from tasks.reporting.compare_results import NOT_PRIVATE, Comparison
 from tasks.reporting.templates import template
 
 DIGITS = 3
-NOT_PRIVATE = "NOT PRIVATE"
 EVERY_COLUMN = "every column"
 UNNOISED = f"{NOT_PRIVATE}: computed on private rows without noise. No epsilon applies. Do not share these results."
 UNNOISED_HEADS = ("method", "settings")
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The results of a comparison.
-
-    `places`: positions of the columns on the axis of a curve, None for bars. `published`: (metric, row, column) ->
-    figure. `differs`: row -> difference from the published setting.
-    """
-
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    places: tuple[float | None, ...]
-    seeds: tuple[int, ...]
-    metrics: tuple[str, ...]
-    answers: tuple[CellResult, ...]
-    published: Mapping[tuple[str, str, str], float]
-    differs: Mapping[str, str]
-    made: str
-    versions: Mapping[str, str]
-
-    @property
-    def reference(self) -> str:
-        """The row that the others are compared with: the first."""
-        return self.rows[0]
-
-    def named(self, row: str) -> str:
-        """Return the name of a row, marked if any of its runs has no noise."""
-        return f"{row} ({NOT_PRIVATE})" if is_unnoised(self.answers, row) else row
-
-    def heading(self, metric: str) -> str:
-        """Return the title of a metric with the rows that the texts were compared with."""
-        references = dict.fromkeys(cell.fid_reference for cell in self.answers)
-        return find_metric(metric).heading(" or ".join(name for name in references if name not in ("", "none")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,15 +195,6 @@ def _seconds(comparison: Comparison, row: str, column: str) -> float | None:
     cells = [cell for cell in comparison.answers if (cell.row, cell.column) == (row, column)]
     seconds = [cell.seconds for cell in cells if cell.state != "failed"]
     return sum(seconds) / len(seconds) if seconds else None
-
-
-def drawings(comparison: Comparison, form: Any) -> dict[str, bytes]:
-    """Return the figures of a comparison by name."""
-    from tasks.reporting.compare_plots import curves_plot, metric_plot
-
-    figures = {metric: metric_plot(comparison, metric, form) for metric in comparison.metrics}
-    figures |= {f"{metric}_over_iterations": curves_plot(comparison, metric, form) for metric in comparison.metrics}
-    return {name: picture for name, picture in figures.items() if picture is not None}
 
 
 def _about(comparison: Comparison) -> str:

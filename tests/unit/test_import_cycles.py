@@ -15,7 +15,6 @@ PACKAGES = ("connectors", "tasks", "flows", "deployments")
 PERMITTED = {
     ("flows.engine.prepare", "flows.engine.run_identity", "flows.runtime.manifest"),
     ("flows.methods.wasp.config", "flows.methods.wasp.releases"),
-    ("tasks.reporting.compare_plots", "tasks.reporting.compare_report"),
     (
         "tasks.accounting.density",
         "tasks.accounting.keyphrases",

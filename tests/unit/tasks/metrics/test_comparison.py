@@ -10,7 +10,9 @@ from scipy.stats import ttest_rel
 from flows.compare import text
 from flows.compare.values import summary_of
 from tasks.metrics.comparison import CellResult, Difference, adjusted, difference, mean_curve, mean_of, verdict
-from tasks.reporting.compare_report import Comparison, claim_cells, claims, drawings, markdown, page, seconds_of, tables
+from tasks.reporting.compare_plots import drawings
+from tasks.reporting.compare_report import claim_cells, claims, markdown, page, seconds_of, tables
+from tasks.reporting.compare_results import Comparison
 from tests.support.golden_pages import check_page
 
 OURS, THEIRS = [0.81, 0.84, 0.79, 0.86], [0.78, 0.83, 0.80, 0.80]
