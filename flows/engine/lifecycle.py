@@ -26,12 +26,13 @@ from flows.engine.finish import finish_run
 from flows.engine.plan import measured_lengths, plan_of
 from flows.engine.prepare import explain_change, prepare
 from flows.engine.run import Run, RunResults
+from flows.engine.run_manifest import open_book
 from flows.engine.server import server_policy
 from flows.engine.tracking import start_tracking
 from flows.runtime.failure import Story, ends_the_process, in_words, told
 from flows.runtime.flow_runs import end_left_tasks, fail_down_models, reported_end
 from flows.runtime.interruption import described, report_interruption
-from flows.runtime.manifest import held, in_use, now, open_book
+from flows.runtime.manifest import held, in_use, now
 from flows.runtime.state_folder import check_room, state_folder, who
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from flows.runtime.terminal_progress import display

@@ -9,7 +9,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
-    from flows.engine.prepare import Prepared
 
 SHOWN_VERSIONS = (PROJECT, "prefect", "opendp", "dp-accounting", "numpy", "torch", "transformers", "mlflow")
 
@@ -66,33 +65,6 @@ class RunBook:
         self.artifacts.write_text(_path(self.values["run_id"]), text)
 
 
-def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBook:
-    """Return the manifest of a run that starts or resumes.
-
-    The time of the first start is preserved. `keep_choice`: preserve the earlier `privacy.on_lost_artifacts`, because
-    `wasp resume --respend` applies only once.
-    """
-    name = prepared.tools.called
-    artifacts = prepared.tools.artifacts
-    earlier = read_book(artifacts, name.run_id)
-    config = prepared.asked.model_dump(mode="json") | _resolved_paths(prepared)
-    if keep_choice and earlier:
-        config["privacy"]["on_lost_artifacts"] = earlier["config"]["privacy"]["on_lost_artifacts"]
-    values = {
-        "warnings": list(prepared.warnings),
-        "started": earlier.get("started", now()),
-        "resumed": [*earlier.get("resumed", []), now()] if earlier else [],
-        "prefect_run_id": earlier.get("prefect_run_id"),
-        "mlflow_run_id": earlier.get("mlflow_run_id"),
-        "dollars": earlier.get("dollars", 0.0),
-        "dollars_estimated": earlier.get("dollars_estimated", 0.0),
-        "approval": asdict(prepared.approval) if prepared.approval else earlier.get("approval"),
-        "identity": prepared.parts.to_json(),
-    }
-    was_done = earlier.get("state") == "done"
-    return RunBook(artifacts, begun(name.run_id, flow, name.dataset, config) | values, was_done)
-
-
 def begun(run_id: str, flow: str, dataset: str | None, config: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest entries of a run that this process starts."""
     return {
@@ -125,14 +97,6 @@ def recorded(artifacts: Artifacts, run_id: str, flow: str, config: BaseModel) ->
         except BaseException as error:
             book.update(state="failed", ended=now(), error=f"{type(error).__name__}: {error}")
             raise
-
-
-def _resolved_paths(prepared: Prepared) -> dict[str, str]:
-    """Return absolute `data_root` and `task`, to resume the run from any folder."""
-    from flows.config.task_files import task_place
-
-    config = prepared.asked
-    return {"data_root": config.data_root or str(Path.cwd()), "task": task_place(config.task)}
 
 
 def read_book(artifacts: Artifacts, run_id: str) -> dict[str, Any]:

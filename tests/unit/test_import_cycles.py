@@ -13,7 +13,6 @@ from tests.support.paths import ROOT
 
 PACKAGES = ("connectors", "tasks", "flows", "deployments")
 PERMITTED = {
-    ("flows.engine.prepare", "flows.engine.run_identity", "flows.runtime.manifest"),
     ("flows.methods.wasp.config", "flows.methods.wasp.releases"),
     (
         "tasks.accounting.density",

@@ -14,11 +14,11 @@ from flows.config.files import check_config
 from flows.engine.lifecycle import return_reservation
 from flows.engine.prepare import prepare
 from flows.engine.run import Run
+from flows.engine.run_manifest import open_book
 from flows.methods.aug_pe.run import AugPeRun
 from flows.methods.kd_tutor.run import KdRun
 from flows.methods.pre_text.run import PreTextRun
 from flows.methods.wasp.run import WaspRun
-from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
 from tasks.core.release import READ_BACK
 from tasks.steps.density import estimate_density

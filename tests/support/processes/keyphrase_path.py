@@ -6,9 +6,9 @@ from pathlib import Path
 from connectors.interfaces.artifacts import ArtifactRef
 from flows.config.files import check_config
 from flows.engine.prepare import prepare
+from flows.engine.run_manifest import open_book
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.run import DpKpsRun
-from flows.runtime.manifest import open_book
 from tasks.steps import keyphrases
 from tests.support.processes.release_path import Tell
 

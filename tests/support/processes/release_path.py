@@ -22,7 +22,7 @@ from typing import Any
 from sqlalchemy.engine import default
 
 from flows.engine.prepare import Prepared
-from flows.runtime.manifest import open_book
+from flows.engine.run_manifest import open_book
 from tasks.core.refs import Payer, Written
 from tasks.steps.vote import VoteSpec, vote
 from tests.support.paths import ROOT

@@ -16,9 +16,9 @@ from connectors.interfaces.rows import RowsRef
 from connectors.ledger.state import RELEASING
 from flows.config.paths import dataset_of
 from flows.engine.prepare import Prepared
+from flows.engine.run_manifest import open_book
 from flows.federation.local_parties import partition
 from flows.federation.party import Rounds, load_party
-from flows.runtime.manifest import open_book
 from tasks.core.refs import Payer, Written
 from tasks.federation.partition import Partition
 from tasks.federation.rounds import ROUNDS

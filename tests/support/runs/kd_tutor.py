@@ -7,9 +7,9 @@ from typing import Any
 from flows.config.files import check_config
 from flows.engine.prepare import prepare
 from flows.engine.run import Run
+from flows.engine.run_manifest import open_book
 from flows.methods.kd_tutor.config import KdTutorConfig
 from flows.methods.kd_tutor.run import KdRun
-from flows.runtime.manifest import open_book
 from tasks.core.refs import Written
 from tasks.steps.texts import embed_samples, write_samples
 from tests.support.data.short_texts import LABELS, WORDS, save_rows

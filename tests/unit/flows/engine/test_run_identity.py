@@ -14,8 +14,9 @@ from flows.config.files import check_config, read_stored
 from flows.config.task_files import load_task
 from flows.engine.prepare import Prepared, explain_change, prepare
 from flows.engine.run_identity import LAYOUTS, RunParts, require_resumable, settings_of, stored_settings
+from flows.engine.run_manifest import open_book
 from flows.runtime.locations import with_locations
-from flows.runtime.manifest import begun, open_book, read_book, written_by
+from flows.runtime.manifest import begun, read_book, written_by
 from flows.runtime.stores import open_artifacts, open_ledger
 from tests.support.paths import GOLDEN, ROOT
 from tests.support.run_ids import configurations

@@ -12,10 +12,11 @@ from connectors.security.signing import open_signing_key, public_line
 from flows.cli import stored_runs
 from flows.config.files import check_config
 from flows.engine.federation import federation_of, read_registry
+from flows.engine.run_manifest import open_book
 from flows.federation.local_parties import partition
 from flows.federation.party import load_party, serve_party
 from flows.methods.wasp.config import WaspConfig
-from flows.runtime.manifest import open_book, read_book
+from flows.runtime.manifest import read_book
 from tasks.federation.partition import Partition
 from tasks.federation.rounds import ROUNDS
 from tasks.steps.federation.coordinator import end_run

@@ -9,10 +9,11 @@ import pytest
 
 from connectors.interfaces.errors import ArtifactError, ConfigError
 from flows.engine.prepare import Prepared
+from flows.engine.run_manifest import open_book
 from flows.engine.spending import RELEASES
 from flows.publish.export import write_json_lines
 from flows.publish.gate import search
-from flows.runtime.manifest import open_book, read_book
+from flows.runtime.manifest import read_book
 from tasks.core.refs import Payer
 from tasks.steps.vote import VoteSpec, vote
 from tests.support.data.short_texts import rows, save_rows

@@ -10,8 +10,8 @@ from connectors.interfaces.artifacts import ArtifactRef, StepKey
 from connectors.interfaces.errors import LedgerError
 from connectors.interfaces.ledger import ReleaseRequest
 from flows.engine.prepare import Prepared
+from flows.engine.run_manifest import open_book
 from flows.methods.wasp.run import WaspRun
-from flows.runtime.manifest import open_book
 from tests.support.runs.prepared_run import good_rows, start, table
 
 Released = tuple[Prepared, ArtifactRef]

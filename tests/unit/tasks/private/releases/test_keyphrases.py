@@ -13,10 +13,10 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import ConfigError, InputError
 from flows.config.files import check_config
 from flows.engine.prepare import prepare
+from flows.engine.run_manifest import open_book
 from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.releases import check_sizes
 from flows.methods.dp_kps.run import DpKpsRun
-from flows.runtime.manifest import open_book
 from tasks.accounting.composition import epsilon_of, mu_of
 from tasks.accounting.keyphrases import PartPrivacy
 from tasks.accounting.sums import calibrate_sums

@@ -1,0 +1,41 @@
+"""The manifest of a run of a method, from what was prepared."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from flows.config.task_files import task_place
+from flows.engine.prepare import Prepared
+from flows.runtime.manifest import RunBook, begun, now, read_book
+
+
+def open_book(flow: str, prepared: Prepared, keep_choice: bool = False) -> RunBook:
+    """Return the manifest of a run that starts or resumes.
+
+    The time of the first start is preserved. `keep_choice`: preserve the earlier `privacy.on_lost_artifacts`, because
+    `wasp resume --respend` applies only once.
+    """
+    name = prepared.tools.called
+    artifacts = prepared.tools.artifacts
+    earlier = read_book(artifacts, name.run_id)
+    config = prepared.asked.model_dump(mode="json") | _resolved_paths(prepared)
+    if keep_choice and earlier:
+        config["privacy"]["on_lost_artifacts"] = earlier["config"]["privacy"]["on_lost_artifacts"]
+    values = {
+        "warnings": list(prepared.warnings),
+        "started": earlier.get("started", now()),
+        "resumed": [*earlier.get("resumed", []), now()] if earlier else [],
+        "prefect_run_id": earlier.get("prefect_run_id"),
+        "mlflow_run_id": earlier.get("mlflow_run_id"),
+        "dollars": earlier.get("dollars", 0.0),
+        "dollars_estimated": earlier.get("dollars_estimated", 0.0),
+        "approval": asdict(prepared.approval) if prepared.approval else earlier.get("approval"),
+        "identity": prepared.parts.to_json(),
+    }
+    was_done = earlier.get("state") == "done"
+    return RunBook(artifacts, begun(name.run_id, flow, name.dataset, config) | values, was_done)
+
+
+def _resolved_paths(prepared: Prepared) -> dict[str, str]:
+    """Return absolute `data_root` and `task`, to resume the run from any folder."""
+    config = prepared.asked
+    return {"data_root": config.data_root or str(Path.cwd()), "task": task_place(config.task)}
