@@ -195,7 +195,7 @@ def advise(  # noqa: PLR0913 - the options of the command
     home = state_folder()  # Prefect, which the next imports load, needs it
     from flows.engine.datasets import with_declared_rows
     from flows.engine.plan import numbers_of
-    from flows.methods.wasp.releases import density_noise, release_if_opened
+    from flows.methods.wasp.calibration import calibrated, density_noise
     from flows.releases.opening import LEVELS, Opening, advice_text, range_text
     from tasks.accounting.promise import Promise
 
@@ -208,7 +208,7 @@ def advise(  # noqa: PLR0913 - the options of the command
     if file is not None:
         loaded = with_declared_rows(_load("wasp", file, set_), home)
         rows, classes, epsilon = loaded.declared_rows, loaded.classes, loaded.privacy.epsilon
-        noise = release_if_opened(loaded).noise
+        noise = calibrated(loaded)
         protects = loaded.privacy.protects
         budget = numbers_of(loaded)["budget"]
     else:

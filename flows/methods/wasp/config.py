@@ -11,6 +11,7 @@ from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import DENSITIES, Asks, WaspMethod
 from flows.config.privacy import Calibration
 from flows.config.task_files import load_task
+from flows.methods.wasp.calibration import calibrated
 from flows.releases.opening import Opening
 
 
@@ -66,14 +67,12 @@ class WaspConfig(RunConfig):
 
         Raises ConfigError if the number of rows is not declared.
         """
-        from flows.methods.wasp.releases import release_if_opened
-
         if self.method.guidance != "auto":
             return None
         if self.private is None:
             self._refuse_idle_settings("there are no private rows")
             return None
-        sigma = release_if_opened(self).noise.sigma
+        sigma = calibrated(self).sigma
         opening = Opening(self.declared_rows, self.classes, sigma, protects=self.privacy.protects)
         if not opening.opens:
             self._refuse_idle_settings(

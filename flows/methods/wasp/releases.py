@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from flows.engine.method import Release
+from flows.methods.wasp.calibration import calibrated
 from flows.methods.wasp.config import WaspConfig
 from flows.releases.opening import LABEL_WIDTH, ClosedRows, opening_lines
 from flows.releases.sums import SumRelease
-from flows.releases.votes import VotesRelease, promise_of, vote_noise
-from tasks.accounting.density import DensityPrivacy
+from flows.releases.votes import VotesRelease, promise_of
 from tasks.accounting.guarantee import Guarantee, no_release
-from tasks.accounting.promise import Promise, require
-from tasks.accounting.sums import SumNoise, calibrate_sums
+from tasks.accounting.votes import VoteNoise
 from tasks.reporting.run_record import Section
 
 if TYPE_CHECKING:
@@ -106,28 +105,11 @@ def _worth(lines: Sequence[str]) -> Section:
 
 def wasp_releases(config: WaspConfig) -> Guarantee[Release]:
     """Return the guarantee of a WASP run; without any charge if `auto` keeps the rows closed."""
-    release = release_if_opened(config)
+    noise = calibrated(config)
     if config.opens_rows:
+        release = VotesRelease(config, noise) if isinstance(noise, VoteNoise) else DensityRelease(noise, config)
         return Guarantee(promise_of(config), (release,))
     if config.opening is None:
         return no_release()
-    closed = ClosedRows(config.opening, config.privacy.epsilon, release.noise.delta, release.noise.sensitivity)
+    closed = ClosedRows(config.opening, config.privacy.epsilon, noise.delta, noise.sensitivity)
     return replace(no_release(), releases=(closed,))
-
-
-def release_if_opened(config: WaspConfig) -> DensityRelease | VotesRelease:
-    """Return the release of a run that opens its rows, which `auto` may decide against."""
-    promise = promise_of(config)
-    if not config.method.releases_density:
-        return VotesRelease(config, vote_noise(config, promise))
-    calibration = config.privacy.calibration
-    require(calibration == "tight", "calibration", "tight: no paper releases this density", calibration)
-    return DensityRelease(density_noise(promise), config)
-
-
-def density_noise(promise: Promise) -> SumNoise[DensityPrivacy]:
-    """Return the least noise of a density that keeps a promise; ConfigError where persons' rows are not averaged."""
-    averaged = promise.protects == "record" or promise.aggregation == "mean"
-    require(averaged, "joined_by", "mean: a person adds the average of their rows", promise.aggregation)
-    unit = (promise.adjacency, promise.protects, promise.rows_per_person)
-    return calibrate_sums(DensityPrivacy(promise.epsilon, promise.delta, *unit))

@@ -11,8 +11,8 @@ from connectors.interfaces.errors import ConfigError
 from flows.config.files import check_config
 from flows.engine.plan import numbers_of, planned
 from flows.engine.prepare import guarantee_of, prepare
+from flows.methods.wasp.calibration import calibrated, density_noise
 from flows.methods.wasp.config import WaspConfig
-from flows.methods.wasp.releases import density_noise, release_if_opened
 from flows.releases.votes import promise_of
 from tasks.accounting.promise import Promise
 from tests.support.runs.pipeline import SMALL, Pipeline, values
@@ -146,4 +146,4 @@ def test_a_density_that_no_proof_covers_is_refused() -> None:
     made = config(300)
     paper = made.model_copy(update={"privacy": made.privacy.model_copy(update={"calibration": "paper"})})
     with pytest.raises(ConfigError, match="calibration: 'paper' is not allowed"):
-        release_if_opened(paper)
+        calibrated(paper)
