@@ -31,7 +31,7 @@ from tasks.steps.federation.coordinator import Dropped, federated_vote
 from tasks.steps.generate import WriteJob
 from tasks.steps.students.evaluation import MeasureJob, TrainJob, train_and_test
 from tasks.steps.students.soft_labels import label_softly
-from tasks.steps.texts import collect
+from tasks.steps.students.training_set import collect
 from tasks.steps.vote import VoteSpec, vote
 from tasks.students.spec import NEXT_WORD, StudentSpec
 from tasks.text.class_balance import Shares

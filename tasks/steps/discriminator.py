@@ -21,8 +21,9 @@ from tasks.core.tools import Tools
 from tasks.metrics.usefulness import LEAST_HELD_OUT, Accuracy
 from tasks.private.releases.teachers import CLASSES
 from tasks.steps.students.dp_classifier import shown_to_classifier
+from tasks.steps.students.training_set import embedder_of, public_texts
 from tasks.steps.teachers import TeacherSpec, queries_of, shown_to_any
-from tasks.steps.texts import content, embedder_of, public_texts, read_samples, read_vectors, reference_rows
+from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.recipe import ClassifySpec
 from tasks.students.spec import PublicTexts, TrainingRows, settings
 from tasks.students.train import CARD, load_student, train_student

@@ -19,7 +19,8 @@ from tasks.core.tools import Tools
 from tasks.private.releases.label_counts import release_labels
 from tasks.private.releases.sums import SumJob, sum_job
 from tasks.private.releases.teachers import TeacherJob, release_answers, teach_shard
-from tasks.steps.texts import content, embedder_of, public_texts, reference_rows
+from tasks.steps.students.training_set import embedder_of, public_texts
+from tasks.steps.texts import content, reference_rows
 from tasks.students.spec import PublicTexts, StudentSpec, settings
 from tasks.text.class_balance import Shares, shares_of
 from tasks.text.prompts import seed_of

@@ -17,14 +17,13 @@ from connectors.interfaces.errors import ConfigError, FinalError, TemporaryError
 from connectors.interfaces.models import LanguageModel
 from connectors.interfaces.traffic import Traffic, state_of, traffic_of
 from tasks.core.refs import Reference, Written
-from tasks.core.reuse import make_once, step_key, table_once
+from tasks.core.reuse import make_once, step_key
 from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.keyphrases.phrases import as_text, read_vocabulary
 from tasks.selection.examples import examples_of
 from tasks.steps.embed import embed_blocks
 from tasks.steps.generate import DRAWN_TERMS, ROW_TYPES, Seeds, WriteJob, WritingRequest, generate, nothing
-from tasks.students.spec import PublicTexts, StudentSpec
 from tasks.text.class_balance import texts_per_class
 from tasks.text.cleaning import normalised
 from tasks.text.first_answers import Tally
@@ -151,17 +150,6 @@ def reference_rows(tools: Tools, reference: Reference) -> tuple[pd.DataFrame, Ma
     return frame, tools.artifacts.read_matrix(ref)
 
 
-@step("collect")
-def collect(tools: Tools, written: Sequence[Written], soft: ArtifactRef | None = None) -> tuple[ArtifactRef, str]:
-    """Write all texts of a run to one table, synthetic.parquet, with their soft labels if there are any."""
-    from tasks.steps.students.soft_labels import with_soft_labels
-
-    path = f"runs/{tools.run_id}/synthetic.parquet"
-    inputs = {"samples": content([entry.samples for entry in written])} | ({"soft": soft.sha256} if soft else {})
-    key = step_key("collect", {}, inputs)
-    return table_once(tools.artifacts, path, key, lambda: with_soft_labels(tools, read_samples(tools, written), soft))
-
-
 def read_samples(tools: Tools, written: Sequence[Written]) -> pd.DataFrame:
     """Return the texts of several tables as one table, ordered by sample id."""
     frames = [tools.artifacts.read_table(entry.samples)[list(ROW_TYPES)] for entry in written]
@@ -180,19 +168,6 @@ def read_vectors(tools: Tools, written: Sequence[Written]) -> Matrix:
     order = np.argsort(np.concatenate(ids), kind="stable")
     vectors: Matrix = np.concatenate(parts)[order]
     return vectors
-
-
-def public_texts(
-    tools: Tools, written: Sequence[Written], indices: Sequence[int] | NDArray[np.int64], student: StudentSpec
-) -> PublicTexts:
-    """Return the texts at these indices by sample id, with their vectors if the student learns from vectors."""
-    texts = read_samples(tools, written)["text"].to_numpy()[list(indices)].tolist()
-    return PublicTexts(texts, None if student.kind == "finetune" else read_vectors(tools, written)[list(indices)])
-
-
-def embedder_of(tools: Tools, student: StudentSpec) -> str:
-    """Return the identity of the embedder; empty if the student learns from texts."""
-    return "" if student.kind == "finetune" else tools.embedder.identity
 
 
 def content(refs: Sequence[ArtifactRef]) -> str:

@@ -54,7 +54,7 @@ survive: selection/survivors steps/evolution
 average: steps/evolution
 measure: metrics/metrics metrics/registry steps/students/evaluation students/heads
 baseline: steps/students/baseline students/train students/heads students/loop
-collect: steps/texts
+collect: steps/students/training_set
 plain_train: private/training/plain_train steps/students/plain_student private/data/rows students/train
     students/finetune students/transformer students/heads students/loop
 train: students/train students/coral students/finetune students/transformer students/heads students/loop

@@ -21,7 +21,7 @@ from tasks.density.soft_labels import soft_labels
 from tasks.metrics.usefulness import Accuracy, Baseline
 from tasks.steps.density import nearest_means
 from tasks.steps.students.evaluation import TrainJob, correct_of, score_texts
-from tasks.steps.students.soft_labels import SOFT, with_soft_labels
+from tasks.steps.students.training_set import SOFT, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.spec import NEXT_WORD, StudentSpec, settings
 

@@ -17,7 +17,8 @@ from tasks.core.tools import Tools
 from tasks.private.training.tuned_classifier import train_classifier
 from tasks.steps.dp_sgd import Tuned, trained_once
 from tasks.steps.students.evaluation import test_on
-from tasks.steps.texts import content, embedder_of, public_texts
+from tasks.steps.students.training_set import embedder_of, public_texts
+from tasks.steps.texts import content
 from tasks.students.recipe import ClassifySpec
 from tasks.students.spec import PublicTexts, settings
 from tasks.text.prompts import seed_of

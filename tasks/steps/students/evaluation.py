@@ -22,7 +22,7 @@ from tasks.core.tools import Tools
 from tasks.metrics.metrics import map_2d, thinned
 from tasks.metrics.registry import LabelledRows, Metric, MetricInput, added_versions, all_metrics
 from tasks.reporting.run_record import MapPoints
-from tasks.steps.students.soft_labels import learned_labels, with_soft_labels
+from tasks.steps.students.training_set import learned_labels, with_soft_labels
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
 from tasks.students.next_words import predict_words
 from tasks.students.spec import NEXT_WORD, StudentSpec, TrainingRows, settings

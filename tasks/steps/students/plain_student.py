@@ -15,7 +15,7 @@ from tasks.core.step import as_json, paid_step
 from tasks.core.tools import Tools
 from tasks.private.training.plain_train import train_on_private_rows
 from tasks.steps.students.evaluation import test_on
-from tasks.steps.texts import embedder_of
+from tasks.steps.students.training_set import embedder_of
 from tasks.students.spec import StudentSpec, settings
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
 from tasks.core.refs import Written
@@ -13,10 +12,8 @@ from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.density.soft_labels import DIGITS, STRENGTH, harden, soft_labels
 from tasks.steps.density import UNMOVED, move_to_release, open_texts
+from tasks.steps.students.training_set import SOFT
 from tasks.steps.texts import content, read_samples, read_vectors
-
-SOFT = "label_soft"
-"""Column with the probability of each class, in the order of the task's labels."""
 
 
 @step("label softly")
@@ -47,19 +44,3 @@ def label_softly(
         return table
 
     return table_once(tools.artifacts, path, key, labelled)
-
-
-def with_soft_labels(tools: Tools, samples: pd.DataFrame, soft: ArtifactRef | None) -> pd.DataFrame:
-    """Return texts with the labels and the column `label_soft` of a step; the same texts without one."""
-    if soft is None:
-        return samples
-    table = tools.artifacts.read_table(soft).set_index("sample_id").loc[samples["sample_id"]]
-    return samples.assign(label=table["label"].to_numpy(), **{SOFT: table[SOFT].tolist()})
-
-
-def learned_labels(samples: pd.DataFrame, classes: Sequence[str]) -> tuple[list[str], NDArray[np.float64] | None]:
-    """Return the labels and probabilities that a student learns: the most likely classes if there are soft labels."""
-    if SOFT not in samples:
-        return samples["label"].tolist(), None
-    probabilities = np.array(samples[SOFT].tolist(), dtype=np.float64)
-    return harden(probabilities, classes), probabilities

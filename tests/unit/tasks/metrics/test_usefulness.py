@@ -22,7 +22,8 @@ from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, Discriminat
 from tasks.steps.density import nearest_means
 from tasks.steps.students.baseline import TOO_FEW, BaselineJob, measure_baseline, read_baseline, sample_indices
 from tasks.steps.students.evaluation import TrainJob, correct_of, score_texts, train_and_test
-from tasks.steps.students.soft_labels import SOFT, label_softly
+from tasks.steps.students.soft_labels import label_softly
+from tasks.steps.students.training_set import SOFT
 from tasks.steps.texts import embed_samples
 from tasks.students.spec import StudentSpec
 from tests.support.runs.pipeline import SMALL
