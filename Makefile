@@ -46,8 +46,9 @@ down: ## end everything that make up started; all data stay
 status: ## what of the stack runs
 	@$(BIN)/python -m deployments.stack status
 
-test: $(READY) ## the fast suite: offline, real parts, the main flow from start to end
-	$(PYTEST)
+# One file runs in one process, with all of its tests but those that need an accelerator.
+test: $(READY) ## the fast suite: offline, real parts, the main flow from start to end; FILE=tests/... for one file
+	$(if $(FILE),$(BIN)/python -m pytest -m "not gpu and not live" $(FILE),$(PYTEST))
 
 ci: check ## what CI runs: checks, then the fast suite and all further tests but the nightly ones
 	$(PYTEST) -m "not slow and not gpu and not live"
