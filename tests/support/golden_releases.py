@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from connectors.interfaces.content_keys import digest
 from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import RowsRef
 from flows.catalog import find_flow, flow_names, method_names
+from flows.compare.cells import cells_of
+from flows.compare.config import CompareConfig
 from flows.config.extends import flow_and_file
 from flows.config.files import apply_changes, check_config, load_config
 from flows.config.task_files import load_task
@@ -38,6 +41,7 @@ from tests.support.runs.pipeline import METHODS, values
 FOLDER = GOLDEN / "releases"
 SHIPPED = FOLDER / "shipped.json"
 TESTED = FOLDER / "tested.json"
+COMPARED = FOLDER / "compared.json"
 STEPS = FOLDER / "steps.json"
 
 PARTIES = 10
@@ -148,6 +152,26 @@ def tested_config(name: str, registry: Path) -> Any:
     return check_config(find_flow(method.split()[0]).config, chosen, name)
 
 
+def compared_names() -> list[str]:
+    """Return the names of all shipped comparisons."""
+    names: list[str] = []
+    for name in shipped(ROOT / "deployments" / "configs"):
+        try:
+            flow, _ = flow_and_file(name, None, flow_names())
+        except ConfigError:
+            continue
+        if flow == "compare":
+            names.append(name)
+    return names
+
+
+def compared_configs(name: str) -> dict[str, Any]:
+    """Return the configuration of every cell of a comparison, of one seed."""
+    _, file = flow_and_file(name, None, flow_names())
+    comparison = load_config(CompareConfig, file, ["seeds=[0]"])
+    return {cell.name: cell.config for cell in cells_of(comparison)}
+
+
 # --- the record
 def entry_of(config: Any) -> Any:
     """Return the entry of a configuration in the record, as plain JSON values."""
@@ -165,6 +189,34 @@ def entry_of(config: Any) -> Any:
     return plain(entry)
 
 
+def brief_entry_of(config: Any) -> dict[str, Any]:
+    """Return the run id of a configuration, and a hash of its releases; without those of a training.
+
+    To calibrate the trainings of all comparisons takes minutes, and their last digits differ between machines.
+    """
+    if config.method.tuning is not None:
+        return {"run_id": id_of(config)}
+    releases = releases_of(config)
+    card = load_task(config.task)
+    described = [(item.name, item.plan(), item.warnings(card), item.outcome()) for item in releases.items]
+    return {"run_id": id_of(config), "releases": digest(plain([charges_of(releases), described]))}
+
+
+def shipped_entry(name: str, registry: Path) -> Any:
+    """Compute the entry of a shipped configuration."""
+    return entry_of(shipped_config(name, registry))
+
+
+def tested_entry(name: str, registry: Path) -> Any:
+    """Compute the entry of a configuration of the tests."""
+    return entry_of(tested_config(name, registry))
+
+
+def compared_entry(name: str, _: Path) -> Any:
+    """Compute the entry of a comparison: what identifies each cell, and its releases."""
+    return {cell: brief_entry_of(config) for cell, config in compared_configs(name).items()}
+
+
 @cache
 def read(file: Path) -> dict[str, Any]:
     """Return the entries of a file of the record; none if it does not exist."""
@@ -178,11 +230,7 @@ class Group:
 
     file: Path
     names: Callable[[], list[str]]
-    config: Callable[[str, Path], Any]
-
-    def entry(self, name: str, registry: Path) -> Any:
-        """Compute the entry of a configuration."""
-        return entry_of(self.config(name, registry))
+    entry: Callable[[str, Path], Any]
 
     def recorded(self) -> dict[str, Any]:
         """Return the entries of the record."""
@@ -190,8 +238,9 @@ class Group:
 
 
 GROUPS = {
-    "shipped": Group(SHIPPED, shipped_names, shipped_config),
-    "tested": Group(TESTED, tested_names, tested_config),
+    "shipped": Group(SHIPPED, shipped_names, shipped_entry),
+    "tested": Group(TESTED, tested_names, tested_entry),
+    "compared": Group(COMPARED, compared_names, compared_entry),
 }
 
 
@@ -263,7 +312,8 @@ def record(file: Path, entries: Mapping[str, Any]) -> None:
         if not differences(stored[name], entries[name], tolerance_of(stored[name])):
             entries = {**entries, name: stored[name]}
     file.parent.mkdir(exist_ok=True)
-    file.write_text(json.dumps(entries, indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(entries, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False)
+    file.write_text(f"{text}\n", encoding="utf-8")
 
 
 def main() -> None:

@@ -56,6 +56,7 @@ FURTHER: dict[str, tuple[str, ...]] = {
         "unit/connectors/ledger/test_filter.py",
         "unit/connectors/ledger/test_rules.py",
         "unit/flows/config/test_shipped_configs.py",
+        "unit/flows/methods/test_golden_releases.py::test_a_configuration_releases_what_is_recorded[shipped",
         "unit/tasks/keyphrases/test_sequences.py",
     ),
 }
@@ -97,7 +98,10 @@ NIGHTLY: dict[str, tuple[str, ...]] = {
         "e2e/methods/test_only_private.py::test_another_run",
         "unit/flows/methods/test_opening.py::test_any_flow_offers",
     ),
-    "configurations that ship": ("unit/flows/config/test_shipped_configs.py::test_a_comparison_loads_and_every_cell",),
+    "configurations that ship": (
+        "unit/flows/config/test_shipped_configs.py::test_a_comparison_loads_and_every_cell",
+        "unit/flows/methods/test_golden_releases.py::test_a_configuration_releases_what_is_recorded[compared",
+    ),
     "federated parties": (
         "e2e/test_federated.py::test_a_comparison",
         "e2e/test_federated.py::test_a_party_killed",

@@ -23,7 +23,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_a_configuration_releases_what_is_recorded(group: str, name: str, registry: Path) -> None:
     recorded = GROUPS[group].recorded()[name]
     changed = differences(recorded, GROUPS[group].entry(name, registry), tolerance_of(recorded))
-    assert not changed, REMEDY
+    assert not changed, "\n".join([*changed, REMEDY])
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -32,4 +32,5 @@ def test_every_configuration_is_recorded(group: str) -> None:
 
 
 def test_every_step_has_the_version_and_the_keys_that_are_recorded() -> None:
-    assert not differences(read(STEPS), steps()), REMEDY
+    changed = differences(read(STEPS), steps())
+    assert not changed, "\n".join([*changed, REMEDY])
