@@ -33,7 +33,11 @@ class ReleaseNoise(Protocol):
 
     @property
     def epsilon_exact(self) -> float:
-        """The exact cost of all releases of this kind at their delta."""
+        """The exact cost of all releases of this kind at `delta`."""
+
+    @property
+    def delta(self) -> float:
+        """Delta of the exact cost."""
 
 
 class Charged(Protocol):
@@ -71,9 +75,11 @@ class Guarantee(Generic[R]):
     @property
     def epsilon_exact(self) -> float:
         """The exact joint cost of all releases at the delta of the promise; 0 without a charge."""
-        charged = [release for release in self.releases if release.charges()]
-        if len(charged) == 1 and charged[0].noise is not None:
-            return float(charged[0].noise.epsilon_exact)
+        noises = [release.noise for release in self.releases if release.charges()]
+        alone = noises[0] if len(noises) == 1 else None
+        if alone is not None and alone.delta == self.promise.delta:
+            # Of a training this is the larger result of two accountants, of which the events have one.
+            return float(alone.epsilon_exact)
         events = [charge.event for charge in self.charges]
         exact = epsilon_of(events, self.promise.delta) if events else 0.0
         stated = self.promise.epsilon

@@ -155,7 +155,7 @@ class SumNoise(Generic[AnyPrivacy]):
     @property
     def calibration(self) -> str:
         """The rule that chose the scale."""
-        return self.privacy.calibration
+        return self.privacy.calibration if self.privacy.printed_scale is None else "paper"
 
     @property
     def epsilon_stated(self) -> float:

@@ -28,7 +28,7 @@ from flows.config.files import apply_changes, check_config, load_config
 from flows.config.task_files import load_task
 from flows.engine.federation import federation_of
 from flows.engine.plan import numbers_of
-from flows.engine.prepare import releases_of
+from flows.engine.prepare import guarantee_of
 from flows.federation.local_parties import partition
 from tasks.accounting.federated import SharedNoise, shared_charge
 from tasks.federation.partition import Partition
@@ -61,17 +61,17 @@ NO_DATA = "/srv/wasp/data"
 
 
 # --- one function for each thing that the product computes
-def charges_of(releases: Any) -> list[Any]:
+def charges_of(guarantee: Any) -> list[Any]:
     """Return the charges of a run in the order of the ledger; equal ones in a row once, with their number."""
-    return counted(releases.charges)
+    return counted(guarantee.charges)
 
 
-def shared_charge_of(config: Any, releases: Any) -> Any:
+def shared_charge_of(config: Any, guarantee: Any) -> Any:
     """Return the charge of one release in the ledger of each party; None without parties."""
     federation = federation_of(config)
-    if federation is None or not releases.charges:
+    if federation is None or not guarantee.charges:
         return None
-    return shared_charge(SharedNoise(releases.noise, federation.parties))
+    return shared_charge(SharedNoise(guarantee.noise, federation.parties))
 
 
 def plan_of(config: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def plan_of(config: Any) -> dict[str, Any]:
     return values | {"events": counted(values["events"])}
 
 
-def released_by(config: Any, releases: Any) -> list[dict[str, Any]]:
+def released_by(config: Any, guarantee: Any) -> list[dict[str, Any]]:
     """Return every release of a run in the order of the ledger."""
     card = load_task(config.task)
     return [
@@ -92,7 +92,7 @@ def released_by(config: Any, releases: Any) -> list[dict[str, Any]]:
             "outcome": release.outcome(),
             "audits": [audit_of(case) for case in release.audits()],
         }
-        for release in releases.items
+        for release in guarantee.releases
     ]
 
 
@@ -177,14 +177,14 @@ def entry_of(config: Any) -> Any:
     """Return the entry of a configuration in the record, as plain JSON values."""
     if config.flow_name not in method_names():
         return plain({"flow": config.flow_name, "plan": audit_plan_of(config)})
-    releases = releases_of(config)
+    guarantee = guarantee_of(config)
     entry = {
         "flow": config.flow_name,
         "run_id": id_of(config),
-        "charges": charges_of(releases),
-        "shared_charge": shared_charge_of(config, releases),
+        "charges": charges_of(guarantee),
+        "shared_charge": shared_charge_of(config, guarantee),
         "plan": plan_of(config),
-        "releases": released_by(config, releases),
+        "releases": released_by(config, guarantee),
     }
     return plain(entry)
 
@@ -196,10 +196,10 @@ def brief_entry_of(config: Any) -> dict[str, Any]:
     """
     if config.method.tuning is not None:
         return {"run_id": id_of(config)}
-    releases = releases_of(config)
+    guarantee = guarantee_of(config)
     card = load_task(config.task)
-    described = [(item.name, item.plan(), item.warnings(card), item.outcome()) for item in releases.items]
-    return {"run_id": id_of(config), "releases": digest(plain([charges_of(releases), described]))}
+    described = [(item.name, item.plan(), item.warnings(card), item.outcome()) for item in guarantee.releases]
+    return {"run_id": id_of(config), "releases": digest(plain([charges_of(guarantee), described]))}
 
 
 def shipped_entry(name: str, registry: Path) -> Any:

@@ -34,7 +34,7 @@ from tasks.selection.survivors import Survival
 from tasks.steps import density, discriminator, dp_sgd, evolution, fusegen, keyphrases, teachers, texts, vote
 from tasks.steps.federation.coordinator import Federation, federated_vote
 from tasks.steps.generate import WriteJob
-from tasks.steps.students import baseline, dp_classifier, evaluation, plain_student, soft_labels
+from tasks.steps.students import baseline, dp_classifier, evaluation, plain_student, soft_labels, training_set
 from tasks.students.recipe import ClassifySpec, PaidTraining, TuneSpec
 from tasks.students.spec import StudentSpec
 from tests.support.runs.prepared_run import sample_rows
@@ -204,11 +204,8 @@ def paid(epsilon: float = EPSILON) -> PaidTraining:
 
     Its noise is written down, because the last digits of a calibrated one differ between machines.
     """
-    promise = VotePrivacy(epsilon, DELTA, releases=1, votes=1, sides=1)
     multiplier = 0.0 if math.isinf(epsilon) else 2.125
-    cost = {"epsilon_stated": epsilon, "epsilon_exact": epsilon, "delta": DELTA}
-    schedule = {"training": Training(12, 60, 120), "multiplier": multiplier}
-    noise = TrainingNoise(promise, sigma=multiplier, scale=0, sensitivity=1.0, **cost, **schedule)
+    noise = TrainingNoise(Training(12, 60, 120), multiplier, epsilon, epsilon, DELTA)
     return PaidTraining(PAYER, noise, 0.05)
 
 
@@ -276,8 +273,8 @@ FREE: dict[str, Callable[[Any], Any]] = {
     "generate": lambda tools: texts.write_samples(tools, JOB),
     "embed": lambda tools: texts.embed_samples(tools, TEXTS[0]),
     "reference": lambda tools: texts.reference_rows(tools, TEST),
-    "collect": lambda tools: texts.collect(tools, TEXTS),
-    "collect with soft labels": lambda tools: texts.collect(tools, TEXTS, ref("soft")),
+    "collect": lambda tools: training_set.collect(tools, TEXTS),
+    "collect with soft labels": lambda tools: training_set.collect(tools, TEXTS, ref("soft")),
     "select": lambda tools: density.select_examples(tools, 1, 4, False, RELEASE, TEXTS),
     "select_matching": lambda tools: density.select_examples(tools, 1, 4, True, RELEASE, TEXTS),
     "weigh": lambda tools: density.weigh_models(tools, weighing(), RELEASE, TEXTS),

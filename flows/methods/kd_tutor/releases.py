@@ -111,7 +111,10 @@ def _training(config: KdTutorConfig, epsilon: float, delta: float) -> list[Train
     if steps is None:
         return []
     model: Trained = "finetune" if config.discriminator.kind == "finetune" else "linear"
-    return [TrainingRelease(calibrate_training(steps.tuning, epsilon, delta), steps, model)]
+    noise = calibrate_training(steps.tuning, epsilon, delta)
+    if math.isinf(config.epsilon):  # exact counts void the promise of the run, so its training claims none either
+        noise = replace(noise, epsilon_stated=math.inf)
+    return [TrainingRelease(noise, steps, model)]
 
 
 def _calibrated(config: KdTutorConfig, promise: TeacherPrivacy) -> SumNoise[TeacherPrivacy]:

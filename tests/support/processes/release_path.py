@@ -61,9 +61,9 @@ def release_path(home: Path, rows: str, tell: Tell) -> None:
     open_book("wasp", run).update()
     ledger.reserve(name.dataset, run.plan, "me")
     written: list[Written] = []
-    for iteration in range(run.noise.releases):
+    for iteration in range(run.guarantee.noise.releases):
         written.append(write_texts(run, iteration, run.card.label_names))
-        spec = VoteSpec(iteration, Payer(name.dataset, name.fingerprint), run.noise, "all")
+        spec = VoteSpec(iteration, Payer(name.dataset, name.fingerprint), run.guarantee.noise, "all")
         ref, _ = vote(run.tools, spec, written)
         votes = run.tools.artifacts.read_table(ref)
         tell(f"vote-{iteration} {hashlib.sha256(votes.to_csv().encode()).hexdigest()}")

@@ -187,7 +187,7 @@ class Federated:
 
     def spec(self, iteration: int = 0, respend: bool = False) -> VoteSpec:
         name = self.run.tools.called
-        return VoteSpec(iteration, Payer(name.dataset, name.fingerprint, respend), self.run.noise, "all")
+        return VoteSpec(iteration, Payer(name.dataset, name.fingerprint, respend), self.run.guarantee.noise, "all")
 
     def coordinator(self) -> Coordinator:
         return Coordinator(self.run.tools, self.spec(), self.run.federation, "step", {}, print)
@@ -257,13 +257,13 @@ SHORT = 0.12
 def clear_votes(found: Federated, party: str, iteration: int = 0) -> np.ndarray:
     """Return the votes of one party's rows as nobody but this test sees them, shape (texts, sides)."""
     texts = candidates(found.run.tools, [found.texts(one) for one in range(iteration + 1)])
-    one, privacy = found.parties[party], found.run.noise.privacy
+    one, privacy = found.parties[party], found.run.guarantee.noise.privacy
     name = identify(one.zone, one.private, found.run.card.label_names, ()).fingerprint
     rows = open_rows(one.zone, one.private, name)
     persons = rows.persons if privacy.protects == "person" else None
     vectors = private_vectors(one, rows)
     ballot = Ballot(vectors, rows.labels, privacy.votes, persons, one.zone.choice, privacy.sides)
-    return clean_votes(ballot, texts, found.run.noise).counts
+    return clean_votes(ballot, texts, found.run.guarantee.noise).counts
 
 
 def clear_sum(found: Federated, iteration: int = 0, without: tuple[str, ...] = ()) -> np.ndarray:

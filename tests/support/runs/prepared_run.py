@@ -74,5 +74,7 @@ def release(run: Prepared, slot: int = 0) -> None:
     """Reserve what a run plans and pay for one of its votes."""
     name, ledger = run.tools.called, run.tools.ledger
     ledger.reserve(name.dataset, run.plan, "Ada")
-    asked = ReleaseRequest(name.dataset, name.run_id, f"vote-{slot}", f"{name.run_id}-{slot}", run.noise.charge)
+    asked = ReleaseRequest(
+        name.dataset, name.run_id, f"vote-{slot}", f"{name.run_id}-{slot}", run.guarantee.noise.charge
+    )
     ledger.release_once(asked, lambda: b"noise")

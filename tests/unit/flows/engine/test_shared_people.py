@@ -55,7 +55,7 @@ class Owner:
         if self.ledger.status(dataset).cap != 4.0:
             self.ledger.set_cap(dataset, 4.0, 1e-5, "owner", "", "person")
         try:
-            self.ledger.reserve(dataset, BudgetPlan(f"run-{name}", "wasp", 1e-5, NOISE.charges), "me")
+            self.ledger.reserve(dataset, BudgetPlan(f"run-{name}", "wasp", 1e-5, (NOISE.charge,) * 2), "me")
         except BudgetError:
             return False
         for slot in range(2):

@@ -44,7 +44,7 @@ def voted(tmp_path: Path) -> Prepared:
     run = start(home, private=save_rows(tmp_path / "rows.jsonl", rows(20, seed=1)) | {"name": "desk"})
     name = run.tools.called
     run.tools.ledger.reserve(name.dataset, run.plan, "me")
-    spec = VoteSpec(0, Payer(name.dataset, name.fingerprint), run.noise, "all")
+    spec = VoteSpec(0, Payer(name.dataset, name.fingerprint), run.guarantee.noise, "all")
     vote(run.tools, spec, [write_texts(run, 0, LABELS)])
     open_book("wasp", run).update()
     return run

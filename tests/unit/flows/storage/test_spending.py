@@ -19,7 +19,7 @@ Released = tuple[Prepared, ArtifactRef]
 
 def release(run: Prepared, step_key: str, respend: bool = False) -> str:
     name = run.tools.called
-    asked = ReleaseRequest(name.dataset, name.run_id, "vote-0", step_key, run.noise.charge, respend)
+    asked = ReleaseRequest(name.dataset, name.run_id, "vote-0", step_key, run.guarantee.noise.charge, respend)
     return run.tools.ledger.release_once(asked, lambda: b"noisy").entry_hash
 
 

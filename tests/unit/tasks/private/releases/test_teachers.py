@@ -251,8 +251,9 @@ def test_nobody_without_the_secret_knows_the_shard_of_a_row() -> None:
 def test_a_fixed_number_of_rows_needs_the_noise_of_a_replaced_row(tmp_path: Path) -> None:
     config = opened(tmp_path).config
     fixed = config.model_copy(update={"private": config.private.model_copy(update={"rows": 30})})
-    plain, taken = (kd_releases(chosen).noise for chosen in (config, fixed))
-    ratios = [after.sensitivity / before.sensitivity for before, after in zip(plain.beside, taken.beside, strict=True)]
+    plain, taken = (kd_releases(chosen) for chosen in (config, fixed))
+    pairs = zip(plain.releases, taken.releases, strict=True)
+    ratios = [after.noise.sensitivity / before.noise.sensitivity for before, after in pairs]
     assert ratios == [pytest.approx(2**0.5), pytest.approx(2.0)]
     assert taken.epsilon_exact <= 4.0
 

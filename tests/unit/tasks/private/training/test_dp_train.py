@@ -376,7 +376,7 @@ def test_a_training_whose_checkpoint_was_dropped_is_paid_again(tmp_path):
     ledger.register("notes", "fingerprint", ["a" * 64], "Ada")
     plan = Training(steps=3, batch_rows=5, declared_rows=20, clip=0.5)
     noise = calibrate_training(plan, 2.0, 1e-5)
-    ledger.reserve("notes", BudgetPlan("run", "dp_sgd_gen", 1e-5, noise.charges * 2), "Ada")
+    ledger.reserve("notes", BudgetPlan("run", "dp_sgd_gen", 1e-5, (noise.charge,) * 2), "Ada")
     tools = SimpleNamespace(run_id="run", ledger=ledger, artifacts=Artifacts(tmp_path))
 
     def paid(respend: bool = False):

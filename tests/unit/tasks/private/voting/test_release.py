@@ -44,7 +44,7 @@ def clean(run: Prepared, iteration: int, standing: Candidates) -> np.ndarray:
     names, called = ("zone", "private", "artifacts", "embedder", "run_id"), run.tools.called
     tools: Any = SimpleNamespace(ledger=ledger, **{name: getattr(run.tools, name) for name in names})
     payer, key = Payer(called.dataset, called.fingerprint), StepKey("vote", 1, {}, {})
-    drawn: Any = release_votes(tools, payer, f"vote-{iteration}", key, run.noise, standing)
+    drawn: Any = release_votes(tools, payer, f"vote-{iteration}", key, run.guarantee.noise, standing)
     votes = NoisyVotes.from_bytes(drawn)
     return np.stack([votes.near, votes.far], axis=1)
 
@@ -68,7 +68,7 @@ def test_removing_any_row_moves_the_votes_of_both_iterations_by_no_more_than_sta
     whole = opened(home, tmp_path / "rows.jsonl", private)
     first, second = standing(whole, 20), standing(whole, 60)
     full = clean(whole, 0, first), clean(whole, 1, second)
-    bound = squared_bound(whole.noise.privacy.votes)
+    bound = squared_bound(whole.guarantee.noise.privacy.votes)
     moved = []
     for gone in range(len(private)):
         left = opened(home, tmp_path / "rows.jsonl", private[:gone] + private[gone + 1 :])
@@ -212,7 +212,7 @@ def test_three_datasets_of_one_ledger_are_embedded_at_the_same_time(
         name = run.tools.called
         run.tools.ledger.reserve(name.dataset, run.plan, "me")
         payer, key = Payer(name.dataset, name.fingerprint), StepKey("vote", 1, {"run": name.run_id}, {})
-        return release_votes(run.tools, payer, "vote-0", key, run.noise, standing(run, 10)).reused
+        return release_votes(run.tools, payer, "vote-0", key, run.guarantee.noise, standing(run, 10)).reused
 
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(release, runs)) == [False] * 3

@@ -84,7 +84,7 @@ def test_counts_beyond_the_declared_number_are_cut_and_not_refused(tmp_path: Pat
     votes, _, threads = federated.vote()
     assert set(threads.outcomes()) == {"masked"}
     others = clear_sum(federated, without=(TARGET,))
-    own, scale = clear_votes(federated, TARGET), federated.run.noise.scale
+    own, scale = clear_votes(federated, TARGET), federated.run.guarantee.noise.scale
     assert own.max() > scale, "the test needs a text with more than one vote"
     assert np.array_equal(both_sides(votes) - others, np.minimum(own, scale))
 

@@ -61,7 +61,7 @@ def test_the_noise_of_the_sum_is_that_of_the_plan(tmp_path: Path) -> None:
     """Three parties, two of which would do: each adds 1/sqrt(2) of the noise, all three sqrt(3/2) of it."""
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0}, parties={"minimum": 2, "colluding": 0})
     votes, info, _ = federated.vote()
-    assert info["sigma_int"] == pytest.approx(federated.run.noise.sigma_int * np.sqrt(3 / 2))
+    assert info["sigma_int"] == pytest.approx(federated.run.guarantee.noise.sigma_int * np.sqrt(3 / 2))
     noise = (both_sides(votes) - clear_sum(federated)).ravel() / info["sigma_int"]
     assert 0.3 < noise.std() < 2.5
     assert federated.releases() == ONCE
@@ -202,7 +202,7 @@ def test_a_party_reads_the_sum_and_the_guarantee_counts_it_as_colluding(tmp_path
     uploads = [reader.read(message_path(at, File.UPLOADS, party))[-4 * length :] for party in info["parties"]]
     total = np.sum([np.frombuffer(upload, dtype="<u4") for upload in uploads], axis=0, dtype=np.uint32)
     assert np.array_equal(total.view(np.int32).reshape(2, -1).T, both_sides(votes))
-    noise = SharedNoise(federated.run.noise, federated.run.federation.parties)
+    noise = SharedNoise(federated.run.guarantee.noise, federated.run.federation.parties)
     nobody, one, two = (case["epsilon"] for case in guarantees(noise))
     assert noise.parties.colluding == 1
     assert nobody < one <= 4.0 + 1e-6 < two
