@@ -15,7 +15,7 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.text_forms import cell_form, check_class_name
 
 if TYPE_CHECKING:
-    from tasks.private.data.survey import Survey
+    from tasks.private.rows.survey import Survey
 
 FEWEST_OF_A_CLASS = 5
 """Records of a label that makes it a class without --class: a rarer one may be a typing error that shows one record."""

@@ -20,7 +20,7 @@ from flows.runtime.stores import open_ledger, open_zone
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
     from flows.config.rows import DatasetView
-    from tasks.private.data.survey import Survey
+    from tasks.private.rows.survey import Survey
 
 MOST_FILES = 5
 """Files of a folder that are listed."""

@@ -38,8 +38,8 @@ from flows.runtime.state_folder import state_folder
 from flows.runtime.stores import DEFAULT_CAP, open_zone
 
 if TYPE_CHECKING:
-    from tasks.private.data.rows import Zone
-    from tasks.private.data.survey import Survey
+    from tasks.private.rows.rows import Zone
+    from tasks.private.rows.survey import Survey
 
 FILES = {"config": ".yaml", "task": "_task.yaml", "test": "_test.parquet"}
 """Files in the working folder, by the ending of their name."""

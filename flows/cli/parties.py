@@ -50,7 +50,7 @@ def partition(  # noqa: PLR0913  one option per setting
     """Split rows among parties by a Dirichlet draw per class, for experiments."""
     from connectors.interfaces.rows import RowsRef
     from flows.federation.local_parties import partition as split_rows
-    from tasks.federation.partition import Partition
+    from tasks.private.parties.partition import Partition
 
     if class_alpha is not None and take is None:
         raise ConfigError("--class-alpha: needs the number of rows to draw. Add --take N.")

@@ -18,7 +18,7 @@ from flows.config.method import AnyMethod, Asks
 from flows.config.models import PAID, EmbedderChoice, Plm
 from flows.config.privacy import Calibration, Kept, Privacy
 from flows.config.rows import PartiesChoice, PrivateRows, Rows
-from tasks.accounting.sensitivity import Paper
+from tasks.private.votes.promise import Paper
 
 NO_ROWS = "this flow uses no private data. Remove this group"
 

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from flows.config.form import Rule, Rules, Strict
-from tasks.accounting.dp_sgd import Training
+from tasks.private.training.promise import Training
 
 DEFAULT_VOTES = 8
 """Default number of votes per record (Q)."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 
 from flows.config.form import LEAST_DELTA, MOST_DELTA, Strict
-from tasks.accounting.dp_sgd import Clipping, Training
-from tasks.students.recipe import PaidTraining
+from tasks.private.training.promise import Clipping, Training
+from tasks.private.training.recipe import PaidTraining
 
 if TYPE_CHECKING:
     from flows.config.rows import PrivateRows
     from tasks.accounting.composition import Adjacency
-    from tasks.accounting.dp_sgd import TrainingNoise
+    from tasks.private.training.promise import TrainingNoise
     from tasks.core.refs import Payer
 
 

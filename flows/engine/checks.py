@@ -26,8 +26,8 @@ from flows.engine.datasets import private_ref, require_apart, require_classes, r
 from flows.engine.server import require_addresses
 from flows.runtime.deployment_runs import require_deployment
 from flows.runtime.stores import open_ledger
-from tasks.core.headers import check_header
-from tasks.private.data.rows import check_source
+from tasks.private.rows.headers import check_header
+from tasks.private.rows.rows import check_source
 
 Check = Callable[[], object]
 Memo = dict[str, list[WaspError]]

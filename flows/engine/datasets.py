@@ -25,9 +25,9 @@ from flows.config.rows import DatasetView, PrivateRows
 from flows.engine.server import server_policy
 from flows.runtime.state_folder import who
 from flows.runtime.stores import open_ledger
-from tasks.private.data.quarantine import sealed, write_for_owner, write_table_for_owner
-from tasks.private.data.rows import Zone, check_source, identify, problems_file
-from tasks.private.data.survey import Survey, split, survey
+from tasks.private.rows.quarantine import sealed, write_for_owner, write_table_for_owner
+from tasks.private.rows.rows import Zone, check_source, identify, problems_file
+from tasks.private.rows.survey import Survey, split, survey
 
 if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger

@@ -45,7 +45,7 @@ from tasks.reporting.run_record import (
     to_json,
 )
 from tasks.reporting.text_map import map_plot
-from tasks.steps.federation.coordinator import end_run
+from tasks.private.parties.coordinator import end_run
 from tasks.steps.students.evaluation import map_points
 from tasks.steps.texts import read_samples
 

@@ -38,7 +38,7 @@ from flows.runtime.task_runners import ConfiguredTaskRunner
 from flows.runtime.terminal_progress import display
 from flows.storage.removal import standing
 from tasks.prefect import page
-from tasks.private.data.rows import problems_file
+from tasks.private.rows.rows import problems_file
 
 AnyRun = TypeVar("AnyRun", bound=Run)
 

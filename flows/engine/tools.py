@@ -45,7 +45,7 @@ from flows.runtime.stores import (
     open_zone,
     shared,
 )
-from tasks.federation.rounds import ROUNDS
+from tasks.private.parties.rounds import ROUNDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.models.base.cost_limit import Purse
     from connectors.tracking.mlflow_run import MlflowRun
-    from tasks.private.data.rows import Zone
+    from tasks.private.rows.rows import Zone
     from tasks.steps.generate import WriteJob
 
 Value = TypeVar("Value")

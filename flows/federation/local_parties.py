@@ -27,9 +27,9 @@ from flows.config.rows import PartiesChoice
 from flows.runtime.state_folder import COORDINATOR_KEY, PARTY_KEY, state_folder
 from flows.runtime.stores import open_zone
 from flows.runtime.terminal_progress import display
-from tasks.federation.partition import Partition
-from tasks.federation.rounds import COORDINATOR
-from tasks.private.federation.party_rows import ROWS, labels_of, write_parties
+from tasks.private.parties.partition import Partition
+from tasks.private.parties.rounds import COORDINATOR
+from tasks.private.parties.rows import ROWS, labels_of, write_parties
 
 PARTY_FILE = "party.yaml"
 REGISTRY = "parties.yaml"

@@ -27,8 +27,8 @@ from flows.runtime.library_output import terminal
 from flows.runtime.manifest import held_here
 from flows.runtime.state_folder import PARTY_KEY, check_closed, who
 from flows.runtime.stores import open_ledger, open_zone
-from tasks.federation.rounds import COORDINATOR, ROUNDS, File, own_folder, pause, rounds_with
-from tasks.steps.federation.party import (
+from tasks.private.parties.rounds import COORDINATOR, ROUNDS, File, own_folder, pause, rounds_with
+from tasks.private.parties.party import (
     Keys,
     Party,
     notice_labels,

@@ -33,7 +33,7 @@ from flows.storage.audit_findings import AuditLine, audits_of_releases
 from flows.storage.removal import lost
 from tasks.accounting.composition import second_opinion
 from tasks.core.refs import Overlap
-from tasks.private.data.overlap import search_copies
+from tasks.private.rows.overlap import search_copies
 from tasks.reporting.run_record import RunRecord, from_json
 from tasks.text.prompts import TaskCard, zero_shot
 

@@ -12,7 +12,7 @@ from flows.config.paths import terms_ref, vocabulary_of
 from flows.engine.method import AuditCase, Release
 from flows.engine.text import epsilon
 from tasks.accounting.guarantee import finite
-from tasks.accounting.sums import SumNoise
+from tasks.accounting.integer_noise import SumNoise
 from tasks.audit.parts import KINDS, SumKind, part_attack
 from tasks.reporting.run_record import Released, Touched
 from tasks.steps.keyphrases import VocabularySpec, public_vocabulary

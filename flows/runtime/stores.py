@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from connectors.ledger.ledger import PrivacyLedger
     from connectors.models.base.cost_limit import Purse
     from connectors.tracking.mlflow_run import MlflowRun
-    from tasks.private.data.rows import Zone
+    from tasks.private.rows.rows import Zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ def open_zone(home: Path) -> Zone:
     from connectors.rows.places import places_of
     from connectors.rows.reader import read_rows
     from connectors.security import record_hashes as hashes
-    from tasks.private.data.marks import Marker
-    from tasks.private.data.rows import Zone
+    from tasks.private.rows.marks import Marker
+    from tasks.private.rows.rows import Zone
 
     secret = hashes.open_secret(home)
     return Zone(

@@ -8,7 +8,7 @@ likelihood ratio, summed over all numbers, is compared with a threshold that was
 claimed scale: the bound is on epsilon.
 
 Votes are attacked near and far (WASP) or near alone (private evolution), of one owner or of several parties.
-tasks/audit/parts.py declares the attacks on other sums, tasks/audit/training.py has the one on trainings.
+tasks/audit/parts.py declares the attacks on other sums, tasks/private/training/attack.py has the one on trainings.
 """
 
 import math
@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.progress import Advance
-from tasks.accounting.federated import Parties
-from tasks.accounting.votes import VoteNoise
+from tasks.private.parties.promise import Parties
+from tasks.private.votes.noise import VoteNoise
 from tasks.audit.bounds import (
     CONFIDENCE,
     Finding,
@@ -33,11 +33,11 @@ from tasks.audit.bounds import (
     lower_bound,
 )
 from tasks.audit.made_up import KEY, MadeUpTools, tools_of_ballot
-from tasks.federation.rounds import RoundPlan, unmasked
-from tasks.private.federation.party_vote import masked_votes
-from tasks.private.voting.ballot import Ballot, Candidates
-from tasks.private.voting.release import release_votes
-from tasks.private.voting.votes import NoisyVotes, clean_votes
+from tasks.private.parties.rounds import RoundPlan, unmasked
+from tasks.private.parties.masked_vote import masked_votes
+from tasks.private.votes.ballot import Ballot, Candidates
+from tasks.private.votes.paid import release_votes
+from tasks.private.votes.count import NoisyVotes, clean_votes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

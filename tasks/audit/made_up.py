@@ -25,8 +25,8 @@ from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from connectors.interfaces.progress import Advance
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from tasks.core.refs import Payer
-from tasks.private.data.rows import Zone
-from tasks.private.voting.ballot import Ballot
+from tasks.private.rows.rows import Zone
+from tasks.private.votes.ballot import Ballot
 
 Vectors = NDArray[np.float32]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from connectors.artifacts.remote_files import RemoteFiles
     from connectors.artifacts.store import Artifacts
     from connectors.ledger.ledger import PrivacyLedger
-    from tasks.private.data.rows import Zone
+    from tasks.private.rows.rows import Zone
     from tasks.steps.generate import WriteJob
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
-from tasks.keyphrases.kernels import DensityMember, Shape
+from tasks.private.phrases.features import DensityMember, Shape
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,6 +1,6 @@
 """Steps of guidance: the release of a density, and examples and weights from it, or from votes.
 
-Only tasks/private/releases/density.py reads private rows, once.
+Only tasks/private/density/count.py reads private rows, once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.embedding import Matrix
-from tasks.accounting.density import DensityPrivacy
-from tasks.accounting.sums import SumNoise
+from tasks.private.density.promise import DensityPrivacy
+from tasks.accounting.integer_noise import SumNoise
 from tasks.core.refs import Payer, Weights, Written
 from tasks.core.reuse import step_key, table_once
 from tasks.core.step import paid_step, step
 from tasks.core.tools import Tools
-from tasks.density.kernels import KERNEL, body, features_of
+from tasks.private.density.features import KERNEL, body, features_of
 from tasks.density.matching import TINY, Density, Expected, examples, expect, tilted, witness
-from tasks.private.releases.density import release_guidance
-from tasks.private.releases.sums import SumJob
+from tasks.private.density.count import release_guidance
+from tasks.private.sums import SumJob
 from tasks.selection.examples import concat_examples, ranked, select
 from tasks.selection.weights import Transform, weigh
 from tasks.steps.texts import content, first_of_equal, read_samples, read_vectors

@@ -19,12 +19,12 @@ from tasks.core.reuse import json_once, make_once, step_key, table_once
 from tasks.core.step import step
 from tasks.core.tools import Tools
 from tasks.metrics.usefulness import LEAST_HELD_OUT, Accuracy
-from tasks.private.releases.teachers import CLASSES
-from tasks.steps.students.dp_classifier import shown_to_classifier
+from tasks.private.teachers.answers import CLASSES
+from tasks.private.training.classifier_step import shown_to_classifier
 from tasks.steps.students.training_set import embedder_of, public_texts
-from tasks.steps.teachers import TeacherSpec, queries_of, shown_to_any
+from tasks.private.teachers.step import TeacherSpec, queries_of, shown_to_any
 from tasks.steps.texts import content, read_samples, read_vectors, reference_rows
-from tasks.students.recipe import ClassifySpec
+from tasks.private.training.recipe import ClassifySpec
 from tasks.students.spec import PublicTexts, TrainingRows, settings
 from tasks.students.train import CARD, load_student, train_student
 from tasks.text.class_balance import Shares, texts_per_class

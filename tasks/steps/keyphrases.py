@@ -15,18 +15,18 @@ from connectors.interfaces.artifacts import ArtifactRef
 from connectors.interfaces.errors import InputError
 from connectors.interfaces.models import Usage
 from connectors.interfaces.rows import TermsRef
-from tasks.accounting.keyphrases import PartPrivacy
-from tasks.accounting.sums import SumNoise
+from tasks.private.phrases.promise import PartPrivacy
+from tasks.accounting.integer_noise import SumNoise
 from tasks.core.allocation import per_class
 from tasks.core.refs import Payer, Written
 from tasks.core.reuse import make_once, step_key, table_once
 from tasks.core.step import paid_step, step
 from tasks.core.tools import Tools
-from tasks.keyphrases.kernels import DensityMember, Shape, members_of
+from tasks.private.phrases.features import DensityMember, Shape, members_of
 from tasks.keyphrases.phrases import Vocabulary, as_text, read_vocabulary, vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice, draw_sequences
-from tasks.private.releases.keyphrases import release_density, release_vocabulary
-from tasks.private.releases.sums import SumJob, sum_job
+from tasks.private.phrases.count import release_density, release_vocabulary
+from tasks.private.sums import SumJob, sum_job
 from tasks.steps.generate import ROW_TYPES
 from tasks.steps.texts import embed_once
 from tasks.text.keyphrase_prompts import read_sequences

@@ -16,7 +16,7 @@ import yaml
 from connectors.interfaces.rows import RowsRef
 from flows.federation.local_parties import partition
 from flows.runtime.stores import open_ledger
-from tasks.federation.partition import Partition
+from tasks.private.parties.partition import Partition
 from tests.support.data.planted_strings import PLANTED, found_outside, planted_rows
 from tests.support.paths import ROOT
 from tests.support.runs.federation import both_sides, clear_sum, edit_party, open_federated

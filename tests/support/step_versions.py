@@ -14,7 +14,7 @@ from tests.support.paths import GOLDEN, ROOT
 RECORD = GOLDEN / "step_versions.json"
 
 VOTING = (
-    "private/voting/votes private/nearest/search private/nearest/exact private/voting/ballot private/voting/persons"
+    "private/votes/count private/votes/nearest private/votes/exact private/votes/ballot private/votes/persons"
 )
 GROUPS = {"COUNTING": VOTING, "NOISE": "private/noise/discrete"}
 STEPS = """
@@ -23,29 +23,29 @@ generate: steps/generate text/cleaning text/cleaning_rules text/several_texts te
 embed: steps/embed
 soft_labels: steps/students/soft_labels density/soft_labels
 reference: steps/embed
-vote: COUNTING NOISE private/data/rows steps/vote
-federated_vote: federation/rounds accounting/federated steps/vote
-party_vote: private/federation/party_vote COUNTING NOISE private/data/rows federation/rounds accounting/federated
-vocabulary: keyphrases/phrases private/releases/keyphrases private/releases/sums NOISE private/data/rows
-guidance: density/kernels private/releases/density private/releases/sums private/voting/persons NOISE
-    private/data/rows
-select_matching: density/kernels density/matching steps/density
-weigh_matching: density/kernels density/matching steps/density selection/weights
+vote: COUNTING NOISE private/rows/rows private/votes/step
+federated_vote: private/parties/rounds private/parties/promise private/votes/step
+party_vote: private/parties/masked_vote COUNTING NOISE private/rows/rows private/parties/rounds private/parties/promise
+vocabulary: keyphrases/phrases private/phrases/count private/sums NOISE private/rows/rows
+guidance: private/density/features private/density/count private/sums private/votes/persons NOISE
+    private/rows/rows
+select_matching: private/density/features density/matching steps/density
+weigh_matching: private/density/features density/matching steps/density selection/weights
 choose_terms: steps/keyphrases
-density: keyphrases/phrases keyphrases/kernels private/releases/keyphrases private/releases/sums NOISE
-    private/data/rows
-draw_phrases: keyphrases/sequences keyphrases/kernels steps/keyphrases
+density: keyphrases/phrases private/phrases/features private/phrases/count private/sums NOISE
+    private/rows/rows
+draw_phrases: keyphrases/sequences private/phrases/features steps/keyphrases
 phrases: steps/keyphrases keyphrases/phrases
-tune: private/training/dp_train private/noise/entropy private/training/tuned_writer private/data/rows steps/dp_sgd
-labels: private/releases/label_counts private/releases/sums NOISE private/data/rows steps/teachers core/release
-teach: private/releases/teachers private/data/rows steps/teachers
-answers: private/releases/teachers private/releases/sums NOISE steps/teachers
-distill: steps/discriminator steps/teachers private/releases/teachers
+tune: private/training/dp_train private/noise/entropy private/training/tuned_writer private/rows/rows private/training/step
+labels: private/teachers/labels private/sums NOISE private/rows/rows private/teachers/step private/draw_once
+teach: private/teachers/answers private/rows/rows private/teachers/step
+answers: private/teachers/answers private/sums NOISE private/teachers/step
+distill: steps/discriminator private/teachers/step private/teachers/answers
 select_texts: steps/discriminator text/class_balance
-measure_discriminator: steps/discriminator steps/teachers
-classify: private/training/tuned_classifier private/training/dp_train private/noise/entropy private/data/rows
-    steps/students/dp_classifier
-test_classifier: steps/students/dp_classifier students/train
+measure_discriminator: steps/discriminator private/teachers/step
+classify: private/training/tuned_classifier private/training/dp_train private/noise/entropy private/rows/rows
+    private/training/classifier_step
+test_classifier: private/training/classifier_step students/train
 select: selection/examples
 judge: steps/fusegen
 fuse: steps/fusegen selection/fusegen
@@ -55,7 +55,7 @@ average: steps/evolution
 measure: metrics/metrics metrics/registry steps/students/evaluation students/heads
 baseline: steps/students/baseline students/train students/heads students/loop
 collect: steps/students/training_set
-plain_train: private/training/plain_train steps/students/plain_student private/data/rows students/train
+plain_train: private/exposure/train private/exposure/step private/rows/rows students/train
     students/finetune students/transformer students/heads students/loop
 train: students/train students/coral students/finetune students/transformer students/heads students/loop
 """

@@ -12,9 +12,9 @@ from flows.config.method import Asks, Samples, SingleRound
 from flows.config.models import Plm
 from flows.config.privacy import Calibration, WordsPrivacy
 from flows.config.rows import Rows, VocabularyChoice
-from tasks.accounting.keyphrases import PartPrivacy
-from tasks.accounting.keyphrases import Setting as NoiseSetting
-from tasks.keyphrases.kernels import Shape
+from tasks.private.phrases.promise import PartPrivacy
+from tasks.private.phrases.promise import Setting as NoiseSetting
+from tasks.private.phrases.features import Shape
 from tasks.keyphrases.sequences import SequenceChoice
 from tasks.text.keyphrase_prompts import SHOWN_PER_CLASS
 

@@ -10,7 +10,7 @@ from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.dp_sgd_gen.run import DpSgdRun
 from tasks.prefect.runtime import run_step
 from tasks.prefect.writing import embedded, generate
-from tasks.steps.dp_sgd import tune
+from tasks.private.training.step import tune
 from tasks.steps.students.evaluation import measure_iteration
 
 

@@ -9,7 +9,7 @@ from flows.config.execution import StudentChoice, Transformer
 from flows.config.form import Rules
 from flows.config.method import Casting
 from flows.config.privacy import DpSteps
-from tasks.accounting.dp_sgd import Training
+from tasks.private.training.promise import Training
 
 
 class DpStudentMethod(NoTextsMethod):

@@ -8,8 +8,8 @@ from flows.engine.run import Run, RunResults
 from flows.methods.dp_sgd_student.config import DpSgdStudentConfig
 from flows.releases.training import paid_training
 from tasks.prefect.runtime import run_step
-from tasks.steps.students.dp_classifier import classify, test_classifier
-from tasks.students.recipe import ClassifySpec
+from tasks.private.training.classifier_step import classify, test_classifier
+from tasks.private.training.recipe import ClassifySpec
 from tasks.students.spec import StudentSpec
 
 

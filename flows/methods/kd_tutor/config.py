@@ -11,7 +11,7 @@ from flows.config.execution import Recipe, Transformer
 from flows.config.form import SET, UNSET, Rule, Rules
 from flows.config.method import Asks, Samples, SingleRound
 from flows.config.privacy import Calibration, DpSteps, Privacy, check_part
-from tasks.accounting.dp_sgd import Training
+from tasks.private.training.promise import Training
 from tasks.students.spec import StudentSpec
 
 

@@ -12,7 +12,7 @@ from flows.engine.run import Run, RunResults
 from flows.engine.spending import exposure_of
 from flows.methods.only_private.config import OnlyPrivateConfig
 from tasks.core.refs import PLAIN_TRAINING
-from tasks.steps.students.plain_student import student_folder, train_on_private
+from tasks.private.exposure.step import student_folder, train_on_private
 from tasks.students.spec import StudentSpec
 
 PATIENCE = 10

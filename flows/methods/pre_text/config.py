@@ -7,7 +7,7 @@ from pydantic import Field
 from flows.config.base import RunConfig
 from flows.config.method import AnyMethod, Asks
 from flows.config.models import Plm
-from tasks.accounting.sensitivity import Paper
+from tasks.private.votes.promise import Paper
 
 
 class PreTextMethod(AnyMethod):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tasks.accounting.federated import SharedNoise
+    from tasks.private.parties.promise import SharedNoise
 
 
 def add_discrete_gaussian(

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from connectors.interfaces.errors import ConfigError
 from tasks.core.tools import Tools
-from tasks.private.data.quarantine import sealed
-from tasks.private.data.rows import OpenedRows, open_rows
-from tasks.private.releases.teachers import CLASSES
+from tasks.private.rows.quarantine import sealed
+from tasks.private.rows.rows import OpenedRows, open_rows
+from tasks.private.teachers.answers import CLASSES
 from tasks.private.training.dp_train import EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
 from tasks.private.training.tuned_writer import TOLD, lock_training, write_step_counts
-from tasks.private.voting.release import usable_rows
+from tasks.private.votes.paid import usable_rows
 from tasks.students.heads import save_layers
 from tasks.students.loop import import_torch, seeded
-from tasks.students.recipe import ClassifySpec
+from tasks.private.training.recipe import ClassifySpec
 from tasks.students.spec import PublicTexts
 from tasks.students.train import write_card
 from tasks.students.transformer import Transformer, hide_output, open_network, save_network

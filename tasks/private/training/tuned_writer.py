@@ -19,13 +19,13 @@ from connectors.interfaces.errors import ConfigError, LedgerError, LostArtifacts
 from connectors.interfaces.ledger import ReleaseRequest, StoredRelease
 from tasks.core.refs import TRAINING
 from tasks.core.tools import Tools
-from tasks.private.data.quarantine import sealed
-from tasks.private.data.rows import OpenedRows, open_rows
+from tasks.private.rows.quarantine import sealed
+from tasks.private.rows.rows import OpenedRows, open_rows
 from tasks.private.training.dp_train import IGNORED, EncodedRows, train_privately
 from tasks.private.training.progress import StepsTaken
-from tasks.private.voting.release import never_draw
+from tasks.private.votes.paid import never_draw
 from tasks.students.loop import import_torch, seeded
-from tasks.students.recipe import ALPHA, PaidTraining, TuneSpec
+from tasks.private.training.recipe import ALPHA, PaidTraining, TuneSpec
 from tasks.students.transformer import hide_output
 
 TOLD = "training.json"

@@ -24,7 +24,7 @@ from connectors.interfaces.rows import RowsRef
 from connectors.rows.reader import read_rows
 from flows.publish.bundle import format_verification, verify_bundle
 from flows.publish.export import check_student
-from tasks.private.data.overlap import SHORTEST, passages
+from tasks.private.rows.overlap import SHORTEST, passages
 from tasks.students.train import load_student
 from tests.support.models.tiny import save_roberta
 from tests.support.paths import DESK

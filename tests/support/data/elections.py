@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import VoteNoise, calibrate
-from tasks.private.voting.ballot import Ballot, Candidates
-from tasks.private.voting.votes import clean_votes
+from tasks.private.votes.promise import VotePrivacy
+from tasks.private.votes.noise import VoteNoise, calibrate
+from tasks.private.votes.ballot import Ballot, Candidates
+from tasks.private.votes.count import clean_votes
 
 
 def noise_for(votes: int, **privacy: Any) -> VoteNoise:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from connectors.security.record_hashes import dataset_fingerprint, record_hash
-from tasks.private.data.rows import Zone
+from tasks.private.rows.rows import Zone
 
 SECRET = bytes(range(32))
 

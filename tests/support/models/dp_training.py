@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from connectors.artifacts.store import Artifacts
-from tasks.accounting.dp_sgd import Training
+from tasks.private.training.promise import Training
 from tasks.private.training.dp_train import IGNORED, EncodedRows, _Stepper
 from tasks.private.training.progress import StepsTaken
-from tasks.students.recipe import Recipe
+from tasks.private.training.recipe import Recipe
 
 torch = pytest.importorskip("torch")
 WORDS, TOKENS = 60, 10

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 import connectors.security.record_hashes
-import tasks.private.data.rows
+import tasks.private.rows.rows
 import tasks.private.noise.discrete
 import tasks.private.training.dp_train
-import tasks.private.training.plain_train
+import tasks.private.exposure.train
 from tasks.students.spec import TrainingRows
 
 LEAKS = "RELEASES_LEAK"
@@ -55,7 +55,7 @@ def _student(spec: Any, rows: Any, folder: Any, advance: Any = None) -> Any:
     return _train(spec, TrainingRows(texts, labels, classes, vectors), folder)
 
 
-_train = tasks.private.training.plain_train.train_student
+_train = tasks.private.exposure.train.train_student
 
 
 def _open_rows(*arguments: Any) -> Any:
@@ -66,7 +66,7 @@ def _open_rows(*arguments: Any) -> Any:
     return rows
 
 
-_open = tasks.private.data.rows.open_rows
+_open = tasks.private.rows.rows.open_rows
 
 
 def _replace(home: Any, name: str, function: Any) -> None:
@@ -81,9 +81,9 @@ if __name__ == "__main__":
     _replace(tasks.private.noise.discrete, "add_discrete_gaussian", _drawn)
     _replace(tasks.private.noise.discrete, "add_discrete_laplace", _drawn)
     if LINGERS in os.environ:
-        _replace(tasks.private.data.rows, "open_rows", _open_rows)
+        _replace(tasks.private.rows.rows, "open_rows", _open_rows)
     tasks.private.training.dp_train._Stepper._noisy = _step
-    tasks.private.training.plain_train.train_student = _student
+    tasks.private.exposure.train.train_student = _student
     connectors.security.record_hashes.dataset_fingerprint = lambda *_: "0" * 64
     from flows.cli.main import main
 

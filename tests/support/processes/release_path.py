@@ -24,7 +24,7 @@ from sqlalchemy.engine import default
 from flows.engine.prepare import Prepared
 from flows.engine.run_manifest import open_book
 from tasks.core.refs import Payer, Written
-from tasks.steps.vote import VoteSpec, vote
+from tasks.private.votes.step import VoteSpec, vote
 from tests.support.paths import ROOT
 from tests.support.runs.prepared_run import start, write_texts
 
@@ -37,9 +37,9 @@ FILES = (
     "connectors/artifacts/manifests.py",
     "connectors/artifacts/parquet.py",
     "tasks/private/**/*.py",
-    "tasks/steps/vote.py",
+    "tasks/private/votes/step.py",
     "tasks/steps/keyphrases.py",
-    "tasks/core/release.py",
+    "tasks/private/draw_once.py",
     "flows/engine/prepare.py",
 )
 TRACED = {str(path) for pattern in FILES for path in ROOT.glob(pattern)} | {str(default.__file__)}

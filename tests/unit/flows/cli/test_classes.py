@@ -157,7 +157,7 @@ def test_a_task_with_another_class_is_refused_before_a_record_is_opened(
     assert init(wasp, "--yes").code == 0
     task = Path("triage_task.yaml")
     task.write_text(task.read_text().replace("name: pain", "name: pian"))
-    monkeypatch.setattr("tasks.private.data.rows.identify", None)
+    monkeypatch.setattr("tasks.private.rows.rows.identify", None)
     monkeypatch.setattr("flows.engine.prepare.identify", None)
     path.unlink()
     path.mkdir()  # any attempt to read it fails

@@ -18,7 +18,7 @@ from flows.config.files import load_config
 from flows.engine import text as words
 from flows.federation.local_parties import partition
 from flows.methods.aug_pe.config import AugPeConfig
-from tasks.federation.partition import Partition
+from tasks.private.parties.partition import Partition
 from tests.support.paths import ROOT
 
 FOLDER = ROOT / "deployments" / "configs"

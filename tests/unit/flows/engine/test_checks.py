@@ -27,7 +27,7 @@ from flows.engine.preview import preview_rows
 from flows.methods.dp_sgd_gen.config import DpSgdGenConfig
 from flows.methods.wasp.config import WaspConfig
 from flows.runtime.stores import open_ledger
-from tasks.accounting import dp_sgd
+from tasks.private.training import promise as dp_sgd
 from tests.support.models.tiny import save_gpt2, save_roberta
 from tests.support.models.tiny import tiny_models as tiny_models
 from tests.support.paths import ROOT

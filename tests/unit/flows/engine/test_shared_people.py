@@ -12,9 +12,9 @@ from connectors.interfaces.ledger import BudgetPlan, ReleaseRequest
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from flows.engine.datasets import notify_owner
 from flows.runtime.stores import open_ledger, open_zone
-from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import calibrate
-from tasks.private.data.rows import identify
+from tasks.private.votes.promise import VotePrivacy
+from tasks.private.votes.noise import calibrate
+from tasks.private.rows.rows import identify
 
 WORDS = [
     *("pain", "fever", "router", "cough", "invoice", "letter", "battery", "swelling"),

@@ -15,7 +15,7 @@ from flows.publish.export import write_json_lines
 from flows.publish.gate import search
 from flows.runtime.manifest import read_book
 from tasks.core.refs import Payer
-from tasks.steps.vote import VoteSpec, vote
+from tasks.private.votes.step import VoteSpec, vote
 from tests.support.data.short_texts import rows, save_rows
 from tests.support.runs.federation import open_federated
 from tests.support.runs.prepared_run import LABELS, start, write_texts

@@ -15,7 +15,7 @@ from flows.methods.dp_sgd_gen.run import DpSgdRun
 from flows.methods.kd_tutor.run import KdRun
 from flows.releases.training import paid_training
 from tasks.core.refs import Payer
-from tasks.students.recipe import PaidTraining
+from tasks.private.training.recipe import PaidTraining
 
 SELECTED = ["method.select=dp_sgd", "method.training={declared_rows: 500, batch_rows: 50, steps: 30, clipping: ghost}"]
 METHODS: dict[str, tuple[list[str], Any]] = {

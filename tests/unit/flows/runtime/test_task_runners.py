@@ -20,7 +20,7 @@ from flows.runtime.stores import SharedStores
 from flows.runtime.task_runners import ConfiguredTaskRunner
 from tasks.prefect.runtime import run_step, submit_step, task_of, task_step, value_of
 from tasks.prefect.writing import generate
-from tasks.steps.teachers import teach
+from tasks.private.teachers.step import teach
 from tests.support.runs.prepared_run import config
 
 DURATION = 0.3

@@ -15,18 +15,18 @@ from scipy.special import ndtr
 from connectors.interfaces.content_keys import canonical
 from connectors.interfaces.errors import ConfigError
 from tasks.accounting.composition import epsilon_of, filter_epsilon, gaussian_sigma
-from tasks.accounting.density import DensityPrivacy
-from tasks.accounting.keyphrases import PartPrivacy, split_epsilon
-from tasks.accounting.sensitivity import VotePrivacy, person_factor, vote_scale, vote_sensitivity
-from tasks.accounting.sums import calibrate_sums
-from tasks.accounting.teachers import (
+from tasks.private.density.promise import DensityPrivacy
+from tasks.private.phrases.promise import PartPrivacy, split_epsilon
+from tasks.private.votes.promise import VotePrivacy, person_factor, vote_scale, vote_sensitivity
+from tasks.accounting.integer_noise import calibrate_sums
+from tasks.private.teachers.promise import (
     ANSWER_STEPS,
     TeacherPrivacy,
     affordable_answers,
     remaining_epsilon,
     survival,
 )
-from tasks.accounting.votes import calibrate, sides_of, signal_index
+from tasks.private.votes.noise import calibrate, sides_of, signal_index
 from tasks.private.noise.discrete import add_discrete_gaussian, add_discrete_laplace
 from tests.support.data.golden import rows
 from tests.support.ledgers import gaussian_event, laplace_event

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from connectors.interfaces.errors import ConfigError
 from connectors.ledger.state import cost_of
 from tasks.accounting.composition import epsilon_of
-from tasks.accounting.federated import (
+from tasks.private.parties.promise import (
     LEAST_SHARE_INT,
     Parties,
     SharedNoise,
@@ -20,8 +20,8 @@ from tasks.accounting.federated import (
     parties_of,
     shared_charge,
 )
-from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import calibrate, sides_of
+from tasks.private.votes.promise import VotePrivacy
+from tasks.private.votes.noise import calibrate, sides_of
 from tasks.private.noise.discrete import add_noise_share
 from tests.support.data.golden import VECTORS
 from tests.support.data.masked_rounds import ints

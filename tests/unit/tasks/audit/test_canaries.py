@@ -10,12 +10,12 @@ from scipy.stats import binom
 
 from connectors.embedders.registry import open_embedder
 from connectors.models.ngram.counts import fit_likelihood
-from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.votes import calibrate
+from tasks.private.votes.promise import VotePrivacy
+from tasks.private.votes.noise import calibrate
 from tasks.audit.bounds import one_run_bound, one_run_chance
-from tasks.audit.canaries import RARE_WORDS, Canary, Evidence, Guesses, attack_run, guess, make_canaries
-from tasks.private.voting.ballot import Ballot, Candidates
-from tasks.private.voting.votes import noisy_votes
+from tasks.private.votes.canaries import RARE_WORDS, Canary, Evidence, Guesses, attack_run, guess, make_canaries
+from tasks.private.votes.ballot import Ballot, Candidates
+from tasks.private.votes.count import noisy_votes
 from tests.support.data.golden import VECTORS
 from tests.support.paths import ROOT
 

@@ -10,24 +10,24 @@ from typing import Any
 import opendp.prelude as dp
 import pytest
 
-from tasks.accounting.density import DensityPrivacy
-from tasks.accounting.dp_sgd import Training, calibrate_training
-from tasks.accounting.federated import Parties
-from tasks.accounting.keyphrases import PartPrivacy
-from tasks.accounting.sensitivity import VotePrivacy
-from tasks.accounting.sums import calibrate_sums
-from tasks.accounting.teachers import TeacherPrivacy
-from tasks.accounting.votes import calibrate
+from tasks.private.density.promise import DensityPrivacy
+from tasks.private.training.promise import Training, calibrate_training
+from tasks.private.parties.promise import Parties
+from tasks.private.phrases.promise import PartPrivacy
+from tasks.private.votes.promise import VotePrivacy
+from tasks.accounting.integer_noise import calibrate_sums
+from tasks.private.teachers.promise import TeacherPrivacy
+from tasks.private.votes.noise import calibrate
 from tasks.audit.attacks import Attack, vote_attack
 from tasks.audit.parts import part_attack
-from tasks.audit.training import TrainingAttack
+from tasks.private.training.attack import TrainingAttack
 from tasks.core.refs import Payer
-from tasks.private.federation import party_vote
+from tasks.private.parties import masked_vote as party_vote
 from tasks.private.noise import discrete
-from tasks.private.releases import sums
+from tasks.private import sums
 from tasks.private.training import dp_train, tuned_classifier, tuned_writer
-from tasks.private.voting import release
-from tasks.students.recipe import PaidTraining, Trained
+from tasks.private.votes import paid as release
+from tasks.private.training.recipe import PaidTraining, Trained
 
 FEW, MANY = 60, 400
 """Trials that show a tenth of the noise beyond doubt; an attack on Laplace noise needs more."""

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.density.kernels import body, counted, features_of
+from tasks.private.density.features import body, counted, features_of
 from tasks.density.matching import Density, examples, expect, herd, tilt, tilted, witness
 
 LABELS = ("a", "b")

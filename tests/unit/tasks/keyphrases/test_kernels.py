@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from connectors.interfaces.errors import ConfigError
-from tasks.keyphrases.kernels import DensityMember, Shape, members_of, windows
+from tasks.private.phrases.features import DensityMember, Shape, members_of, windows
 from tasks.keyphrases.sequences import estimates
-from tasks.private.releases.keyphrases import features_at
+from tasks.private.phrases.count import features_at
 
 TERMS, DIMENSION = 12, 5
 

@@ -16,7 +16,7 @@ from flows.engine.tools import RunName, RunTools
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Reference, Written
 from tasks.core.reuse import step_key
-from tasks.density.kernels import features_of
+from tasks.private.density.features import features_of
 from tasks.metrics.registry import compared_names
 from tasks.metrics.usefulness import ACCURACIES, Accuracy, Baseline, DiscriminatorTest, Usefulness
 from tasks.steps.density import nearest_means

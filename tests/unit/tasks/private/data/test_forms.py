@@ -11,9 +11,9 @@ from connectors.interfaces.errors import ConfigError
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.rows.reader import read_rows
 from connectors.security.record_hashes import dataset_fingerprint, mark_hash, record_hash
-from tasks.private.data.marks import Marker
-from tasks.private.data.rows import Zone, identify, open_rows, require_rows_of
-from tasks.private.data.survey import survey
+from tasks.private.rows.marks import Marker
+from tasks.private.rows.rows import Zone, identify, open_rows, require_rows_of
+from tasks.private.rows.survey import survey
 
 SECRET = bytes(32)
 

@@ -12,9 +12,9 @@ import pytest
 
 from connectors.interfaces.errors import PrivateInputError
 from connectors.interfaces.rows import PrivateRef, RowsRef
-from tasks.private.data import overlap
-from tasks.private.data.overlap import chance_words, passages, search_copies
-from tasks.private.data.rows import identify
+from tasks.private.rows import overlap
+from tasks.private.rows.overlap import chance_words, passages, search_copies
+from tasks.private.rows.rows import identify
 from tests.support.data.private_zone import zone
 
 SECRET_TEXT = "my router fell from the shelf and now its blue lamp blinks twice every hour at night"

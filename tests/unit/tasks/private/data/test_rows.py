@@ -15,10 +15,10 @@ from tblib import pickling_support
 from connectors.interfaces.errors import FinalError, InputError, PlaceError, PrivateInputError, WaspError
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from connectors.security.record_hashes import dataset_fingerprint, record_hash
-from tasks.private.data.marks import Marker, marks_of
-from tasks.private.data.quarantine import sealed, write_for_owner
-from tasks.private.data.rows import Identity, OpenedRows, Zone, identify, open_rows
-from tasks.private.data.survey import Survey, language_of
+from tasks.private.rows.marks import Marker, marks_of
+from tasks.private.rows.quarantine import sealed, write_for_owner
+from tasks.private.rows.rows import Identity, OpenedRows, Zone, identify, open_rows
+from tasks.private.rows.survey import Survey, language_of
 from tests.support.data.private_zone import SECRET, zone
 
 LABELS = ("a", "b")

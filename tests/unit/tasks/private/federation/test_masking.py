@@ -14,7 +14,7 @@ from scipy.stats import chi2, norm
 
 from connectors.interfaces.errors import ArtifactError, PartyError
 from connectors.security.signing import public_pem
-from tasks.federation.rounds import (
+from tasks.private.parties.rounds import (
     COORDINATOR,
     File,
     PlanMismatchError,
@@ -26,9 +26,9 @@ from tasks.federation.rounds import (
     unmasked,
     unpack,
 )
-from tasks.private.federation import party_vote
-from tasks.private.federation.party_vote import RoundKey, _stream, masked
-from tasks.private.voting.ballot import Candidates
+from tasks.private.parties import masked_vote as party_vote
+from tasks.private.parties.masked_vote import RoundKey, _stream, masked
+from tasks.private.votes.ballot import Candidates
 from tests.support.data.masked_rounds import Federation, ints
 
 ALARM = 1e-6

@@ -12,8 +12,8 @@ from connectors.interfaces.errors import ConfigError, PrivateInputError
 from connectors.interfaces.rows import PrivateRef, RowsRef
 from flows.runtime.stores import open_zone
 from tasks.core.allocation import unbalanced
-from tasks.federation.partition import Partition, split_rows
-from tasks.private.federation.party_rows import write_parties
+from tasks.private.parties.partition import Partition, split_rows
+from tasks.private.parties.rows import write_parties
 
 LABELS = ["a"] * 400 + ["b"] * 250 + ["c"] * 50
 

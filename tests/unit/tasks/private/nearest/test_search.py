@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.interfaces.errors import ConfigError
-from tasks.private.nearest import search
-from tasks.private.nearest.exact import margins
-from tasks.private.nearest.search import rank
-from tasks.private.voting.ballot import LONGEST, Ballot, Candidates, squared_lengths, usable
+from tasks.private.votes import nearest as search
+from tasks.private.votes.exact import margins
+from tasks.private.votes.nearest import rank
+from tasks.private.votes.ballot import LONGEST, Ballot, Candidates, squared_lengths, usable
 from tests.support.data.elections import candidates
 from tests.support.data.nearest_lists import NAMES, brute_force, election, same
 
 ELSEWHERE = """
 import sys
-from tasks.private.nearest.search import rank
+from tasks.private.votes.nearest import rank
 from tests.support.data.nearest_lists import NAMES, election
 state = rank(*election(31, 150, 2500, dimension=64))
 sys.stdout.buffer.write(b"".join(getattr(state, name).tobytes() for name in NAMES))

@@ -18,15 +18,15 @@ from flows.methods.dp_kps.config import DpKpsConfig
 from flows.methods.dp_kps.releases import check_sizes
 from flows.methods.dp_kps.run import DpKpsRun
 from tasks.accounting.composition import epsilon_of, mu_of
-from tasks.accounting.keyphrases import PartPrivacy
-from tasks.accounting.sums import calibrate_sums
-from tasks.keyphrases.kernels import Shape, members_of
+from tasks.private.phrases.promise import PartPrivacy
+from tasks.accounting.integer_noise import calibrate_sums
+from tasks.private.phrases.features import Shape, members_of
 from tasks.keyphrases.phrases import vocabulary_of
 from tasks.keyphrases.sequences import SequenceChoice
-from tasks.private.data.rows import problems_file
-from tasks.private.releases import keyphrases
-from tasks.private.releases.keyphrases import clean_density, clean_vocabulary
-from tasks.private.releases.sums import NoisySums
+from tasks.private.rows.rows import problems_file
+from tasks.private.phrases import count as keyphrases
+from tasks.private.phrases.count import clean_density, clean_vocabulary
+from tasks.private.sums import NoisySums
 from tasks.steps import keyphrases as keyphrasing
 from tests.support.data.short_texts import LABELS, WORDS, save_rows
 from tests.support.ledgers import output_of

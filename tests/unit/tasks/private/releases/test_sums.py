@@ -19,19 +19,19 @@ from connectors.interfaces.errors import ArtifactError, ConfigError, InputError,
 from connectors.interfaces.ledger import BudgetPlan
 from connectors.ledger.ledger import PrivacyLedger
 from tasks.accounting.composition import epsilon_of, filter_epsilon, second_opinion
-from tasks.accounting.density import DensityPrivacy
-from tasks.accounting.keyphrases import PartPrivacy
-from tasks.accounting.sums import LEAST_SCALE_INT, SumNoise, calibrate_sums
-from tasks.accounting.teachers import TeacherPrivacy
+from tasks.private.density.promise import DensityPrivacy
+from tasks.private.phrases.promise import PartPrivacy
+from tasks.accounting.integer_noise import LEAST_SCALE_INT, SumNoise, calibrate_sums
+from tasks.private.teachers.promise import TeacherPrivacy
 from tasks.core.refs import Payer
-from tasks.density.kernels import body, counted
-from tasks.private.releases import density
-from tasks.private.releases.density import clean_sums
-from tasks.private.releases.keyphrases import clean_density, clean_vocabulary, contribution, features_at
-from tasks.private.releases.label_counts import clean_labels
-from tasks.private.releases.sums import CleanSums, NoisySums, SumJob, add_noise, release_sums, write_sums
-from tasks.private.releases.teachers import clean_answers
-from tasks.private.voting.ballot import Ballot
+from tasks.private.density.features import body, counted
+from tasks.private.density import count as density
+from tasks.private.density.count import clean_sums
+from tasks.private.phrases.count import clean_density, clean_vocabulary, contribution, features_at
+from tasks.private.teachers.labels import clean_labels
+from tasks.private.sums import CleanSums, NoisySums, SumJob, add_noise, release_sums, write_sums
+from tasks.private.teachers.answers import clean_answers
+from tasks.private.votes.ballot import Ballot
 
 LABELS = ("a", "b", "c")
 ODD = [0.0, 1.0, -3.5, 1e-30, 1e30, math.inf, math.nan]

@@ -12,8 +12,8 @@ from flows.engine.prepare import Prepared, prepare
 from flows.methods.only_private.config import OnlyPrivateConfig
 from flows.methods.only_private.flow import OnlyPrivateRun
 from flows.runtime.manifest import RunBook
-from tasks.private.training import plain_train
-from tasks.steps.students.plain_student import train_on_private
+from tasks.private.exposure import train as plain_train
+from tasks.private.exposure.step import train_on_private
 from tests.support.data.short_texts import Row, rows, save_rows
 from tests.support.runs.pipeline import values
 from tests.support.runs.prepared_run import lift_cap

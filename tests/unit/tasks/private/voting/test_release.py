@@ -18,10 +18,10 @@ from flows.config.files import check_config
 from flows.engine.prepare import Prepared, prepare
 from flows.methods.wasp.config import WaspConfig
 from tasks.core.refs import Payer
-from tasks.private.data.rows import OpenedRows
-from tasks.private.voting.ballot import Candidates
-from tasks.private.voting.release import private_vectors, release_votes
-from tasks.private.voting.votes import NoisyVotes
+from tasks.private.rows.rows import OpenedRows
+from tasks.private.votes.ballot import Candidates
+from tasks.private.votes.paid import private_vectors, release_votes
+from tasks.private.votes.count import NoisyVotes
 from tests.support.data.elections import squared_bound
 from tests.support.data.short_texts import LABELS, Row, rows, save_rows
 from tests.support.runs.pipeline import SMALL

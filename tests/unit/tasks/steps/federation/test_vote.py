@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import chisquare
 
 from connectors.interfaces.errors import FinalError
-from tasks.accounting.federated import SharedNoise, guarantees
-from tasks.federation.rounds import File, message_path, round_folder
+from tasks.private.parties.promise import SharedNoise, guarantees
+from tasks.private.parties.rounds import File, message_path, round_folder
 from tests.support.runs.federation import (
     PLANTED,
     SHORT,
@@ -147,7 +147,7 @@ def test_a_coordinator_killed_before_it_wrote_the_sum_forms_the_same_one_again(
     federated = open_federated(tmp_path / "f", privacy={"epsilon": 4.0})
     with monkeypatch.context() as patched:
         patched.setattr(
-            "tasks.steps.federation.coordinator.unmasked", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+            "tasks.private.parties.coordinator.unmasked", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
         )
         with pytest.raises(KeyboardInterrupt):
             federated.vote()

@@ -1,1 +1,0 @@
-"""Messages and masked sums of a federation, without private records."""

@@ -1,1 +1,0 @@
-"""Reading of private records and quarantine of their error messages."""

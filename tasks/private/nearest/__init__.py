@@ -1,1 +1,0 @@
-"""Exact nearest-neighbour search for private records among synthetic candidates."""

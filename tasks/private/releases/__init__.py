@@ -1,1 +1,0 @@
-"""Releases other than votes: densities, moments, teachers, label counts, keyphrases."""

@@ -1,0 +1,72 @@
+"""Step that trains a classifier by DP-SGD.
+
+Only tasks/private/training/tuned_classifier.py reads private rows.
+"""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from connectors.interfaces.artifacts import ArtifactRef
+from tasks.core.refs import Reference, Written
+from tasks.core.reuse import json_once, step_key
+from tasks.core.step import as_json, paid_step, step
+from tasks.core.tools import Tools
+from tasks.private.training.tuned_classifier import train_classifier
+from tasks.private.training.step import Tuned, trained_once
+from tasks.steps.students.evaluation import test_on
+from tasks.steps.students.training_set import embedder_of, public_texts
+from tasks.steps.texts import content
+from tasks.private.training.recipe import ClassifySpec
+from tasks.students.spec import PublicTexts, settings
+from tasks.text.prompts import seed_of
+from tasks.text.usable_texts import require_usable
+
+
+@paid_step("train classifier under DP", artifact=attrgetter("model"))
+def classify(tools: Tools, spec: ClassifySpec, written: Sequence[Written] = ()) -> tuple[Tuned, str]:
+    """Train a classifier on the private rows and charge the ledger, both once."""
+    against = None if spec.labels else _against(tools, spec, written)
+    parameters = {
+        "student": settings(spec.student),
+        "labels": list(spec.labels),
+        "against": spec.against,
+        "embedder": embedder_of(tools, spec.student),
+    }
+    return trained_once(
+        tools,
+        spec.paid,
+        ("classify", parameters, {"samples": content([entry.samples for entry in written])}),
+        lambda taken, folder: train_classifier(tools, spec, against, taken, folder),
+    )
+
+
+@step("test classifier", value=as_json)
+def test_classifier(
+    tools: Tools, spec: ClassifySpec, trained: Tuned, test: Reference | None
+) -> tuple[ArtifactRef, str]:
+    """Test a classifier on real rows and write its scores to student.json."""
+    path = f"runs/{tools.run_id}/student.json"
+    inputs = {"student": trained.model.sha256, "test": test.content if test else ""}
+    key = step_key(
+        "test_classifier", {"labels": list(spec.labels), "embedder": embedder_of(tools, spec.student)}, inputs
+    )
+
+    def scores() -> dict[str, Any]:
+        return {"student": trained.model.sha256} | test_on(tools, test, spec.labels, trained.model)
+
+    return json_once(tools.artifacts, path, key, scores)
+
+
+def shown_to_classifier(samples: int, spec: ClassifySpec) -> list[int]:
+    """Return the indices of the generated texts, by sample id, that a classifier learns from."""
+    drawn = np.random.default_rng(seed_of("negatives", spec.student.seed, 0)).permutation(samples)
+    return sorted(drawn[: spec.against].tolist())
+
+
+def _against(tools: Tools, spec: ClassifySpec, written: Sequence[Written]) -> PublicTexts:
+    require_usable(tools, written)
+    shown = shown_to_classifier(sum(entry.samples.rows for entry in written), spec)
+    return public_texts(tools, written, shown, spec.student)

@@ -1,1 +1,0 @@
-"""Noisy nearest-neighbour votes of private records."""
